@@ -60,13 +60,15 @@ class Question:
 
     def name(self, i: int) -> str:
         """Name of a bag in the table."""
-        return f"{self.bags.id_name} {self.bags.index[i]}"
+        return f"bag {i}" if self.bags.ids is None else str(self.bags.ids[i])
 
     @property
     def what(self) -> str:
         """What is predicted."""
         classes = getattr(self.model, "classes_", None)
-        return "label" if classes is None else f"probability of {classes[1]!s}"
+        if classes is not None:
+            return f"probability of {classes[1]!s}"
+        return self.model.result_.settings.get("label_name") or "label"
 
     @property
     def conclusion(self) -> str:

@@ -13,7 +13,7 @@ from bdr_stan.predictive.doubts import Doubt, Doubts
 from bdr_stan.types import Array
 
 _SHARES = (0.25, 0.5)  # of the district's own rate, in the answer
-_OUTSIDE = 0.025  # posterior probability between the bounds, below which these contradict it
+_INSIDE = 0.025  # posterior probability between the bounds, below which these contradict it
 
 
 @dataclass(frozen=True)
@@ -76,19 +76,17 @@ def doubts_of_rates(
 
 def totals_alone(question: Question) -> Doubt:
     """What the totals imply without the model."""
-    rates, low, high = question.found.rates, question.lowest, question.highest
-    inside = np.mean((rates >= low) & (rates <= high), axis=0)
-    bounds = question.over_bags(low), question.over_bags(high)
-    answer = (
-        f"Without the model the totals allow a rate of the subset from {bounds[0]:.3g} to "
-        f"{bounds[1]:.3g}. In {np.sum(inside < _OUTSIDE)} of {len(inside)} bags the posterior lies "
-        "outside of the bounds."
+    low, high = question.over_bags(question.lowest), question.over_bags(question.highest)
+    answer = f"Without the model the totals allow a rate of the subset from {low:.3g} to {high:.3g}"
+    inside = np.mean((question.draws >= low) & (question.draws <= high))
+    answer += (
+        "." if inside >= _INSIDE else ": the posterior lies outside, so the data contradict it."
     )
-    implied = bounds[0] > question.overall if question.above else bounds[1] < question.overall
+    implied = low > question.overall if question.above else high < question.overall
     limit = (
         "It does not: the totals alone imply the conclusion."
         if implied
-        else ("The totals alone do not decide: the conclusion rests on the model.")
+        else "The totals alone do not decide: the conclusion rests on the model."
     )
     return Doubt("The totals of bags alone", answer, limit)
 

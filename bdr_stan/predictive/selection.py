@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _LARGEST_FACTOR = 1000.0  # beyond which a statement counts as one that selection does not change
-_FACTORS_AT_ONCE, _ROUNDS = 11, 3  # of the search for the factor at which a statement fails
+_RATIO = 1.01  # to which the factor is found at which a statement fails
 
 
 class SelectionBounds:
@@ -136,19 +136,19 @@ class SelectionBounds:
         first = self._number(a)
         i = np.array([first] if b is None else [first, self._number(b)])
 
-        def holds(factors):
-            pairs = self._predictives(i, factors)
-            above = [_above(low, None if b is None else high, value) for low, high in pairs]
-            return np.array(above) >= self.level
+        def holds(factor):
+            ((low, high),) = self._predictives(i, np.array([factor]))
+            return _above(low, None if b is None else high, value) >= self.level
 
         low, high = 1.0, _LARGEST_FACTOR
-        at_ends = holds(np.array([low, high]))
-        if not at_ends.all():
-            for _ in range(_ROUNDS):
-                factors = np.geomspace(low, high, _FACTORS_AT_ONCE)
-                last = int(np.argmin([*holds(factors[1:-1]), False]))
-                low, high = factors[last], factors[last + 1]
-        return np.inf if at_ends.all() else low if at_ends[0] else 1.0
+        if not holds(low):
+            return low
+        if holds(high):
+            return np.inf
+        while high > _RATIO * low:
+            middle = np.sqrt(low * high)
+            low, high = (middle, high) if holds(middle) else (low, middle)
+        return float(low)
 
     def _number(self, bag):
         found = np.flatnonzero([str(each) == str(bag) for each in self.ids])

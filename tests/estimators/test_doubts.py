@@ -26,7 +26,7 @@ def test_selection_names_the_factor_at_which_the_conclusion_fails(shrinkage):
     mean = shrinkage.predict(BAGS)
     a, b = (BAGS.ids[each] for each in large[np.argsort(mean[large])[[-3, 2]]])
     found = shrinkage.doubts(BAGS, above=(a, b))
-    assert f"the label of bag {a} " in found.conclusion and f"of bag {b} " in found.conclusion
+    assert f"the label of {a} " in found.conclusion and f"that of {b} " in found.conclusion
     table = found.to_dataframe()
     assert table.index.tolist() == [SELECTION]
     answer, limit = table.loc[SELECTION]
@@ -41,13 +41,13 @@ def test_selection_names_the_factor_at_which_the_conclusion_fails(shrinkage):
 def test_the_default_conclusion_is_the_order_of_the_extremes(shrinkage):
     mean = shrinkage.predict(BAGS)
     found = shrinkage.doubts(BAGS)
-    assert f"bag {BAGS.ids[np.argmax(mean)]} " in found.conclusion
-    assert f"bag {BAGS.ids[np.argmin(mean)]} " in found.conclusion
+    assert f"label of {BAGS.ids[np.argmax(mean)]} " in found.conclusion
+    assert f"that of {BAGS.ids[np.argmin(mean)]} " in found.conclusion
 
 
 def test_it_prints_as_a_table_of_three_columns(shrinkage):
     text = str(shrinkage.doubts(BAGS))
-    assert text.startswith("Conclusion: the label of bag ")
+    assert text.startswith("Conclusion: the label of c")
     assert max(map(len, text.splitlines())) <= 100
     for words in ("reason for doubt", "what the answer becomes", "change the conclusion"):
         assert words in text
@@ -73,7 +73,9 @@ def test_bags_from_elsewhere_are_named(shrinkage):
     far = shrinkage.familiarity(bags)["familiarity"] < 0.01
     assert far["c07"]  # of 9 points or more
     answer, limit = shrinkage.doubts(bags, above=("c07", "c10")).to_dataframe().loc[FAMILIARITY]
-    assert answer.startswith(f"{far.sum()} of 60 bags") and "bag c07 of the conclusion" in limit
+    assert (
+        answer.startswith(f"{far.sum()} of 60 bags") and "c07 of the conclusion is among" in limit
+    )
     limit = shrinkage.doubts(bags, above=("c11", "c10")).to_dataframe().loc[FAMILIARITY].iloc[1]
     assert "not among them" in limit
 
@@ -109,7 +111,7 @@ def test_conformal_intervals_stand_beside_those_of_the_model():
 def test_classes_and_inverse_models(model, labels):
     found = model.fit(BAGS, labels, seed=1).doubts(BAGS)
     what = "probability of b" if labels is not Y else "label"
-    assert found.conclusion.startswith(f"the {what} of bag c")
+    assert found.conclusion.startswith(f"the {what} of c")
     assert (SELECTION in found.to_dataframe().index) == (labels is not Y)
 
 

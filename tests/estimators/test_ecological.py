@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from bdr_stan import RBF, AggregateRegressor, Bags
-from bdr_stan.estimators.doubts_of_totals import Question, context
+from bdr_stan.estimators.doubts_of_totals import Question, context, totals_alone
 from bdr_stan.estimators.ecological import SubsetRates
 
 N, SIZE = 40, 200
@@ -157,3 +157,13 @@ def test_the_share_at_which_a_conclusion_changes(own, limit):
     if limit != "No share":  # .2 + k (.4 - .2) = .35
         assert overall == pytest.approx(0.35)
     assert limit in context(question).limit
+
+
+def test_a_posterior_outside_of_the_bounds_is_contradicted():
+    subset = Bags.from_list([np.zeros((90, 1))])
+    found = SubsetRates(subset, np.full((50, 1), 0.9), np.array([50.0]), np.array([100.0]), ["a"])
+    question = Question(None, found, np.array([4 / 9]), np.array([5 / 9]), 0.95)
+    assert "from 0.444 to 0.556: the posterior lies outside" in totals_alone(question).answer
+    low, high = np.array([0.48]), np.array([0.52])
+    question = Question(None, found._replace(rates=found.rates - 0.4), low, high, 0.95)
+    assert totals_alone(question).answer.endswith("from 0.48 to 0.52.")
