@@ -44,6 +44,7 @@ SAYS = {
     "experiments/generated_tables.py": "20 more, varying",
     "experiments/real_tables.py": "random forest",
     "experiments/real_totals.py": "How far the units of a group differ",
+    "experiments/omitted_causes.py": "With education: The contrast is",
     "experiments/malaria.py": "The true rates give a bag NLL of",
     "experiments/sensitivity.py": "from linear programming: ",
     "experiments/shrinkage_spectrum.py": "Effective number of coordinates, of 20:",

@@ -71,6 +71,8 @@ if TYPE_CHECKING:
 _POSITIVE = "the lognormal family needs labels > 0: leave these bags out, or use family='normal'"
 _MOST_INTEGRATED_DRAWS = 1000
 
+_SCALES = ("sigma", "sigma_point", "rho", "eta", "term_sd")
+
 
 @estimator
 class LinearEstimator(EmbeddingEstimator):
@@ -597,19 +599,21 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
     ) -> Regression | None:
         if self.family != "normal" or self.stan_file is not None:
             return None
-        n = len(self.result_.labels) - 1
+        n, draws = len(self.result_.labels) - 1, self._draws()
+        names = [name for name in _SCALES if self.result_.has_draws(name)]
+        scales = np.column_stack([self.result_.draws(name) for name in names])
         if self._covariates is None or first is None or second is None:
-            return Regression(n)
+            return Regression(n, scales)
         # A covariate that differs between the versions is part of the contrast: no benchmark.
         changed = np.any(first != second, axis=0)
-        gamma = self._draws()["gamma"]
         levels = self._covariates.levels.values()
         coefficients = {
-            name: gamma[:, columns]
+            name: draws["gamma"][:, columns]
             for name, columns in self._covariates.slices.items()
             if not changed[columns].any()
         }
-        return Regression(n - sum(len(each or (0, 1)) - 1 for each in levels), coefficients)
+        n_levels = sum(len(each or (0, 1)) - 1 for each in levels)
+        return Regression(n - n_levels, scales, coefficients)
 
     def fit_features(
         self,

@@ -92,5 +92,5 @@ def robustness(
         ylim=(0, largest),
         title=f"contrast {found.mean:.3g} without an omitted cause",
     )
-    ax.legend(frameon=False, fontsize="small", loc="upper right")
+    ax.legend(framealpha=1, edgecolor="none", fontsize="small", loc="upper right")
     return ax

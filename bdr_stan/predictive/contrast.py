@@ -130,9 +130,8 @@ class Contrast(Mixture):
 
         Notes
         -----
-        The formulas are in `Robustness`. The standard deviation includes the uncertainty of sigma,
-        rho and eta: where it is large, as that of eta with few bags, values are a few percent too
-        low. They are inexact where `prior` keeps these scales far from values that suit the data.
+        The formulas are in `Robustness`. They are inexact where `prior` keeps sigma, rho or eta
+        far from values that suit the data.
         """
         if self.regression is None:
             raise TypeError(

@@ -11,7 +11,8 @@ the precision of theta. Sources: Cinelli and Hazlett (2020); Chernozhukov et al.
 Dbar' M^-1 x is the Riesz representer of theta; both without a prior. The prior belongs to M: with
 many landmarks X'WX is singular. Dbar' M^-1 Dbar is the posterior variance of theta, and |y - X b|^2
 the number of bags at the scales of highest evidence, less one for each coefficient whose prior has
-a fixed, wide scale. The draws of theta and the number of bags are therefore enough.
+a fixed, wide scale. The draws of theta and the number of bags are therefore enough, once what
+varies with the draws of the scales is subtracted: M is that of given scales.
 """
 
 from collections.abc import Mapping
@@ -38,11 +39,14 @@ class Regression:
     ----------
     n_residual : int
         Number of training bags less that of intercept and covariates' coefficients.
+    scales : array, shape (S, m)
+        Draws of sigma, rho and others.
     coefficients : dict of arrays, shapes (S, k)
         Draws of the coefficients of covariates and terms by name.
     """
 
     n_residual: int
+    scales: Array
     coefficients: Mapping[str, Array] = field(default_factory=dict)
 
 
@@ -64,8 +68,10 @@ class Robustness:
 
     Attributes
     ----------
-    mean, sd, lower, upper : float, units of y
+    mean, lower, upper : float, units of y
         Of the contrast, lower and upper the ends of its central interval.
+    sd : float, units of y
+        Of the contrast given sigma, rho and eta, whose uncertainty no omitted cause changes.
     level : float
         Of the interval.
     n_residual : int
@@ -131,12 +137,13 @@ class Robustness:
             The interval's.
         """
         n = regression.n_residual
+        given_scales = _given(regression.scales, theta)
         strengths = {
-            name: _strengths(theta, gamma, n)
+            name: _strengths(given_scales, _given(regression.scales, gamma), n)
             for name, gamma in regression.coefficients.items()
             if len(gamma) >= _DRAWS_PER_COEFFICIENT * gamma.shape[1]
         }
-        mean, sd = float(np.mean(theta)), float(np.std(theta))
+        mean, sd = float(np.mean(theta)), float(np.std(given_scales))
         return cls(mean, sd, float(ends[0]), float(ends[1]), level, n, strengths)
 
     @property
@@ -224,14 +231,26 @@ class Robustness:
         return pd.DataFrame.from_dict(table, orient="index", columns=columns)
 
     def __str__(self) -> str:
+        mean, lower, upper = map(_rounded, (self.mean, self.lower, self.upper))
         text = (
-            f"The contrast is {self.mean:.3g} ({self.level:.0%} interval {self.lower:.3g} to "
-            f"{self.upper:.3g}). To bring it to 0, an omitted cause must explain {self.value:.1%} "
-            "of the residual variance of the labels and of the contrast"
+            f"The contrast is {mean} ({self.level:.0%} interval {lower} to {upper}). To bring it "
+            f"to 0, an omitted cause must explain {self.value:.1%} of the residual variance of the "
+            "labels and take as large a share of the contrast's precision"
         )
         if self.interval_value == 0:
             return f"{text}; the interval contains 0 without one."
-        return f"{text}; {self.interval_value:.1%} bring its interval to 0."
+        return f"{text}; {self.interval_value:.1%} is enough to bring its interval to 0."
+
+
+def _rounded(value):
+    """A number with three significant digits, without an exponent."""
+    return np.format_float_positional(value, 3, unique=False, fractional=False, trim="-")
+
+
+def _given(scales, values):
+    """Draws, shape (S, ..), less their linear dependence on the logs of scales, shape (S, m)."""
+    logs = np.log(scales) - np.log(scales).mean(axis=0)
+    return values - logs @ np.linalg.lstsq(logs, values - values.mean(axis=0), rcond=None)[0]
 
 
 def _strengths(theta, gamma, n_residual):

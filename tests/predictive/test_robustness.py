@@ -141,6 +141,8 @@ def test_values_are_where_mean_and_interval_reach_zero():
     across = Robustness(0.1, 0.7, -1.0, 1.2, 0.95, 80)
     assert across.interval_value == 0
     assert "interval contains 0" in str(across) and "95%" in str(across)
+    dollars = Robustness(1321.25, 92.4, 1145.9, 1503.4, 0.95, 395)
+    assert str(dollars).startswith("The contrast is 1320 (95% interval 1150 to 1500). To bring it")
 
 
 def test_bounds_of_no_omitted_cause_are_the_interval():
@@ -167,7 +169,9 @@ def test_benchmarks_are_what_leaving_out_columns_changes():
     t -= t.mean(axis=0)
     t = t @ np.linalg.inv(np.linalg.cholesky(np.cov(t, rowvar=False))).T
     drawn = b + t @ np.linalg.cholesky(covariance).T
-    regression = Regression(n, {name: drawn[:, k] for name, k in columns.items()})
+    regression = Regression(
+        n, np.ones((4000, 1)), {name: drawn[:, k] for name, k in columns.items()}
+    )
     found = Robustness.of_draws(drawn @ problem.contrast, regression, (0.0, 1.0), 0.95)
     for name, k in columns.items():
         less = Problem(7, False)
@@ -187,8 +191,16 @@ def test_benchmarks_are_what_leaving_out_columns_changes():
 
 def test_terms_with_many_coefficients_are_no_benchmarks(rng):
     theta = rng.normal(1.0, 0.1, 200)
-    regression = Regression(
-        50, {"few": rng.normal(size=(200, 3)), "many": rng.normal(size=(200, 21))}
-    )
+    coefficients = {"few": rng.normal(size=(200, 3)), "many": rng.normal(size=(200, 21))}
+    regression = Regression(50, np.ones((200, 1)), coefficients)
     found = Robustness.of_draws(theta, regression, (0.8, 1.2), 0.95)
     assert list(found.strengths) == ["few"]
+
+
+def test_what_varies_with_the_scales_is_no_part_of_the_sd(rng):
+    scale, noise = np.exp(rng.normal(size=(2000, 1))), rng.normal(size=2000)
+    noise -= noise.mean()
+    theta = 3 + 0.8 * np.log(scale[:, 0]) + 0.2 * noise
+    found = Robustness.of_draws(theta, Regression(50, scale), (1.0, 5.0), 0.95)
+    np.testing.assert_allclose(found.mean, theta.mean())
+    np.testing.assert_allclose(found.sd, 0.2 * noise.std(), rtol=1e-2)
