@@ -265,10 +265,10 @@ one could make of the contrast (`mean`, moved towards 0) and of its interval.
 *On the thick line an omitted cause can bring the contrast to 0, on the dashed line its 95%
 interval. Dots: covariates of the fit. Star: education, which the fit omits.*
 
-Education has c_y = {c_y:.3f} and c_d = {c_d:.3f}. The bound for these strengths is a change of
-{bias:.2f}; a fit with education changes the contrast by {changed:+.2f}, to {complete:.2f} (95%
-interval {complete_lower:.2f} to {complete_upper:.2f}). The bound has no sign: an omitted cause of
-these strengths may raise or lower the contrast.
+Education has c_y = {c_y:.3f} and c_d = {c_d:.3f}. With the noise and scales of the fit, the bound
+for these strengths is a change of {bias:.2f}. A fit with education changes the contrast by
+{changed:+.2f}, to {complete:.2f} (95% interval {complete_lower:.2f} to {complete_upper:.2f}).
+The bound has no sign: an omitted cause of these strengths may raise or lower the contrast.
 
 ## What it rests on
 
