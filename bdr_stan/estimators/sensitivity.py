@@ -49,6 +49,7 @@ def selection_bounds(
     known = model.known_of_bags(bags, **given)
     embedded = embed_samples if isinstance(bags, Samples) else embed
     embedding = replace(embedded(bags, model._feature_map), **known)
+    model._warn_of_other_bags(embedding)
     draws = {name: evenly_spaced(drawn, n_draws) for name, drawn in model._draws().items()}
     parts = _parts(model, bags, embedding, draws)
     classes, n_draws = getattr(model, "classes_", None), len(draws["w"])

@@ -188,3 +188,21 @@ def test_bags_of_several_samples_add_what_each_may_hide():
     np.testing.assert_allclose(width[:5], of_people[:5], rtol=1e-6)
     several = people.sizes[5:] > 1
     assert np.all(width[5:][several] > of_people[5:][several])
+
+
+def test_subgroups_are_warned_of_as_by_predictions(model):
+    to_one_side = Bags.from_points(
+        WEIGHTED.points + 3.0, sizes=WEIGHTED.sizes, weights=WEIGHTED.weights
+    )
+    with pytest.warns(UserWarning, match="lie to one side of the training bags"):
+        model.sensitivity(to_one_side, selection=1)
+
+
+def test_neither_order_nor_scale_of_weights_nor_other_bags_matter(model):
+    whole = model.sensitivity(WEIGHTED)
+    some = np.array([30, 4, 17])
+    turned = [WEIGHTED[i][::-1] for i in some]
+    scaled = [7.0 * WEIGHTED.weights[slice(*WEIGHTED.offsets[i : i + 2])][::-1] for i in some]
+    alone = model.sensitivity(Bags.from_list(turned, weights=scaled))
+    for name in ("lowest", "highest", "lower", "upper"):
+        np.testing.assert_allclose(getattr(alone, name), getattr(whole, name)[:, some], rtol=1e-6)
