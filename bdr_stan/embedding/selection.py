@@ -43,15 +43,19 @@ def extreme_means(blocks: Blocks, factors: Array) -> tuple[Array, Array]:
     extra = factors[:, None] ** 2 - 1
     found = np.broadcast_to(mean, (2, len(factors), len(mean))).copy()
     beyond = ((0, np.minimum), (1, np.maximum))  # what of f - t counts for the least and largest
+    memory = np.empty(0)  # reused: allocating it costs more than the arithmetic on it
     for _ in range(_MOST_STEPS):
         weight, excess = np.zeros((2, *found.shape))
         for weights, values in blocks():
+            if memory.size < values.size:
+                memory = np.empty(values.size)
+            outside = memory[: values.size].reshape(values.shape)
             for side, part in beyond:
                 for k in np.flatnonzero(extra):
-                    outside = values - found[side, k]
+                    np.subtract(values, found[side, k], out=outside)
                     part(outside, 0, out=outside)
                     excess[side, k] += weights @ outside
-                    weight[side, k] += weights @ (outside != 0)
+                    weight[side, k] += weights @ np.not_equal(outside, 0, out=outside)
         step = (total * (mean - found) + extra * excess) / (total + extra * weight)
         found += step
         if np.all(np.abs(step) <= _TOLERANCE * np.maximum(np.abs(found), np.abs(found - mean))):
