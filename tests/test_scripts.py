@@ -47,6 +47,7 @@ SAYS = {
     "experiments/omitted_causes.py": "With education: The contrast is",
     "experiments/malaria.py": "The true rates give a bag NLL of",
     "experiments/sensitivity.py": "from linear programming: ",
+    "experiments/replicate_weights.py": "labels in 95% intervals",
     "experiments/shrinkage_spectrum.py": "Effective number of coordinates, of 20:",
     "experiments/swiss_roll.py": "Share of test individuals whose true rate lies",
     "benchmarks/aggregate_compression.py": "largest relative difference of a district's total",

@@ -61,8 +61,10 @@ class BagsBase(metaclass=_AnswersReaders):
     metadata: "pd.DataFrame | None"
     features: list[str] | None
     columns: TableColumns | None
+    replicate_weights: Array | None = None  # of the points, shape (N_points, R)
     file: str | None = None  # path that the points were read from, as it was given
     sizes: Any  # number of points of each bag, int, shape (n,)
+    effective_sizes: Any  # number of points, or with weights Kish's, float, shape (n,)
     totals: Any  # sum of the weights of each bag, shape (n,)
     weighted: Any  # whether points have weights, bool
     n_features: Any  # dimension p of a point

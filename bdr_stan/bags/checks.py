@@ -191,6 +191,67 @@ def as_weights(weights: ArrayLike, offsets: Array, ids: Array | None) -> Array:
     return weights
 
 
+def as_columns(values: ArrayLike, n: int) -> Array:
+    """Replicate weights as an array with n rows and at least two columns."""
+    _check_unmasked(values, "replicate_weights")
+    array = np.asarray(values)
+    if array.ndim != 2 or len(array) != n or array.shape[1] < 2:
+        raise ValueError(
+            f"replicate_weights has shape {array.shape}, expected ({n}, R): one row per point and "
+            "one column for each of R >= 2 replicates"
+        )
+    return array
+
+
+def as_replicates(
+    replicates: ArrayLike | None,
+    scale: ArrayLike | None,
+    weights: Array | None,
+    offsets: Array,
+    ids: Array | None,
+) -> tuple[Array | None, Array | None]:
+    """Replicate weights, (N_points, R), and their scales, (R,), as float64; None without."""
+    if replicates is None:
+        if scale is not None:
+            raise ValueError("replicate_scale goes with replicate_weights: leave it out")
+        return None, None
+    if weights is None:
+        raise ValueError("replicate_weights are replicates of the weights: give these, too")
+    columns = as_columns(replicates, offsets[-1])
+    found = np.array(_as_floats(columns, "replicate_weights"), np.float64)
+    n_replicates = found.shape[1]
+    if scale is None:
+        raise ValueError(
+            f"replicate_scale is missing: give 1/{n_replicates} for balanced repeated replication "
+            f"and the bootstrap, {n_replicates - 1}/{n_replicates} for the jackknife, or that "
+            "which the survey's documentation names"
+        )
+    scales = np.asarray(scale)
+    is_numeric = scales.dtype.kind in "iuf" and scales.shape in ((), (n_replicates,))
+    if not is_numeric or not np.all((scales > 0) & (scales < np.inf)):
+        raise ValueError(
+            f"replicate_scale must be a positive number, or {n_replicates} of them, one for each "
+            f"replicate; found {scale!r}"
+        )
+    bad = np.argwhere(~((found >= 0) & (found < np.inf)))
+    if len(bad):
+        row, r = bad[0]
+        i = np.searchsorted(offsets, row, side="right") - 1
+        raise ValueError(
+            f"{describe(i, ids)}, point {row - offsets[i]}: replicate weight {r} is "
+            f"{found[row, r]:g} ({len(bad)} in all): replicate weights must be finite and >= 0"
+        )
+    empty = np.argwhere(np.maximum.reduceat(found, offsets[:-1]) == 0)
+    if len(empty):
+        i, r = empty[0]
+        raise ValueError(
+            f"all replicate weights {r} of {describe(i, ids)} are zero ({len(empty)} pairs of a "
+            "bag and a replicate in all): such a bag has too few sampling units for these "
+            "replicates, so leave it out, or join it with another"
+        )
+    return found, np.broadcast_to(scales.astype(float), n_replicates).copy()
+
+
 def check_bags_have_weight(largest: Array, ids: Array | None) -> None:
     """Raise ValueError where the largest weight of a bag, shape (n,), is 0."""
     weightless = np.flatnonzero(largest == 0)

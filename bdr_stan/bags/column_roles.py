@@ -15,11 +15,13 @@ class ColumnRoles:
     features: Sequence[str] | None = None  # None: all without another role
     weight: str | None = None
     metadata: Sequence[str] | None = None
+    replicate_weights: Sequence[str] | None = None
 
     @property
     def given(self) -> list[str]:
         """All names, each once, unchecked."""
         weights = [] if self.weight is None else [self.weight]
+        weights += self.replicate_weights or []
         names = [self.bag, *(self.features or []), *weights, *(self.metadata or [])]
         return list(dict.fromkeys(names))
 
@@ -32,7 +34,8 @@ class ColumnRoles:
 
     def named(self, columns: Sequence[Any]) -> list[str]:
         """All names, each once; raises where one is not among the columns or has two roles."""
-        for argument, names in (("features", self.features), ("metadata", self.metadata)):
+        for argument in ("features", "metadata", "replicate_weights"):
+            names = getattr(self, argument)
             if isinstance(names, str):
                 raise TypeError(f"{argument} must be a list of column names: pass [{names!r}]")
         for name in columns:
@@ -49,7 +52,9 @@ class ColumnRoles:
         if repeated:
             raise ValueError(f"features names the column {repeated[0]!r} twice: name each once")
         others = [("bag", self.bag), ("weight", self.weight)]
-        for role, name in [*others, *(("metadata", name) for name in self.metadata or [])]:
+        others += [("metadata", name) for name in self.metadata or []]
+        others += [("replicate weight", name) for name in self.replicate_weights or []]
+        for role, name in others:
             if name in features:
                 raise ValueError(
                     f"column {name!r} is both {role} and among the features: leave it out of one"

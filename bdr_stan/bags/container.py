@@ -15,6 +15,7 @@ from bdr_stan.bags.checks import (
     as_ids,
     as_offsets,
     as_points,
+    as_replicates,
     as_weights,
     offsets_of_sizes,
     values_are_usable,
@@ -55,6 +56,16 @@ class Bags(BagsBase):
     offsets : integers, shape (n + 1,), from 0 up to N_points
     weights : array, shape (N_points,), optional
         Weight of each point within its bag, >= 0, with a positive sum in every bag.
+    replicate_weights : array, shape (N_points, R), optional
+        Replicates of the weights as surveys publish them, R >= 2: from balanced repeated
+        replication, the jackknife or the bootstrap. They give each bag's effective size in the
+        models with uncertain embeddings; see `replicate_scale`. Each must have a positive sum in
+        every bag.
+    replicate_scale : float, or array, shape (R,), with `replicate_weights`
+        The variance of an estimate t is the sum over r of scale_r (t_r - t)^2, t_r by replicate r:
+        1 / R for balanced repeated replication and the bootstrap, 1 / (R (1 - rho)^2) for Fay's
+        method, (R - 1) / R for the jackknife that leaves out one unit, 4 / R for successive
+        differences, as in the American Community Survey.
     ids : array, shape (n,), optional, all different
     metadata : pandas DataFrame, one row per bag, optional
         Matched to the ids by its index, unless that is the default 0, 1, ..; then indexed by them.
@@ -71,6 +82,8 @@ class Bags(BagsBase):
     ----------
     points, offsets, weights, ids, metadata, features, columns, pixels
         As given, once checked; None if absent.
+    replicate_weights, replicate_scale
+        The same; the scales are an array, shape (R,).
     file
         Path that the points were read from by `from_csv` or `from_parquet`, else None.
 
@@ -102,6 +115,8 @@ class Bags(BagsBase):
         offsets: ArrayLike | None = None,
         *,
         weights: ArrayLike | None = None,
+        replicate_weights: ArrayLike | None = None,
+        replicate_scale: ArrayLike | None = None,
         ids: ArrayLike | None = None,
         metadata: "pd.DataFrame | None" = None,
         features: Iterable[object] | None = None,
@@ -142,6 +157,9 @@ class Bags(BagsBase):
         self.weights = None
         if weights is not None:
             self.weights = as_weights(weights, self.offsets, self.ids).copy()
+        self.replicate_weights, self.replicate_scale = as_replicates(
+            replicate_weights, replicate_scale, self.weights, self.offsets, self.ids
+        )
         if not self.is_memory_map:
             self.check_values()
 
@@ -185,6 +203,8 @@ class Bags(BagsBase):
         sizes: ArrayLike | None = None,
         *,
         weights: ArrayLike | None = None,
+        replicate_weights: ArrayLike | None = None,
+        replicate_scale: ArrayLike | None = None,
         ids: ArrayLike | None = None,
         metadata: "pd.DataFrame | None" = None,
         features: Iterable[object] | None = None,
@@ -201,7 +221,7 @@ class Bags(BagsBase):
             contiguous.
         sizes : integers, shape (n,), optional
             Number of points in each bag, for points stored bag after bag.
-        weights, ids, metadata, features, copy
+        weights, replicate_weights, replicate_scale, ids, metadata, features, copy
             As in `Bags`; `ids` only with `sizes`.
 
         Examples
@@ -219,8 +239,16 @@ class Bags(BagsBase):
         array([1, 2])
         """
         made = readers.from_points(
-            points, bag, sizes, weights=weights, ids=ids, metadata=metadata, features=features
+            points,
+            bag,
+            sizes,
+            weights=weights,
+            replicate_weights=replicate_weights,
+            ids=ids,
+            metadata=metadata,
+            features=features,
         )
+        made["replicate_scale"] = replicate_scale
         return cls(**made, copy=copy and _share_memory(made["points"], points))
 
     @classmethod
@@ -233,6 +261,8 @@ class Bags(BagsBase):
         weight: str | None = None,
         metadata: Sequence[str] | None = None,
         *,
+        replicate_weights: Sequence[str] | None = None,
+        replicate_scale: ArrayLike | None = None,
         missing: str = "error",
         transformer: Any = None,
         like: Any = None,
@@ -251,6 +281,9 @@ class Bags(BagsBase):
         weight : column of point weights, optional
         metadata : columns that are constant within each bag, optional
             Labels and covariates of the bags.
+        replicate_weights : R columns of replicates of `weight`, optional
+        replicate_scale : float, or array, shape (R,), with `replicate_weights`
+            As in `Bags`.
         missing : {"error", "drop", "indicator"}, default "error"
             For missing values of features: raise, drop the row, or impute the column's mean and add
             an indicator column "name missing".
@@ -297,9 +330,10 @@ class Bags(BagsBase):
         [0.7, 0.6]
         """
         df, bag = readers.ungrouped(df, bag)
-        roles = ColumnRoles(bag, features, weight, metadata)
+        roles = ColumnRoles(bag, features, weight, metadata, replicate_weights)
         options = {"missing": missing, "transformer": transformer, "like": like, "unseen": unseen}
-        return cls(**readers.from_dataframe(df, roles, **options), copy=False)
+        made = readers.from_dataframe(df, roles, **options)
+        return cls(**made, replicate_scale=replicate_scale, copy=False)
 
     @classmethod
     @answered
@@ -342,7 +376,13 @@ class Bags(BagsBase):
         ImportError, OSError, TypeError, ValueError
             As in `from_dataframe`, and where the columns of files differ.
         """
-        roles = ColumnRoles(bag, features, weight, metadata)
+        replicates, scale = _replicates(options)
+        roles = ColumnRoles(bag, features, weight, metadata, replicates)
+        if lazy and replicates is not None:
+            raise ValueError(
+                "lazy=True takes no replicate_weights, which need the points of a bag together: "
+                "leave one of the two out"
+            )
         if lazy:
             if options.pop("transformer", None) is not None:
                 raise ValueError(
@@ -354,7 +394,8 @@ class Bags(BagsBase):
             return bags._read_from(path)
         if client is not None:
             raise ValueError("client goes with lazy=True: leave one out, or pass both")
-        return cls(**readers.from_parquet(path, roles, **options), copy=False)._read_from(path)
+        made = readers.from_parquet(path, roles, **options)
+        return cls(**made, replicate_scale=scale, copy=False)._read_from(path)
 
     @classmethod
     @answered
@@ -431,8 +472,10 @@ class Bags(BagsBase):
         **options
             The other arguments of `from_dataframe`, and those of `pandas.read_csv`.
         """
-        roles = ColumnRoles(bag, features, weight, metadata)
-        return cls(**readers.from_csv(path, roles, **options), copy=False)._read_from(path)
+        replicates, scale = _replicates(options)
+        roles = ColumnRoles(bag, features, weight, metadata, replicates)
+        made = readers.from_csv(path, roles, **options)
+        return cls(**made, replicate_scale=scale, copy=False)._read_from(path)
 
     @classmethod
     @answered
@@ -566,7 +609,8 @@ class Bags(BagsBase):
         Raises
         ------
         ValueError
-            There is no part; the columns of the parts differ in number or name.
+            There is no part; the columns of the parts differ in number or name; a part has
+            replicate weights.
         """
         if not isinstance(parts, Iterable):
             raise TypeError(f"parts must be a list of bags, found a {type(parts).__name__}")
@@ -583,6 +627,11 @@ class Bags(BagsBase):
                 known="those before have",
             )
         weights = None
+        if any(part.replicate_weights is not None for part in stacks):
+            raise ValueError(
+                "parts with replicate weights cannot be joined: make the bags from all points at "
+                "once"
+            )
         if any(part.weights is not None for part in stacks):
             weights = np.concatenate([part.point_weights for part in stacks])
         bags = cls(
@@ -707,7 +756,9 @@ class Bags(BagsBase):
         """Bags of these points, at `rows` of the stack, of the bags with these indices."""
         chosen = shallow_copy(self)
         chosen.points, chosen.offsets = points, offsets
-        chosen.weights = None if self.weights is None else self.weights[rows]
+        for name in ("weights", "replicate_weights"):
+            values = getattr(self, name)
+            setattr(chosen, name, None if values is None else values[rows])
         chosen.ids = None if self.ids is None else self.ids[bags]
         chosen.metadata = None if self.metadata is None else self.metadata.iloc[bags]
         chosen.pixels = None if self.pixels is None else self.pixels[rows]
@@ -936,6 +987,11 @@ class Bags(BagsBase):
 
     def _storage(self) -> str:
         return f"{self.points.dtype}{', memory map' if self.is_memory_map else ''}"
+
+
+def _replicates(options):
+    """Names of the columns and scale of replicate weights, taken out of the options."""
+    return options.pop("replicate_weights", None), options.pop("replicate_scale", None)
 
 
 def _share_memory(array, values):

@@ -14,6 +14,7 @@ import numpy as np
 from bdr_stan.bags.cells import cell_features, cell_values, check_anndata, check_obs_columns
 from bdr_stan.bags.checks import (
     as_bag,
+    as_columns,
     as_points,
     as_sizes,
     as_vector,
@@ -118,6 +119,7 @@ def from_points(
     sizes: ArrayLike | None,
     *,
     weights: ArrayLike | None,
+    replicate_weights: ArrayLike | None,
     ids: ArrayLike | None,
     metadata: "pd.DataFrame | None",
     features: Iterable[object] | None,
@@ -126,7 +128,8 @@ def from_points(
     if (bag is None) == (sizes is None):
         raise TypeError("pass exactly one of bag (the bag of each point) and sizes")
     features = _names_of_columns(features, _columns_of_frame(points))
-    for name, values in (("bag", bag), ("weights", weights)):
+    given = {"bag": bag, "weights": weights, "replicate_weights": replicate_weights}
+    for name, values in given.items():
         check_same_rows(points, values, ("points", name))
     points = as_points(points)
     if sizes is None:
@@ -145,10 +148,13 @@ def from_points(
             points = points[order]
             if weights is not None:
                 weights = as_vector(weights, len(order), "weights", "point")[order]
+            if replicate_weights is not None:
+                replicate_weights = as_columns(replicate_weights, len(order))[order]
     return {
         "points": points,
         "offsets": offsets_of_sizes(as_sizes(sizes, len(points))),
         "weights": weights,
+        "replicate_weights": replicate_weights,
         "ids": ids,
         "metadata": metadata,
         "features": features,
@@ -219,11 +225,17 @@ def bags_of_table(
 ) -> dict[str, Any]:
     """Arguments of `Bags` from a narwhals DataFrame with rows, and how to read its columns."""
     weights = None if roles.weight is None else as_numbers(table[roles.weight], roles.weight)
+    replicates = None
+    if roles.replicate_weights is not None:
+        columns_of_weights = [as_numbers(table[name], name) for name in roles.replicate_weights]
+        replicates = np.column_stack(columns_of_weights or [np.empty((len(table), 0))])
     codes, ids = row_codes(table, roles.bag)
     order = _grouping(codes)
     points = columns.points(table, order=order, unseen=unseen)
     if weights is not None and order is not None:
         weights = weights[order]
+    if replicates is not None and order is not None:
+        replicates = replicates[order]
     metadata = None
     if roles.metadata is not None:
         values = {name: _values_of(table[name]) for name in roles.metadata}
@@ -232,6 +244,7 @@ def bags_of_table(
         "points": points,
         "offsets": offsets_of_sizes(np.bincount(codes)),
         "weights": weights,
+        "replicate_weights": replicates,
         "ids": ids,
         "metadata": metadata,
         "columns": columns,

@@ -28,6 +28,7 @@ class BagsRecord:
     features: list[str] | None  # names of the points' columns
     columns: TableColumns | None  # how the points were made from the columns of a table
     weighted: bool  # whether points have weights
+    replicated: bool  # whether these have replicates
     ranges: Array | None  # as `column_ranges`, shape (2, p)
     file: str | None  # path that the points were read from
 
@@ -41,6 +42,7 @@ class BagsRecord:
             bags.features,
             bags.columns,
             bags.weighted,
+            bags.replicate_weights is not None,
             column_ranges(bags),
             bags.file,
         )
@@ -65,6 +67,7 @@ class BagsRecord:
             "feature_names": self.features,
             "columns": self.columns,
             "weighted": self.weighted,
+            "replicated": self.replicated,
             "column_ranges": self.ranges,
             "file": self.file,
         }
@@ -85,7 +88,7 @@ class SamplesRecord(BagsRecord):
         records = {name: BagsRecord.from_bags(own) for name, own in bags.samples.items()}
         n, weighted = bags.n_features, bags.weighted
         index, has_ids = np.asarray(bags.index), bags.ids is not None
-        return cls(index, has_ids, n, None, None, weighted, None, None, records)
+        return cls(index, has_ids, n, None, None, weighted, False, None, None, records)
 
     @property
     def settings(self) -> Mapping[str, Any]:

@@ -17,6 +17,7 @@ from scipy.sparse import csr_array
 from bdr_stan.bags import Bags, BagsLike, as_bags
 from bdr_stan.bags.base import BagsBase
 from bdr_stan.embedding.compression import Rows, compress
+from bdr_stan.embedding.replicates import effective_sizes
 from bdr_stan.embedding.size_nodes import at_size_nodes
 from bdr_stan.kernels import FeatureMap
 from bdr_stan.threads import map_in_threads, n_threads_for
@@ -146,10 +147,11 @@ def embed(
     where V1 = sum_j w_ij, V2 = sum_j w_ij^2: the sample covariance (ddof 1), generalised without
     bias to weights that state reliability rather than counts. `covariance` "average" is the mean of
     S_i over the bags of more than one point, "pooled" that with weights N_i - 1, N_i the effective
-    size, "identity" tau^2 I. The result does not depend on `n_jobs`, threads, nor on `chunk_bytes`,
-    the size of the kernel values per task: small enough for caches, large enough that threads
-    seldom wait for the interpreter's lock. `progress` gets the points done, and in all, from time
-    to time.
+    size, "identity" tau^2 I. The sizes are effective ones, by replicate weights where the bags have
+    some (`embedding/replicates.py`). The result does not depend on `n_jobs`, threads, nor on
+    `chunk_bytes`, the size of the kernel values per task: small enough for caches, large enough
+    that threads seldom wait for the interpreter's lock. `progress` gets the points done, and in
+    all, from time to time.
 
     Computed in float64 for points of any type. Deviations are taken from the mean of the same bag
     before they are squared, so a covariance that is small relative to the means loses no digits.
@@ -168,7 +170,7 @@ def embed(
         bags.map_parts(embed_part, factors, progress=progress), factors, len(bags)
     )
     scatter = tau**2 * np.eye(features.n_columns) if covariance == "identity" else sums.scatter
-    return Embedding(sizes, sums.mean, scatter)
+    return Embedding(effective_sizes(bags, features), sums.mean, scatter)
 
 
 def scatter_factors(

@@ -885,7 +885,12 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         return link_of(self._family, self.link)
 
     def _check_parts(self, bags):
-        """Raise where a fit needs the points themselves, but these lie in partitions."""
+        """Raise where a fit needs points in memory, or would ignore replicates of weights."""
+        if bags.replicate_weights is not None:
+            raise ValueError(
+                "AggregateRegressor takes the points of a bag as all that are there, not as a "
+                "sample with replicate weights: leave replicate_weights out of the bags"
+            )
         if not isinstance(bags, PartitionedBags):
             return
         if self._link.can_thin:

@@ -324,6 +324,11 @@ class BagEstimator(BaseEstimator):
                 "the bags have no weights, but those of the fit had: give the points their "
                 "weights, of 1 where all count alike"
             )
+        if need_weights and settings.get("replicated") and bags.replicate_weights is None:
+            warn(
+                "the bags have no replicate weights, but those of the fit had: their points are "
+                "taken as independent, and intervals are too narrow if they are a cluster sample"
+            )
         warn_of_other_ranges(bags, settings.get("column_ranges"))
         return bags
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from bdr_stan.bags import Bags, Samples
 from bdr_stan.embedding.mean_embedding import BagSums, Embedding, sums_of_part
+from bdr_stan.embedding.replicates import effective_sizes
 from bdr_stan.types import Array
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ def _table_by_parts(model, bags, level):
     """Predictions of all bags, in their order."""
     import pandas as pd
 
-    sizes, cut, known = bags.effective_sizes, bags.cut, model.known_of_bags(bags)
+    sizes = effective_sizes(bags, model._feature_map)
+    cut, known = bags.cut, model.known_of_bags(bags)
     place = np.cumsum(cut) - 1  # of a bag among those that are cut
     joined = BagSums.empty(int(cut.sum()), model._feature_map.n_columns, scatter=False)
     predict = partial(_predict_part, names=list(known), model=model, level=level)

@@ -9,6 +9,7 @@ import numpy as np
 
 from bdr_stan.aggregate.bag_effects import have_mean_points
 from bdr_stan.bags import Bags, PartitionedBags, Samples
+from bdr_stan.embedding.replicates import effective_sizes
 from bdr_stan.metrics import size_classes
 from bdr_stan.results.leave_one_out import LeaveOneOut, LeaveOneOutClasses
 from bdr_stan.types import Array
@@ -181,7 +182,9 @@ def fit_summary(
         ids = model.result_.groups["observed_data"]["bag"].values
         bags = _in_order(bags, [str(each) for each in ids])
         if "bag_size" in model.result_.constants:
-            _check_same_sizes(bags, model.result_.constants["bag_size"])
+            features = getattr(model, "_feature_map", None)
+            sizes = bags.effective_sizes if features is None else effective_sizes(bags, features)
+            _check_same_sizes(bags, sizes, model.result_.constants["bag_size"])
         if isinstance(bags, Bags) and not _same_points(model, bags):
             raise ValueError(
                 "the bags have the ids of those of the fit, but other points: pass the bags that "
@@ -205,13 +208,13 @@ def _in_order(bags: Any, ids: Sequence[str]) -> Any:
     return bags if np.array_equal(order, np.arange(len(bags))) else bags.take(order)
 
 
-def _check_same_sizes(bags: Bags | PartitionedBags, sizes: Array) -> None:
-    """Raise ValueError if a bag has another size than in the fit."""
-    other = np.flatnonzero(~np.isclose(bags.effective_sizes, sizes))
+def _check_same_sizes(bags: Bags | PartitionedBags, found: Array, sizes: Array) -> None:
+    """Raise ValueError if a bag has another effective size, in `found`, than in the fit."""
+    other = np.flatnonzero(~np.isclose(found, sizes))
     if len(other):
         i = other[0]
         raise ValueError(
-            f"{bags.name(i)} has {bags.effective_sizes[i]:g} points, but {sizes[i]:g} in the fit "
+            f"{bags.name(i)} has {found[i]:g} points, but {sizes[i]:g} in the fit "
             f"({len(other)} in total): pass the bags that the model was fitted to"
         )
 

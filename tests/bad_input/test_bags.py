@@ -19,6 +19,13 @@ from builders.mistakes import (
 
 from bdr_stan import MERR, AggregateRegressor, Bags, FreqShrinkage
 
+
+def replicated(weights, **changes):
+    """Two bags with these replicates of weights."""
+    given = {"weights": np.ones(78), "replicate_weights": weights, "replicate_scale": 0.5}
+    return Bags(POINTS, [0, 40, 78], **{**given, **changes})
+
+
 BAD_BAGS = [
     ("points in a row", lambda: Bags([1.0, 2.0], [0, 2]), "points"),
     ("points of text", lambda: Bags([["a"]], [0, 1]), "points"),
@@ -30,6 +37,45 @@ BAD_BAGS = [
     ("a negative weight", lambda: Bags(POINTS, [0, 78], weights=-np.ones(78)), "weight"),
     ("weights of text", lambda: Bags(POINTS, [0, 78], weights=["a"] * 78), "weights"),
     ("weights all zero", lambda: Bags(POINTS, [0, 78], weights=np.zeros(78)), "weights of bag 0"),
+    ("replicates in a row", lambda: replicated(np.ones(78)), ["replicate_weights", "(78, R)"]),
+    ("replicates of other points", lambda: replicated(np.ones((70, 4))), "(70, 4)"),
+    ("one replicate", lambda: replicated(np.ones((78, 1))), "R >= 2"),
+    ("replicates of text", lambda: replicated(np.full((78, 3), "a")), "text such as 'a'"),
+    ("a negative replicate",
+     lambda: replicated(changed(np.ones((78, 3)), (5, 2), -1.0)), ["point 5", "weight 2 is -1"]),
+    ("a replicate that is NaN",
+     lambda: replicated(changed(np.ones((78, 3)), (5, 2), np.nan)), ["point 5", "weight 2 is nan"]),
+    ("replicates that are masked",
+     lambda: replicated(np.ma.masked_equal(changed(np.ones((78, 3)), (5, 2), 0.0), 0.0)),
+     "replicate_weights"),
+    ("a replicate that is zero in a bag",
+     lambda: replicated(changed(np.ones((78, 3)), (slice(40, 78), 1), 0.0)), "weights 1 of bag 1"),
+    ("replicates without weights", lambda: replicated(np.ones((78, 3)), weights=None), "weights"),
+    ("replicates without scale",
+     lambda: replicated(np.ones((78, 3)), replicate_scale=None), ["replicate_scale", "2/3"]),
+    ("a scale of zero", lambda: replicated(np.ones((78, 3)), replicate_scale=0), "replicate_scale"),
+    ("two scales of three",
+     lambda: replicated(np.ones((78, 3)), replicate_scale=[1, 2]), ["replicate_scale", "3 of"]),
+    ("a scale of text",
+     lambda: replicated(np.ones((78, 3)), replicate_scale="brr"), ["replicate_scale", "'brr'"]),
+    ("a scale without replicates",
+     lambda: Bags(POINTS, [0, 78], replicate_scale=0.5), "replicate_weights"),
+    ("no such column of replicates",
+     lambda: Bags.from_dataframe(TABLE, "town", ["x"], replicate_weights=["w1"]), "w1"),
+    ("columns of replicates as text",
+     lambda: Bags.from_dataframe(TABLE, "town", ["x"], replicate_weights="z"), "['z']"),
+    ("replicates among the features",
+     lambda: Bags.from_dataframe(TABLE, "town", ["x", "z"], replicate_weights=["z"]), "'z'"),
+    ("no columns of replicates",
+     lambda: Bags.from_dataframe(TABLE.assign(w=1), "town", ["x"], "w", replicate_weights=[]),
+     "R >= 2"),
+    ("replicates of lazy files",
+     lambda: Bags.from_parquet("a.parquet", "town", lazy=True, replicate_weights=["w1"]),
+     "lazy=True"),
+    ("bags with replicates joined",
+     lambda: Bags.concatenate([replicated(np.ones((78, 3)))]), "replicate"),
+    ("totals of bags with replicates",
+     lambda: AggregateRegressor().fit(replicated(np.ones((78, 3))), [3, 4]), "replicate_weights"),
     ("ids of another length", lambda: Bags(POINTS, [0, 78], ids=["a", "b"]), "ids"),
     ("ids twice", lambda: Bags(POINTS, [0, 8, 78], ids=["a", "a"]), "id 'a'"),
     ("names of another length", lambda: Bags(POINTS, [0, 78], features=["x"]), "features"),

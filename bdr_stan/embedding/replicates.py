@@ -1,0 +1,69 @@
+"""Effective sizes of bags from the replicate weights of a survey.
+
+The spread of a bag's mean embedding over the replicates is the whole sampling variance of this
+embedding: of strata, clusters and unequal weights. It takes the place of Sigma / N_i, to which it
+must not be added. The models need a number N_i for each bag, so it becomes that of as many
+independent points:
+
+    N_i = tr(Sigma_i) / tr(D_i),    D_i = sum_r scale_r (mu_ir - mu_i) (mu_ir - mu_i)'
+    tr(Sigma_i) = average of |phi(x_ij) - mu_i|^2 with weights w_ij  +  tr(D_i)
+
+The average alone is too small by the variance of mu_i, whatever the design. With equal weights and
+the jackknife of points N_i is their number. The effective size is that of an average direction: the
+design effect of a single function of the points may be larger or smaller.
+"""
+
+import numpy as np
+
+from bdr_stan.bags import Bags
+from bdr_stan.bags.base import BagsBase
+from bdr_stan.kernels import FeatureMap
+from bdr_stan.types import Array
+from bdr_stan.user_warnings import warn
+
+_NUMBERS = 4_000_000  # at a time, of sums and of features (32 MB)
+_UNVARIED = 1e-12  # variance over replicates, relative to that within the bag, that is rounding
+
+
+def effective_sizes(bags: BagsBase, features: FeatureMap) -> Array:
+    """Effective number of points per bag, float, shape (n,): Kish's without replicate weights."""
+    sizes = bags.effective_sizes
+    if not isinstance(bags, Bags) or bags.replicate_weights is None:
+        return sizes
+    within, design = np.empty((2, len(bags)))
+    n_sums = (bags.replicate_weights.shape[1] + 1) * features.n_columns
+    step = max(1, _NUMBERS // n_sums)
+    for first in range(0, len(bags), step):
+        some = slice(first, first + step)
+        within[some], design[some] = _traces(bags[some], features)
+    several = within > 0
+    unvaried = several & (design <= _UNVARIED * within)
+    if unvaried.any():
+        warn(
+            f"replicate weights of {unvaried.sum()} bags, such as "
+            f"{bags.name(np.flatnonzero(unvaried)[0])}, are in proportion to each other: their "
+            "effective sizes are those of independent points"
+        )
+    known = several & ~unvaried
+    return np.where(known, 1 + within / np.where(known, design, 1), sizes)
+
+
+def _traces(bags, features):
+    """Weighted scatter within each bag, and variance of its embedding over replicates, (n,)."""
+    weights = np.column_stack([bags.weights, bags.replicate_weights])
+    weights /= np.repeat(bags.sums(weights), bags.sizes, axis=0)  # in each bag of sum 1
+    means = np.zeros((len(bags), weights.shape[1], features.n_columns))
+    origins, squares = np.empty((len(bags), features.n_columns)), np.zeros(len(bags))
+    for chunk in bags.chunks(max(16, _NUMBERS // features.n_columns)):
+        phi = features(bags.read_checked(chunk.start, chunk.stop))
+        for i, (start, stop) in enumerate(zip(chunk.cuts[:-1], chunk.cuts[1:]), chunk.first):
+            if chunk.start + start == bags.offsets[i]:
+                origins[i] = phi[start:stop].mean(axis=0)
+            deviations = phi[start:stop] - origins[i]  # whose squares lose no digits
+            shares = weights[chunk.start + start : chunk.start + stop]
+            means[i] += shares.T @ deviations
+            squares[i] += shares[:, 0] @ np.sum(deviations**2, axis=1)
+    bags.release()
+    within = squares - np.sum(means[:, 0] ** 2, axis=1)
+    moved = np.sum((means[:, 1:] - means[:, :1]) ** 2, axis=2)
+    return np.maximum(within, 0), moved @ bags.replicate_scale
