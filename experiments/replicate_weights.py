@@ -166,8 +166,8 @@ Regions of 3 to 30 clusters per stratum, in the fit and among the new ones:
 {all}
 
 With fixed weights the model finds labels that disagree with embeddings it takes as precise, and
-explains this by noise: sigma is half as large again as the truth. Intervals then hold on average, but are
-too narrow for regions of few clusters and too wide for large ones.
+explains this by noise: sigma is half as large again as the truth. Intervals then hold on average,
+but are too narrow for regions of few clusters and too wide for large ones.
 
 A fit to regions of 20 to 40 clusters per stratum, and new regions of 3 to 8:
 

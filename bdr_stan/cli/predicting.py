@@ -43,7 +43,8 @@ def predict(fitted, new, output, bag, weight, missing, unseen, level, force):
     A folder of .parquet files, or a pattern such as 'new/*.parquet', is read part by part; needs
     the extra "dask". Columns are found by name. Writes the ids of the bags under the name of their
     column, n_points, mean, sd, lower, upper; for classes n_points, predicted, and probability,
-    lower, upper of the predicted class.
+    lower, upper of the predicted class. Of fits to 20 bags and more also familiarity, a p-value:
+    small where a bag is unlike those of the fit.
     """
     check_output(output, force, not_to_be=new)
     check_suffix(output, ".csv")

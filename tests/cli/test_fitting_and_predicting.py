@@ -33,7 +33,7 @@ def test_predictions_are_those_of_the_model(folder):
     assert result.output == f"Wrote {output}: 12 bags, intervals of 0.8 probability\n"
 
     table = pd.read_csv(output, dtype={"town": str})
-    assert list(table) == ["town", "n_points", "mean", "sd", "lower", "upper"]
+    assert list(table) == ["town", "n_points", "mean", "sd", "lower", "upper", "familiarity"]
     model = bdr_stan.load(folder / "fit.nc")
     bags = bdr_stan.Bags.from_dataframe(new, "town", ["income", "age"])
     expected = model.predictive(bags)
@@ -160,7 +160,7 @@ def test_trials_of_the_fit_are_read_for_predictions(tmp_path):
     assert result.exit_code == 0, result.output
     np.testing.assert_allclose(pd.read_csv(output)["mean"], model.predict(bags, trials=20))
     model.fit(bags, said, trials=np.full(12, 20), seed=1).save(tmp_path / "fit.nc")
-    fails("counts out of trials", "predict", tmp_path / "fit.nc", new, "-o", tmp_path / "no.csv")
+    fails("fitted with trials", "predict", tmp_path / "fit.nc", new, "-o", tmp_path / "no.csv")
 
 
 def test_classes_are_fitted_and_predicted(tmp_path):
@@ -191,7 +191,7 @@ def test_classes_are_fitted_and_predicted(tmp_path):
     truth = table.groupby("town")["party"].first()[predicted["town"]]
     assert np.mean(predicted["predicted"].to_numpy() == truth.to_numpy()) > 0.85
     assert list(predicted.columns) == [
-        "town", "n_points", "predicted", "probability", "lower", "upper"
+        "town", "n_points", "predicted", "probability", "lower", "upper", "familiarity"
     ]  # fmt: skip
     assert (predicted["probability"] >= 0.5).all()
     assert predicted["probability"].between(predicted["lower"], predicted["upper"]).all()
