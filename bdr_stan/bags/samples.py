@@ -220,6 +220,9 @@ def _matched(samples):
                 "them ids, or the same bags in the same order without ids"
             )
         return None, {name: np.arange(n) for name, n in sizes.items()}
+    for name, bags in samples.items():
+        if not len(bags):
+            raise ValueError(f"the sample {name!r} has no bags: leave it out")
     indices = {name: pd.Index(bags.ids) for name, bags in samples.items()}
     every = indices[names[0]]
     for index in list(indices.values())[1:]:

@@ -33,6 +33,8 @@ SAMPLES = [
      "only be matched by ids"),
     ("other numbers of bags without ids", lambda: Samples({"people": BAGS, "houses": BAGS[:5]}),
      "only be matched by ids"),
+    ("a sample without bags", lambda: Samples({"people": NAMED, "houses": NAMED[:0]}),
+     "'houses' has no bags"),
     ("no common bag", lambda: Samples({"people": NAMED, "houses": OTHER_IDS}),
      ["'people'", "'t00'", "'s0'"]),
     ("metadata that differ", lambda: Samples(dict(zip("ab", STATES, strict=True))),
