@@ -102,9 +102,10 @@ def training_features(
 
     `bandwidth`, in the units of the points, belongs to a kernel given by name; `bandwidth_scale` is
     a factor on all bandwidths. `n_landmarks` is used if `landmarks` is a name, see
-    `landmarks_of_kernel`. `covariance` and `tau` are as for `embed`; `covariates`, `groups` and
-    `smooths` are columns of the bags' metadata; unless `progress` is False a pass longer than ten
-    seconds is reported.
+    `landmarks_of_kernel`. `covariance` and `tau` are as for `embed`, but None takes the covariance
+    of some of the points, where bags are in memory: `Familiarity` needs it. `covariates`, `groups`
+    and `smooths` are columns of the bags' metadata; unless `progress` is False a pass longer than
+    ten seconds is reported.
     """
     bags = as_bags(bags, in_parts=True)
     named = covariates or (), groups or (), smooths or ()
