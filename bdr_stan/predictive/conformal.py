@@ -47,7 +47,8 @@ class Labels(NamedTuple):
     def at(self, x: Array, bags: Array) -> Array:
         """Labels of bags at places x of the scale."""
         if not self.is_count:
-            return self.from_scale(x)
+            with np.errstate(over="ignore"):
+                return self.from_scale(x)
         return np.clip(np.round(x), 0, np.inf if self.trials is None else self.trials[bags])
 
 
@@ -93,7 +94,7 @@ class Ranks:
         possible = largest > -np.inf
         largest = np.where(possible, largest, 0)
         density = np.exp(log_density - largest)
-        with np.errstate(divide="ignore"):  # what underflows ranks last
+        with np.errstate(divide="ignore"):
             if self.are_weighted:
                 total = np.where(possible, density.sum(axis=0), 1)
                 own = np.log(np.sum(density**2, axis=0) / total)
@@ -117,7 +118,12 @@ class _NewBags(NamedTuple):
     def excess(self, i: Array) -> Callable[[Array], Array]:
         """Function from labels of the bags `i`, which may repeat, to `Ranks.excess` of them."""
         log_density = self.predictive.log_density_function(i)
-        return lambda labels: self.ranks.excess(log_density(labels), self.log_spread[i])
+
+        def excess(labels):
+            with np.errstate(divide="ignore"):  # logarithms of 0, which is not possible
+                return self.ranks.excess(log_density(labels), self.log_spread[i])
+
+        return excess
 
     def pareto_k(self, i: Array, labels: Array) -> Array:
         """Pareto k-hat of the weights that add each bag with its label; NaN without weights."""

@@ -149,17 +149,9 @@ class ConformalClasses(ConformalRegions):
 
     Attributes
     ----------
-    level : float
-        Coverage, at least, if bags are exchangeable within their size classes.
-    size_class : array, shape (n,)
-        Class of sizes of each bag; 1 is that of the smallest.
-    n_like, sizes_like : arrays, shapes (n,) and (n, 2)
-        Number, and smallest and largest size, of the training bags in this class.
-    pareto_k : array, shape (n,)
-        Pareto k-hat of the weights that add a bag to the fit, the largest of the classes that are
-        in its region or nearly so. Above 0.7 the region is unreliable. NaN without weights.
-    ids, id_name : array, shape (n,), or None, and str
-        Of the bags.
+    level, size_class, n_like, sizes_like, pareto_k, ids, id_name
+        As those of `ConformalIntervals`; k-hat is the largest of the classes that are in the region
+        or nearly so.
     classes : array, shape (C,)
         All classes.
     is_in : array of bool, shape (n, C)

@@ -240,6 +240,20 @@ def test_positive_labels(rng):
     assert_allclose(found.upper / np.exp([-3.0, 0.0, 8.0]), found.upper[1], rtol=0.02)
 
 
+@pytest.mark.filterwarnings("error")
+def test_density_that_is_infinite_at_an_end(rng):
+    shape = FAMILIES["gamma"].likelihood.distribution(1.0, dispersion=2.0)  # density y^-0.75 at 0
+    y, drawn = shape.rvs(99, random_state=1), shape.rvs((200, 99), random_state=2)
+    zeros, ones = np.zeros((30, 1)), np.ones(30)
+    new = OutcomePredictive(
+        lambda i: (zeros[:, i], zeros[:, i]), 1, 30, FAMILIES["gamma"], {"dispersion": 2 * ones}
+    )
+    training = TrainingLabels(np.tile(shape.logpdf(y), (30, 1)), drawn, np.ones(99))
+    found = conformal_intervals(new, training, compared(99, 1, 0.9), POSITIVE)
+    assert 0 <= found.lower[0] < 1e-100
+    assert_allclose(found.upper[0], np.sort(y)[89], rtol=0.3)
+
+
 def test_classes_against_the_definition(rng):
     p = rng.uniform(0.05, 0.95, size=(50, 41))
     y = rng.random(41) < p.mean(axis=0)
