@@ -230,7 +230,7 @@ approximation of its own. A fit by `method="optimize"` has one draw and no regio
 
 Written by `python experiments/conformal.py --output docs`: {splits} random splits into {train}
 training and {test} test bags. Gamma bags have 5 (half of them), 20 or 100 points; bags of digits
-have 1 to 290 images, and their label, the mean digit, is a number. `BDR` models the sampling error
+have 1 to 300 images, and their label, the mean digit, is a number. `BDR` models the sampling error
 of the points. `BLR` takes the means of even one point as exact, and is wrong for small bags and for
 large ones. The level is 90%; widths are means over test bags, in units of the label.
 
