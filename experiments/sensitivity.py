@@ -192,13 +192,14 @@ another. The first counties of the generated survey below:
 ```
 
 The rows: poor diagnostics of the sampler ([report.md](report.md)); intervals that hold their share
-of labels even if the model is wrong (`model.conformal`); selection of points, below; attenuation,
-of models that take the means of small bags as exact ([attenuation.md](attenuation.md)); bags that
-are unlike those of the fit ([familiarity.md](familiarity.md)). A row is missing where it does not
-apply or finds nothing. The effect of a change of the points (`model.contrast(a, b)`) has a
-`robustness()` of its own, against an [omitted cause](omitted_causes.md). The [HTML
-report](report.md) has the table for the bags of the fit. `AggregateRegressor.doubts(districts,
-cases, subset)` is about the rate of a subset of the points, by what the last section describes.
+of labels even if the model is wrong ([conformal.md](conformal.md)); selection of points, below;
+attenuation, of models that take the means of small bags as exact
+([attenuation.md](attenuation.md)); bags that are unlike those of the fit
+([familiarity.md](familiarity.md)). A row is missing where it does not apply or finds nothing. The
+effect of a change of the points (`model.contrast(a, b)`) has a `robustness()` of its own, against
+an [omitted cause](omitted_causes.md). The [HTML report](report.md) has the table for the bags of
+the fit. `AggregateRegressor.doubts(districts, cases, subset)` is about the rate of a subset of the
+points, by what the last section describes.
 
 ## Points that were seen with unequal probabilities
 
