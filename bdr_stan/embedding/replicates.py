@@ -37,21 +37,30 @@ def effective_sizes(bags: BagsBase, features: FeatureMap) -> Array:
         some = slice(first, first + step)
         within[some], design[some] = _traces(bags[some], features)
     several = within > 0
-    unvaried = several & (design <= _UNVARIED * within)
-    if unvaried.any():
-        warn(
-            f"replicate weights of {unvaried.sum()} bags, such as "
-            f"{bags.name(np.flatnonzero(unvaried)[0])}, are in proportion to each other: their "
-            "effective sizes are those of independent points"
-        )
-    known = several & ~unvaried
+    unvaried, empty = several & (design <= _UNVARIED * within), several & np.isnan(design)
+    for wrong, why in (
+        (unvaried, "are in proportion to each other"),
+        (empty, "leave no point in some replicates, as in small subgroups"),
+    ):
+        if wrong.any():
+            warn(
+                f"replicate weights of {wrong.sum()} bags, such as "
+                f"{bags.name(np.flatnonzero(wrong)[0])}, {why}: their effective sizes are those of "
+                "independent points"
+            )
+    known = several & ~unvaried & ~empty
     return np.where(known, 1 + within / np.where(known, design, 1), sizes)
 
 
 def _traces(bags, features):
-    """Weighted scatter within each bag, and variance of its embedding over replicates, (n,)."""
+    """Weighted scatter within each bag, and variance of its embedding over replicates, (n,).
+
+    The variance is NaN where a replicate has no weight on any of the points.
+    """
     weights = np.column_stack([bags.weights, bags.replicate_weights])
-    weights /= np.repeat(bags.sums(weights), bags.sizes, axis=0)  # in each bag of sum 1
+    totals = bags.sums(weights)
+    totals[totals == 0] = np.nan
+    weights /= np.repeat(totals, bags.sizes, axis=0)  # in each bag of sum 1
     means = np.zeros((len(bags), weights.shape[1], features.n_columns))
     origins, squares = np.empty((len(bags), features.n_columns)), np.zeros(len(bags))
     for chunk in bags.chunks(max(16, _NUMBERS // features.n_columns)):

@@ -110,6 +110,18 @@ def test_replicates_that_do_not_vary_are_told(rng):
     assert sizes[0] != pytest.approx(bags.effective_sizes[0], rel=0.01)
 
 
+def test_a_subgroup_that_a_replicate_leaves_out_is_told(rng):
+    halves = 2.0 * np.array([[1, 1, 0, 0, 1, 0, 1, 0], [0, 0, 1, 1, 0, 1, 0, 1]]).T
+    bags = Bags.from_points(
+        np.column_stack([rng.normal(size=8), [1, 1, 0, 0, 1, 1, 1, 1]]), sizes=[4, 4],
+        weights=np.ones(8), replicate_weights=halves, replicate_scale=0.5, features=["x", "young"],
+    )  # fmt: skip
+    whole = embed(bags, MAP).sizes
+    with pytest.warns(UserWarning, match="of 1 bags, such as bag 0, leave no point in some"):
+        sizes = embed(bags.where(young=1), MAP).sizes
+    assert_allclose(sizes, [2, whole[1]])
+
+
 def test_a_table_has_columns_of_replicates(rng, tmp_path):
     table = pd.DataFrame({"town": ["b", "a", "b", "a"], "x": [1.0, 2.0, 3.0, 4.0], "w": 1.0})
     table = table.assign(w1=[1.0, 0.0, 2.0, 1.0], w2=[0.5, 3.0, 1.0, 2.0])
