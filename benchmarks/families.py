@@ -156,7 +156,7 @@ def compare(family, seeds, n_train, n_test, **settings):
         print(line, flush=True)
 
 
-def time_a_fit(n_bags, n_landmarks, draws, method):
+def time_a_fit(n_bags, n_landmarks, warmup, draws, method):
     """Print the time of a binomial fit."""
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(n_bags, N_COLUMNS))
@@ -167,14 +167,14 @@ def time_a_fit(n_bags, n_landmarks, draws, method):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of short chains
         model = BDR(n_landmarks, family="binomial", method=method).fit(
-            bags, y, trials=trials, warmup=draws, draws=draws, seed=1
+            bags, y, trials=trials, warmup=warmup, draws=draws, seed=1
         )
     seconds, known = time.perf_counter() - start, model.diagnostics()
     shown = {
         name: known[name] for name in ("divergences", "max_r_hat", "pareto_k") if name in known
     }
     print(
-        f"binomial, {method}, {n_bags} bags, {n_landmarks} landmarks, {draws} draws: "
+        f"binomial, {method}, {n_bags} bags, {n_landmarks} landmarks, {warmup} + {draws} iterations: "
         f"{seconds:.1f} s, {shown}"
     )
 
@@ -187,6 +187,8 @@ def main():
     parser.add_argument("--time", action="store_true", help="only the time of a fit")
     parser.add_argument("--bags", type=int, default=1000, help="of that fit")
     parser.add_argument("--method", default="nuts", help="of that fit, such as laplace")
+    parser.add_argument("--warmup", type=int, default=1000, help="iterations of each chain")
+    parser.add_argument("--draws", type=int, default=1000, help="draws of each chain")
     args = parser.parse_args()
     for family in () if args.time else [args.family] if args.family else LABELS:
         if args.quick:  # a kernel without a search for its linear part
@@ -195,7 +197,8 @@ def main():
             compare(family, args.seeds, N_TRAIN, N_TEST, n_landmarks=30)
     if args.family:
         return
-    time_a_fit(*((60, 10, 60) if args.quick else (args.bags, 60, 1000)), args.method)
+    size = (60, 10, 60, 60) if args.quick else (args.bags, 60, args.warmup, args.draws)
+    time_a_fit(*size, args.method)
 
 
 if __name__ == "__main__":

@@ -87,7 +87,8 @@ def test_predictions_follow_the_labels(family, fitted):
         1 - np.mean((y - mean) ** 2) / np.var(y), rel=1e-9
     )
     table = fitted.predict_table(BAGS)
-    assert list(table.index) == IDS and list(table) == ["n_points", "mean", "sd", "lower", "upper"]
+    columns = ["n_points", "mean", "sd", "lower", "upper", "familiarity"]
+    assert list(table.index) == IDS and list(table) == columns
     np.testing.assert_allclose(table["mean"], mean)
 
 

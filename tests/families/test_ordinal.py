@@ -156,7 +156,8 @@ def test_predictions_are_the_most_probable_categories(fitted):
     assert fitted.score(BAGS, HEALTH) == np.mean(predicted == HEALTH)
     assert fitted.score(BAGS, "health") > np.bincount(CODES).max() / N
     table = fitted.predict_table(BAGS)
-    assert list(table) == ["n_points", "predicted", "probability", "lower", "upper"]
+    columns = ["n_points", "predicted", "probability", "lower", "upper", "familiarity"]
+    assert list(table) == columns
     np.testing.assert_array_equal(table["predicted"], predicted)
     assert set(table["lower"]) | set(table["upper"]) <= set(NAMES)
     with pytest.raises(TypeError, match="standard deviation"):
