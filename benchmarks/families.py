@@ -174,8 +174,8 @@ def time_a_fit(n_bags, n_landmarks, warmup, draws, method):
         name: known[name] for name in ("divergences", "max_r_hat", "pareto_k") if name in known
     }
     print(
-        f"binomial, {method}, {n_bags} bags, {n_landmarks} landmarks, {warmup} + {draws} iterations: "
-        f"{seconds:.1f} s, {shown}"
+        f"binomial, {method}, {n_bags} bags, {n_landmarks} landmarks, "
+        f"{warmup} + {draws} iterations: {seconds:.1f} s, {shown}"
     )
 
 
