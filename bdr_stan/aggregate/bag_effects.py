@@ -49,7 +49,8 @@ def dispersion_inside(dispersion: Array, share: Array, itself: Array) -> Array:
 class TrainingEffects:
     """Effects of the bags of a fit on their log rates, for predictions of them and their parts."""
 
-    effects: Array | None  # under each draw, shape (S, n); None where the fit keeps none
+    # Under each draw, shape (S, n), of coefficients (S, n, K); None where the fit keeps none.
+    effects: Array | None
     ids: Array  # shape (n,)
     mean_points: Array | None  # shape (n, p); None where points lay in partitions
 

@@ -1,11 +1,13 @@
 """From bags and their totals to what a fit needs: landmarks, kernel, and the bags' rows."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
+from bdr_stan.aggregate.effect_columns import EffectColumns, effect_columns
 from bdr_stan.aggregate.kernel_learning import learn_kernel
 from bdr_stan.aggregate.likelihoods import Likelihood
 from bdr_stan.aggregate.links import Link
@@ -38,6 +40,7 @@ class AggregateFeatures:
     trials: Array | None  # shape (n,)
     record: BagsRecord
     mean_points: Array | None = None  # of bags in memory, shape (n, p)
+    effect_columns: EffectColumns | None = None  # with coefficients that differ between bags
 
 
 def training_features(
@@ -52,7 +55,7 @@ def training_features(
     landmarks: str | ArrayLike,
     trials: Array | None = None,
     prior: Mapping[str, float] | None = None,
-    bag_effects: bool = False,
+    bag_effects: bool | Sequence[Any] = False,
     thin: int | None = None,
     seed: Seed = None,
 ) -> AggregateFeatures:
@@ -62,6 +65,7 @@ def training_features(
     else they are as given, or by the median rule. `n_landmarks` counts where `landmarks` is a name,
     see `choose_landmarks`. At most `thin` weighted points represent a bag.
     """
+    columns = effect_columns(bags, bag_effects) if link.is_linear and bag_effects else None
     # A kernel by name learns a length for each column, so that those that do not matter get long
     # ones; the levels of a category share theirs. An additive one has a length for each as it is.
     by_column = learn and isinstance(kernel, str) and not is_additive(kernel)
@@ -80,7 +84,8 @@ def training_features(
     _warn_of_few_features(feature_map, sample, bags.features)
     rows = link.rows(bags, feature_map, thin=thin)
     means = None if isinstance(bags, PartitionedBags) else mean_points(bags).points
-    return AggregateFeatures(feature_map, rows, trials, BagsRecord.from_bags(bags), means)
+    record = BagsRecord.from_bags(bags)
+    return AggregateFeatures(feature_map, rows, trials, record, means, columns)
 
 
 def _warn_of_few_features(feature_map, points, names):
@@ -101,7 +106,9 @@ def _learned_kernel(
     kernel, landmarks, bags, y, likelihood, link, trials, prior, bag_effects, together
 ):
     """The kernel with the parameters of highest evidence, on fewer points if there are many."""
-    rows_of = link.rows
+    rows_of, effects = link.rows, bool(bag_effects) and not link.is_linear
+    if link.is_linear and prior:  # the kernel is learned without effects
+        prior = {name: value for name, value in prior.items() if not name.startswith("effect_")}
     if not link.is_linear:
         rows_of = partial(point_rows, with_residual_variance=link.uses_residual_variance)
     if not link.is_linear and len(bags.points) > LEARNING_POINTS:
@@ -111,7 +118,7 @@ def _learned_kernel(
         return rows_of(bags, FieldFeatures(kernel, landmarks))
 
     model = aggregate_model(
-        rows_at(kernel), y, likelihood, link, trials=trials, prior=prior, bag_effects=bag_effects
+        rows_at(kernel), y, likelihood, link, trials=trials, prior=prior, bag_effects=effects
     )
     names = [name for name in model.scales if name != "tau"]  # rates leave out bags' effects
     return learn_kernel(

@@ -1,6 +1,6 @@
 """Rates at points, learned from totals of bags (Law et al. 2018, aggregate outputs)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, asdict
 from typing import TYPE_CHECKING, Any, Self
 
@@ -8,9 +8,17 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan.aggregate.bag_effects import TrainingEffects
+from bdr_stan.aggregate.effect_columns import (
+    EffectColumns,
+    covariances,
+    effect_variance,
+    effects_given_totals,
+    subsets_given_totals,
+)
 from bdr_stan.aggregate.labels import checked_trials
 from bdr_stan.aggregate.likelihoods import Likelihood, likelihood_named
 from bdr_stan.aggregate.links import IDENTITY, Link, link_of
+from bdr_stan.aggregate.mean_points import mean_points
 from bdr_stan.aggregate.rows import AggregateRows, noise_factor
 from bdr_stan.aggregate.thinning import thinning_error
 from bdr_stan.aggregate.training import AggregateFeatures, training_features
@@ -24,6 +32,7 @@ from bdr_stan.estimators.points import as_points, district_of_points, evenly_spa
 from bdr_stan.estimators.posterior import PosteriorEstimator
 from bdr_stan.estimators.validation import (
     LANDMARKS,
+    check_bag_effects,
     check_counts,
     check_flags,
     check_landmarks,
@@ -32,7 +41,7 @@ from bdr_stan.estimators.validation import (
 from bdr_stan.kernels import FieldFeatures, Kernel, check_kernel, field_names
 from bdr_stan.models.aggregate import aggregate_model, aggregate_predictive, variational_fit
 from bdr_stan.models.overdispersion import Overdispersion, likelihood_text, overdispersion
-from bdr_stan.models.totals import totals_predictive
+from bdr_stan.models.totals import totals_predictive, totals_with_effects
 from bdr_stan.posterior.priors import RATES
 from bdr_stan.posterior.sampling import sample_posterior
 from bdr_stan.posterior.settings import METHODS
@@ -98,24 +107,33 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         takes them as given or by the median rule.
     landmarks : {"kmeans", "random", "one per bag"} or array, shape (d, p), default "kmeans"
         k-means on columns divided by their standard deviations.
-    bag_effects : bool, default False
+    bag_effects : bool or list of columns, default False
         Whether each bag has an i.i.d. normal effect on the log rate or the log odds, with NUTS. The
         negative binomial likelihood has gamma effects without: see `district` of `predict_points`.
+        Of the normal likelihood the effect is one on the rate, and columns (names or numbers) have
+        coefficients that differ between bags too, with standard deviations and correlations that
+        are learned: as ``(1 + columns | bag)`` of a multilevel model. Given a bag's label, rates
+        inside of it are then updated; with the share of a group as a column's weights and
+        `bounds` this is ecological inference.
     thin : int, optional
         "exp" and "logit" only: at most so many weighted points per bag stand for all; the error
         that makes is in `thinning_error_`.
     method : {"nuts", "vb", "laplace", "pathfinder", "optimize"}, default "nuts"
-        "optimize" is the mode (the paper's Nystrom MAP), "vb" the variational posterior VBAgg.
+        "optimize" is the mode (the paper's Nystrom MAP), "vb" the variational posterior VBAgg, of
+        models without bag_effects.
         All but NUTS hold rho at its marginal mode ("vb": at that of the bound).
     stan_file : path, optional
         Your variant of ``aggregate_square.stan``, ``aggregate_exp.stan``,
-        ``aggregate_binomial.stan`` or ``blr.stan``, whichever the link is fitted by.
+        ``aggregate_binomial.stan``, ``blr.stan`` or, of normal totals with `bag_effects`,
+        ``aggregate_identity.stan``, whichever the link is fitted by.
 
     Attributes
     ----------
     idata : InferenceData or DataTree
         posterior: intercept (f0), w (component), rho in units of f; beta (landmark) where one
-        field has all landmarks; sigma, dispersion, tau and effect (bag) where the model has them.
+        field has all landmarks; sigma, dispersion, tau and effect (bag), or effect_sd
+        (effect_column), effect_correlation and effect (bag, effect_column), where the model has
+        them.
     kernel_ : Kernel
         With the parameters that were learned.
     landmarks_ : array, shape (d, p)
@@ -168,7 +186,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
     _: KW_ONLY
     learn_kernel: bool = True
     landmarks: str | ArrayLike = "kmeans"
-    bag_effects: bool = False
+    bag_effects: bool | Sequence[str | int] = False
     thin: int | None = None
 
     methods = (*METHODS, "vb")
@@ -307,15 +325,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         features, family = training.feature_map, (self._family, self._link)
         # Matrices this small gain nothing from BLAS's threads, and lose much on a busy machine.
         with limited_blas():
-            model = aggregate_model(
-                training.rows,
-                y,
-                *family,
-                trials=training.trials,
-                prior=self.prior,
-                bag_effects=self.bag_effects,
-                weight_basis=features.projection,
-            )
+            model = self._model(training, y)
         if self.method == "vb":
             posterior = variational_fit(
                 model, training.rows, y, *family, draws=settings.draws, seed=settings.seed
@@ -325,6 +335,11 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         constants = {"landmarks": (features.landmarks, ["landmark", "feature"])}
         if training.mean_points is not None:
             constants["mean_point"] = (training.mean_points, ["bag", "feature"])
+        columns, names = training.effect_columns, {}
+        if columns is not None:
+            names = dict.fromkeys(("effect_column", "other_column"), columns.names)
+            for part in ("index", "centre", "scale"):
+                constants[f"effect_{part}"] = getattr(columns, part), ["effect_column"]
         self._keep_posterior(
             model,
             posterior,
@@ -332,16 +347,35 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             y,
             settings,
             constants=constants,
+            coordinates=names,
             kernel=features.kernel,
         )
         self._keep_training_predictions(training, posterior, y, settings.seed)
         self._warn_of_trouble()
         return self
 
+    def _model(self, training, y):
+        """The model of these rows, with Stan's data."""
+        given = {"prior": self.prior, "weight_basis": training.feature_map.projection}
+        columns = training.effect_columns
+        if columns is not None:
+            sums = columns.sums(training.mean_points, training.rows.total)
+            return totals_with_effects(training.rows, y, sums, columns.names, **given)
+        return aggregate_model(
+            training.rows,
+            y,
+            self._family,
+            self._link,
+            trials=training.trials,
+            bag_effects=bool(self.bag_effects),
+            **given,
+        )
+
     def _keep_training_predictions(self, training, posterior, y, seed):
         """Add predictions, likelihood and effects of the training bags, where not too large."""
         drawn, rows, ids = posterior.flat(), training.rows, training.record.index
-        has_effects = self._family.has_effects
+        columns = training.effect_columns
+        has_effects = self._family.has_effects or columns is not None
         if not few_enough(len(drawn["w"]), len(y)):
             if has_effects:
                 warn(
@@ -352,12 +386,19 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         means = self._link.means(
             rows, _thetas(drawn), drawn.get("effect"), rho=drawn.get("rho", 0.0)
         )
-        predictive = self._predictive(means, rows.noise_factor, drawn, training.trials)
+        sums = None if columns is None else columns.sums(training.mean_points, rows.total)
+        predictive = self._predictive(means, rows.noise_factor, drawn, training.trials, sums)
         own_program = self.stan_file is not None
         groups = training_groups(
             predictive, posterior.draws, y, ids, own_program=own_program, seed=seed
         )
-        if has_effects:
+        if sums is not None:
+            noise = np.multiply.outer(drawn["sigma"], rows.noise_factor) ** 2
+            effects = effects_given_totals(y - means, sums, noise, _covariances(drawn), seed)
+            dims = (*groups["posterior_predictive"]["y"].dims, "effect_column")
+            shape = (*groups["posterior_predictive"]["y"].shape, -1)
+            groups["posterior_predictive"]["effect"] = dims, effects.reshape(shape)
+        elif has_effects:
             effects = self._family.draw_effects(y, means, seed, **self._scales(drawn))
             labels = groups["posterior_predictive"]["y"]
             groups["posterior_predictive"]["effect"] = labels.dims, effects.reshape(labels.shape)
@@ -475,6 +516,8 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         self._check_effects_in_parts(bags)
         training = self._training_effects
         number, itself = training.districts(bags, district)
+        if self.effect_columns_ is not None:
+            return self._predictive_with_effects(bags, number).with_ids_of(bags)
         effects = training.of_bags(bags, number, itself, self._draws().get("tau"))
         return self._predictive_of(bags, trials, effects, number, itself).with_ids_of(bags)
 
@@ -506,6 +549,9 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         training = self._training_effects
         number = np.maximum(*(training.districts(bags, True)[0] for bags in (first, second)))
         known = number >= 0
+        if self.effect_columns_ is not None:
+            versions = self._with_same_effects(first, second, number)
+            return Contrast.between(*versions).with_ids_of(first)
         effects = training.of_bags(first, number, known, self._draws().get("tau"))
         return Contrast.between(
             self._predictive_of(first, trials, effects, number, known),
@@ -557,6 +603,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             rho=_scales_of_weights(drawn, n_draws),
             effects=effects,
             bag=bag,
+            effect_columns=self.effect_columns_,
         )
         _warn_of_means_beyond_intervals(predictive)
         return predictive
@@ -844,7 +891,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         for name in ("posterior_predictive", "posterior"):
             if name in groups and "effect" in groups[name]:
                 values = groups[name]["effect"].values
-                effects = values.reshape(-1, values.shape[-1])
+                effects = values.reshape(-1, *values.shape[2:])
         ids = groups["observed_data"]["bag"].values
         return TrainingEffects(effects, ids, self.result_.constants.get("mean_point"))
 
@@ -865,6 +912,55 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             share[inside] /= self.result_.constants["expected_total"][number[inside]]
             drawn |= self._family.scales_of_parts(share, itself, **self._scales(drawn))
         return self._predictive(means, noise_factor(bags), drawn, trials)
+
+    def _predictive_with_effects(self, bags: Bags, number: Array) -> Predictive:
+        """Totals of bags in the training bags of these numbers (-1: none), and of new ones."""
+        drawn, sums = self._draws(), self._effect_sums(bags)
+        means = self._mean_totals(bags, None)
+        variance = effect_variance(sums, _covariances(drawn))
+        known, effects = np.flatnonzero(number >= 0), self._training_effects.effects
+        if effects is not None and len(known):
+            of_known = effects[:, number[known]]
+            means[:, known] += np.einsum("nk,snk->sn", sums[known], of_known)
+            variance[:, known] = 0.0
+        return totals_predictive(means, noise_factor(bags), variance, sigma=drawn["sigma"])
+
+    def _with_same_effects(self, first, second, number):
+        """Predictive distributions of two versions of bags with the same effects, drawn if new."""
+        drawn = self._draws()
+        S, K = drawn["effect_sd"].shape
+        known, training = number >= 0, self._training_effects.effects
+        noise = np.random.default_rng(0).standard_normal((S, len(first), K))
+        factor = np.linalg.cholesky(drawn["effect_correlation"])
+        effects = np.einsum("snk,slk,sl->snl", noise, factor, drawn["effect_sd"])
+        if training is not None and np.any(known):
+            effects[:, known] = training[:, number[known]]
+        for bags in (first, second):
+            shift = np.einsum("nk,snk->sn", self._effect_sums(bags), effects)
+            means = self._mean_totals(bags, None) + shift
+            yield totals_predictive(means, noise_factor(bags), sigma=drawn["sigma"])
+
+    def _effect_sums(self, bags: Bags) -> Array:
+        """sum_j p_j g_j of the columns whose coefficients differ between bags, shape (n, K)."""
+        columns = self.effect_columns_
+        assert columns is not None
+        return columns.sums(mean_points(bags).points, bags.totals)
+
+    def _subsets_given_totals(self, subset: Bags, bags: Bags, totals: Array) -> tuple[Array, Array]:
+        """Mean and sd of the totals of subsets of the bags' points given the bags', (S, m)."""
+        drawn = self._draws()
+        of_subset, of_bags = (
+            np.multiply.outer(drawn["sigma"], noise_factor(each)) ** 2 for each in (subset, bags)
+        )
+        return subsets_given_totals(
+            self._mean_totals(subset, None),
+            totals - self._mean_totals(bags, None),
+            self._effect_sums(subset),
+            self._effect_sums(bags),
+            of_subset,
+            of_bags,
+            _covariances(drawn),
+        )
 
     def _mean_totals(self, bags: Bags, effects: Array | None) -> Array:
         """Mean of each bag's label under each draw, shape (S, n), given its effects, (S, n).
@@ -918,14 +1014,13 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         super().check_parameters()
         check_kernel(self.kernel)
         check_landmarks(self.landmarks, self.n_landmarks, (*LANDMARKS, "one per bag"))
-        check_flags(learn_kernel=self.learn_kernel, bag_effects=self.bag_effects)
-        if self.bag_effects and not link.takes_effects:
-            raise ValueError(
-                "bag_effects go with counts and exponential totals, not with normal ones"
-            )
+        check_flags(learn_kernel=self.learn_kernel)
+        check_bag_effects(self.bag_effects, link.is_linear)
         if self.bag_effects and likelihood.bag_effects_error is not None:
             raise ValueError(f"the {likelihood.name} likelihood {likelihood.bag_effects_error}")
-        if self.bag_effects and self.method != "nuts":
+        if self.bag_effects and self.method == "vb":
+            raise ValueError("method='vb' takes no bag_effects: use 'nuts' or 'laplace'")
+        if self.bag_effects and self.method != "nuts" and not link.is_linear:
             raise ValueError(
                 f"method={self.method!r} takes no bag_effects, whose joint mode is at no scatter: "
                 "use method='nuts', or the negative binomial likelihood"
@@ -942,11 +1037,19 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             check_counts(thin=self.thin)
 
     def _predictive(
-        self, means: Array, noise: Array, drawn: Mapping[str, Array], trials: Array | None
+        self,
+        means: Array,
+        noise: Array,
+        drawn: Mapping[str, Array],
+        trials: Array | None,
+        effect_sums: Array | None = None,
     ) -> AggregatePredictive | Predictive:
         scales = self._scales(drawn)
         if self._link.is_linear:
-            return totals_predictive(means, noise, **scales)
+            variance = None
+            if effect_sums is not None:
+                variance = effect_variance(effect_sums, _covariances(drawn))
+            return totals_predictive(means, noise, variance, **scales)
         return aggregate_predictive(means, self._family, trials=trials, **scales)
 
     def _thinning(self, bags: Bags, rows: AggregateRows) -> dict[str, Any]:
@@ -980,7 +1083,8 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             name: (f"half-normal(0, {{{name}_scale:.4g}})", scale.meaning, scale.unit)
             for name, scale in self._family.scales.items()
         }
-        return {"intercept": RATES["intercept"], "rho": RATES["rho"], **scales, "tau": RATES["tau"]}
+        of_effects = {name: RATES[name] for name in ("tau", "effect_sd", "effect_correlation")}
+        return {"intercept": RATES["intercept"], "rho": RATES["rho"], **scales, **of_effects}
 
     @property
     def needs_trials(self) -> bool:
@@ -1022,13 +1126,15 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
 
     def _draws(self) -> dict[str, Array]:
         """Draws that predictions need, all chains in one."""
-        names = ("w", "intercept", "rho", "tau", *self._family.scales)
+        of_effects = ("tau", "effect_sd", "effect_correlation")
+        names = ("w", "intercept", "rho", *of_effects, *self._family.scales)
         return {name: self.result_.draws(name) for name in names if self.result_.has_draws(name)}
 
     def _set_fitted(self, result: Result) -> None:
         self.landmarks_ = result.constants["landmarks"]
         self.kernel_ = result.settings["kernel"]
         self.feature_map_ = FieldFeatures(self.kernel_, self.landmarks_)
+        self.effect_columns_ = _effect_columns(result)
         bound = result.groups["posterior"].attrs.get("bound")
         if bound is not None:
             self.bound_ = float(bound)
@@ -1053,6 +1159,20 @@ def _warn_of_means_beyond_intervals(rates: PointPredictive) -> None:
             f"interval at {beyond:.0%} of the points: raise n_landmarks, and use quantile(0.5) in "
             "place of the mean"
         )
+
+
+def _effect_columns(result: Result) -> EffectColumns | None:
+    """Columns whose coefficients differ between bags, from the constants of a fit."""
+    if "effect_index" not in result.constants:
+        return None
+    names = result.groups["constant_data"]["effect_column"].values
+    parts = (result.constants[f"effect_{part}"] for part in ("index", "centre", "scale"))
+    return EffectColumns([str(name) for name in names], *parts)
+
+
+def _covariances(drawn: Mapping[str, Array]) -> Array:
+    """Covariances of the bags' coefficients under each draw, shape (S, K, K)."""
+    return covariances(drawn["effect_sd"], drawn["effect_correlation"])
 
 
 def _scales_of_weights(drawn: Mapping[str, Array], n_draws: int) -> Array | None:

@@ -68,7 +68,9 @@ def doubts_of_rates(
 ) -> Doubts:
     """The reasons that apply to the rate of a subset."""
     interval_ends(level)
-    found, lowest, highest = ecological.bounded_rates(model, bags, y, subset, highest_rate, trials)
+    found, lowest, highest, _ = ecological.bounded_rates(
+        model, bags, y, subset, highest_rate, trials
+    )
     question = Question(model, found, lowest, highest, level)
     rows = [reason(question) for reason in (sampling, totals_alone, context, effects)]
     return Doubts(question.conclusion, [row for row in rows if row is not None])

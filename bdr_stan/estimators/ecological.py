@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from bdr_stan.aggregate.ecological import deterministic_bounds, slopes_of_effects
 from bdr_stan.bags import Bags, BagsLike
@@ -21,6 +21,8 @@ class SubsetRates(NamedTuple):
 
     subset: Bags
     rates: Array  # of the subsets under each draw, shape (S, m)
+    # Of normal rates given the totals: standard deviation under each draw, and `rates` their means.
+    sd: Array | None
     totals: Array  # observed, of the districts that the subsets are of, shape (m,)
     weights: Array  # of these districts, shape (m,)
     names: list[str]  # of these districts, in messages
@@ -37,7 +39,7 @@ def bounds(
 ) -> "pd.DataFrame":
     """Table of the bounds of the rates of subsets, and of their posteriors."""
     ends = interval_ends(level)
-    found, lowest, highest = bounded_rates(model, bags, y, subset, highest_rate, trials)
+    found, lowest, highest, inside = bounded_rates(model, bags, y, subset, highest_rate, trials)
     lower, upper = np.quantile(found.rates, ends, axis=0)
     return _table(
         found.subset,
@@ -46,7 +48,7 @@ def bounds(
         mean=found.rates.mean(axis=0),
         lower=lower,
         upper=upper,
-        inside=np.mean((found.rates >= lowest) & (found.rates <= highest), axis=0),
+        inside=inside,
     )
 
 
@@ -57,8 +59,11 @@ def bounded_rates(
     subset: BagsLike,
     highest_rate: float | None,
     trials: ArrayLike | str | None,
-) -> tuple[SubsetRates, Array, Array]:
-    """Rates of subsets under each draw, and their deterministic bounds, shapes (m,)."""
+) -> tuple[SubsetRates, Array, Array, Array]:
+    """Rates of subsets under each draw, their deterministic bounds, probability between these.
+
+    The last three have the shape (m,). Rates given the totals are those between the bounds.
+    """
     found = subset_rates(model, bags, y, subset, trials)
     highest_rate = _highest_rate(model, highest_rate)
     too_many = np.flatnonzero(found.totals > highest_rate * found.weights * (1 + _ROUNDING))
@@ -70,7 +75,24 @@ def bounded_rates(
             "the weights of the points"
         )
     part = found.subset.totals
-    return found, *deterministic_bounds(found.totals, found.weights, part, highest_rate)
+    lowest, highest = deterministic_bounds(found.totals, found.weights, part, highest_rate)
+    if found.sd is None:
+        inside = np.mean((found.rates >= lowest) & (found.rates <= highest), axis=0)
+        return found, lowest, highest, inside
+    rates, inside = _between(lowest, highest, found.rates, found.sd)
+    return found._replace(rates=rates), lowest, highest, inside
+
+
+def _between(lowest, highest, mean, sd):
+    """Draws of normal numbers between bounds, shape (S, m), and their mean probability there."""
+    sd = np.maximum(sd, 1e-9 * np.abs(mean).max())
+    below, above = (lowest - mean) / sd, (highest - mean) / sd
+    flipped = below + above > 0  # probabilities near 0 keep their digits, those near 1 lose them
+    first, last = np.where(flipped, -above, below), np.where(flipped, -below, above)
+    start, probability = ndtr(first), ndtr(last) - ndtr(first)
+    share = np.random.default_rng(0).uniform(size=mean.shape) if len(mean) > 1 else 0.5
+    z = np.clip(ndtri(start + share * probability), first, last)
+    return mean + sd * np.where(flipped, -z, z), probability.mean(axis=0)
 
 
 def context(
@@ -88,6 +110,9 @@ def context(
     ends = interval_ends(level)
     shares = _shares(shares)
     found = subset_rates(model, bags, y, subset, trials)
+    if found.sd is not None:
+        noise = np.random.default_rng(0).standard_normal(found.rates.shape)
+        found = found._replace(rates=found.rates + found.sd * noise)
     tables = {}
     for share in shares:
         rates = (1 - share) * found.rates + share * found.totals / found.weights
@@ -102,7 +127,7 @@ def check_context(model: Any, level: float) -> "pd.DataFrame":
     import pandas as pd
 
     interval_ends(level)
-    training = model._training_effects
+    training, columns = model._training_effects, model.effect_columns_
     if training.effects is None or training.mean_points is None:
         raise ValueError(
             "the check needs effects of the training bags, which this fit does not have: use "
@@ -111,7 +136,10 @@ def check_context(model: Any, level: float) -> "pd.DataFrame":
     n, p = training.mean_points.shape
     if n < p + 3:
         raise ValueError(f"{n} bags are too few for slopes in {p} columns: at least {p + 3}")
-    slope, sd = slopes_of_effects(training.effects, training.mean_points)
+    effects = training.effects
+    if columns is not None:  # those of the bags' average rates
+        effects = np.einsum("snk,nk->sn", effects, columns(training.mean_points))
+    slope, sd = slopes_of_effects(effects, training.mean_points)
     z = ndtri((1 + level) / 2)
     names = model.result_.settings.get("feature_names") or [f"x{k}" for k in range(p)]
     index = pd.Index(names, name="column")
@@ -126,7 +154,11 @@ def subset_rates(
     subset: BagsLike,
     trials: ArrayLike | str | None,
 ) -> SubsetRates:
-    """Rates of subsets under each draw, with the effects of their districts where these have."""
+    """Rates of subsets under each draw, with the effects of their districts where these have.
+
+    Where coefficients differ between districts, those of the outcomes of the subsets' points, given
+    the districts' totals.
+    """
     bags, subset = model._like_training(bags), model._like_training(subset)
     if not (isinstance(bags, Bags) and isinstance(subset, Bags)):
         raise TypeError(
@@ -150,14 +182,19 @@ def subset_rates(
             f"the subset of {bags.name(rows[i])} has the weight {subset.totals[i]:.4g}, but all "
             f"its points {weights[i]:.4g}: take it from the same bags, as bags.where(...)"
         )
+    names = [bags.name(row) for row in rows]
+    if model.effect_columns_ is not None:
+        whole = bags.take(rows)
+        mean, sd = model._subsets_given_totals(subset, whole, totals[rows])
+        rates = mean / subset.totals
+        return SubsetRates(subset, rates, sd / subset.totals, totals[rows], weights, names)
     training = model._training_effects
     number = training.districts(bags, True)[0][rows]
     effects = training.of_bags(subset, number, number >= 0, model._draws().get("tau"))
     rates = model._mean_totals(subset, effects)
     if not model._family.has_trials:
         rates = rates / subset.totals
-    names = [bags.name(row) for row in rows]
-    return SubsetRates(subset, rates, totals[rows], weights, names)
+    return SubsetRates(subset, rates, None, totals[rows], weights, names)
 
 
 def _rows_of_districts(bags, subset):

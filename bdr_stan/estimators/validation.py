@@ -1,7 +1,7 @@
 """Checks of parameters and of validation bags, used by several estimators."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -64,6 +64,22 @@ def check_flags(**flags: Any) -> None:
     for name, value in flags.items():
         if not isinstance(value, (bool, np.bool_)):
             raise ValueError(f"{name} must be True or False, found {value!r}")
+
+
+def check_bag_effects(bag_effects: Any, of_normal_totals: bool) -> None:
+    """Raise unless `bag_effects` is a bool or, of normal totals, a list of columns."""
+    if isinstance(bag_effects, (bool, np.bool_)):
+        return
+    known = isinstance(bag_effects, Sequence) and not isinstance(bag_effects, str)
+    if not known or not len(bag_effects):
+        raise ValueError(
+            f"bag_effects must be True, False or a list of columns, found {bag_effects!r}"
+        )
+    if not of_normal_totals:
+        raise ValueError(
+            "coefficients of columns that differ between bags go with likelihood='normal': other "
+            f"totals take bag_effects=True, found {bag_effects!r}"
+        )
 
 
 def check_seed(value: Any, name: str = "random_state") -> None:

@@ -1,11 +1,13 @@
 """Totals of normal outcomes at points: a linear regression on weighted sums of features.
 
 The outcome at point j is N(f_j, sigma^2), f_j = f0 + psi_j' w, so that bag a's label has the mean
-sum_j p_j f_j and the standard deviation sigma sqrt(sum_j p_j^2).
+sum_j p_j f_j and the standard deviation sigma sqrt(sum_j p_j^2). Where rates also differ by bag, by
+g_j' c_a with c_a ~ N(0, Sigma) and G_a = sum_j p_j g_j, its variance has G_a' Sigma G_a besides.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +18,7 @@ from bdr_stan.embedding.compression import Rows, compress
 from bdr_stan.models.blr import blr_data
 from bdr_stan.models.likelihoods import normal_likelihood
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel, most_probable_scales
+from bdr_stan.posterior.mode import LogLikelihood
 from bdr_stan.posterior.priors import with_user_values
 from bdr_stan.posterior.sampling import Posterior
 from bdr_stan.predictive import Predictive
@@ -49,6 +52,87 @@ def totals_model(
         level=_level(rows, y),
         scale_arrays={"sigma_point": []},
     )
+
+
+def totals_with_effects(
+    rows: AggregateRows,
+    y: Array,
+    effect_columns: Array,
+    names: Sequence[str],
+    *,
+    prior: Mapping[str, float] | None = None,
+    weight_basis: Array | None = None,
+) -> LatentGaussianModel:
+    """The model of ``stan/aggregate_identity.stan``: rates differ by bag in some columns.
+
+    `effect_columns`, shape (n, K), are the sums G_a, `names` those of the columns. The most
+    probable scales are those of independent effects.
+    """
+    defaults = total_priors(rows, y)
+    spread = defaults["intercept_scale"] / 2.5
+    priors = with_user_values(
+        {**defaults, "effect_sd_scale": spread, "effect_correlation_shape": 2.0}, prior
+    )
+    scales = [f"effect_sd[{name}]" for name in names]
+    d = rows.rows.shape[1] - 1
+    return LatentGaussianModel(
+        program="aggregate_identity",
+        priors=priors,
+        data=totals_with_effects_data(rows, y, effect_columns, priors),
+        constants={"total_weight": (rows.total, ["bag"])},
+        scales=("sigma", "rho", *scales),
+        prior_factor=np.eye(d),
+        weight_basis=weight_basis,
+        likelihood=partial(_likelihood_with_effects, rows, y, effect_columns, scales),
+        level=_level(rows, y),
+        kept_arrays={"effect_sd": scales},
+        predicting=("effect_correlation",),
+        sampler_only=("t", "precision", "effect_factor"),
+    )
+
+
+def totals_with_effects_data(
+    rows: AggregateRows,
+    y: Array,
+    effect_columns: Array,
+    priors: Mapping[str, float],
+    *,
+    use_likelihood: bool = True,
+) -> dict[str, Any]:
+    """Data of ``stan/aggregate_identity.stan``, but for whitening."""
+    n, K = effect_columns.shape
+    return {
+        "A": n,
+        "D": rows.rows.shape[1] - 1,
+        "K": K,
+        "rows": np.column_stack([rows.rows, y]),
+        "effect_columns": effect_columns,
+        "squared_weights": rows.noise_factor**2,
+        **priors,
+        "use_likelihood": int(use_likelihood),
+    }
+
+
+def _likelihood_with_effects(
+    rows: AggregateRows,
+    y: Array,
+    effect_columns: Array,
+    effect_sds: Sequence[str],
+    *,
+    level: float = 0.0,
+    **scales: float,
+) -> LogLikelihood:
+    X, sds = rows.rows, np.array([scales[name] for name in effect_sds])
+    nu = (scales["sigma"] * rows.noise_factor) ** 2 + effect_columns**2 @ sds**2
+    constant = -0.5 * np.sum(np.log(2 * np.pi * nu))
+    information = (X / nu[:, None]).T @ X
+    labels = y - level * X[:, -1]
+
+    def likelihood(theta):
+        e = labels - X @ theta
+        return constant - 0.5 * np.sum(e**2 / nu), X.T @ (e / nu), information, information
+
+    return likelihood
 
 
 def compressed_totals(rows: AggregateRows, y: Array) -> Rows:
@@ -95,8 +179,19 @@ def exact_fit(model: LatentGaussianModel, *, draws: int, seed: int | None = None
     return gaussian_posterior(model, found, scales, draws=draws, seed=seed)
 
 
-def totals_predictive(means: Array, noise_factor: Array, *, sigma: Array) -> Predictive:
-    """Totals of means (S, n) and noise sd sigma, (S,), times `noise_factor`, (n,)."""
+def totals_predictive(
+    means: Array, noise_factor: Array, effect_variance: Array | None = None, *, sigma: Array
+) -> Predictive:
+    """Totals of means (S, n) and noise sd sigma, (S,), times `noise_factor`, (n,).
+
+    `effect_variance`, shape (S, n), is what effects that are not known add to the variance.
+    """
     S, n = means.shape
-    sd = sigma[:, None]
-    return Predictive(lambda i: (means[:, i], sd * noise_factor[i]), n, S)
+
+    def components(i):
+        sd = sigma[:, None] * noise_factor[i]
+        if effect_variance is not None:
+            sd = np.sqrt(sd**2 + effect_variance[:, i])
+        return means[:, i], sd
+
+    return Predictive(components, n, S)

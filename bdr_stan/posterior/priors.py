@@ -100,6 +100,16 @@ RATES = {
         "standard deviation of the bags' own effects",
         "log rate or log odds",
     ),
+    "effect_sd": (
+        "half-normal(0, {effect_sd_scale:.4g})",
+        "standard deviation between bags of the coefficient of each column",
+        "f",
+    ),
+    "effect_correlation": (
+        "LKJ({effect_correlation_shape:.4g})",
+        "correlations of these coefficients",
+        "none",
+    ),
 }
 
 
@@ -229,7 +239,8 @@ def table(priors: Mapping[str, float], texts: Mapping[str, tuple[str, str, str]]
 
     shown = []
     for name, (text, meaning, unit) in texts.items():
-        named = [key for key in priors if key.split("[")[0] in (f"{name}_scale", f"{name}_median")]
+        kinds = [f"{name}_{kind}" for kind in ("scale", "median", "shape")]
+        named = [key for key in priors if key.split("[")[0] in kinds]
         for key in named:  # one, or of several samples one each
             _, bracket, entry = key.partition("[")
             own = {

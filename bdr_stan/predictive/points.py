@@ -47,6 +47,9 @@ class PointPredictive(Distributions):
         Effects of k bags on the log rate (with the link "logit" on the log odds), under each draw.
     bag : array of integers, shape (n,), optional
         Which of these bags each point lies in; -1 for none of them.
+    effect_columns : callable, optional
+        ``effect_columns(points)`` gives K columns, shape (n, K), whose coefficients are `effects`,
+        then of shape (S, k, K).
     n_jobs : int, optional
         Threads; default all cores.
 
@@ -93,11 +96,13 @@ class PointPredictive(Distributions):
         *,
         effects: Array | None = None,
         bag: Array | None = None,
+        effect_columns: Callable[[Array], Array] | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self._read, self._features, self._n_jobs = read, features, n_jobs
         self.n_points, self.theta, self.link, self.weights = n_points, theta, link, weights
         self.rho, self.effects, self.bag = rho, effects, bag
+        self.effect_columns = effect_columns
 
     def __len__(self) -> int:
         return self.n_points
@@ -246,7 +251,10 @@ class PointPredictive(Distributions):
         if self.effects is None:
             return f, residual_variance
         bag = self.bag[rows]
-        effect = np.where(bag[:, None] < 0, 0.0, self.effects[:, bag].T)
+        effect = self.effects[:, bag]
+        if self.effect_columns is not None:
+            effect = np.einsum("snk,nk->sn", effect, self.effect_columns(points))
+        effect = np.where(bag[:, None] < 0, 0.0, effect.T)
         return self.link.with_effect(f, residual_variance, effect)
 
     def _rates(self, f, residual_variance):

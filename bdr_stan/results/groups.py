@@ -30,6 +30,8 @@ _DIMS = {
     "eta": ["sample"],
     "c": ["function"],
     "gamma": ["covariate"],
+    "effect_sd": ["effect_column"],
+    "effect_correlation": ["effect_column", "other_column"],
     "term_effect": ["effect"],
     "term_sd": ["term"],
     "term_length": ["smooth_column"],

@@ -46,8 +46,6 @@ class Link:
         Whether the rate is f itself, so that a bag's label depends on one weighted sum.
     can_thin : bool
         Whether points are kept one by one, so that fewer may stand for all of them.
-    takes_effects : bool
-        Whether bags may have effects of their own on the log rate, or the log odds.
     uses_residual_variance : bool
         Whether the bags' means include the residual variance, in closed form.
     """
@@ -57,7 +55,6 @@ class Link:
     rate: ClassVar[np.ufunc]
     is_linear: ClassVar[bool] = False
     can_thin: ClassVar[bool] = False
-    takes_effects: ClassVar[bool] = True
     uses_residual_variance: ClassVar[bool] = False
 
     def __repr__(self) -> str:

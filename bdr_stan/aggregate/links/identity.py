@@ -16,7 +16,6 @@ class Identity(Link):
     program = "blr"
     rate = np.positive
     is_linear = True
-    takes_effects = False
 
     def derivatives(self, f: Array) -> tuple[Array, Array, Array]:
         return f, np.ones_like(f), np.zeros_like(f)

@@ -1,0 +1,124 @@
+"""Columns of points whose coefficients differ between bags, integrated out of normal totals."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bdr_stan.bags import Bags
+from bdr_stan.kernels import Linear
+from bdr_stan.types import Array, Seed
+
+INTERCEPT = "intercept"
+
+
+@dataclass(frozen=True)
+class EffectColumns:
+    """g(x) = [1, columns of x, standardised], of which a bag's rates differ by g(x)' c_a."""
+
+    names: list[str]  # K, the first that of the constant
+    index: Array  # of the columns in points, int, shape (K,); -1 for the constant
+    centre: Array  # shape (K,)
+    scale: Array
+
+    def __call__(self, points: Array) -> Array:
+        """g at points, shape (n, K)."""
+        found = (points[:, self.index] - self.centre) / self.scale
+        found[:, 0] = 1.0
+        return found
+
+    def sums(self, mean_points: Array, total: Array) -> Array:
+        """sum_j p_j g_j of bags with these mean points and total weights, shape (n, K)."""
+        return total[:, None] * self(mean_points)
+
+
+def effect_columns(bags: Bags, wanted: bool | Sequence[Any]) -> EffectColumns:
+    """The constant and the wanted columns; ValueError for one that is missing or constant."""
+    given = [] if wanted is True else list(wanted)  # type: ignore[arg-type]
+    names = bags.features or [f"x{k}" for k in range(bags.n_features)]
+    index = _numbers(bags, given) if given else []
+    centre, scale = np.zeros(len(index) + 1), np.ones(len(index) + 1)
+    if index:
+        values = bags.points[:, index]
+        centre[1:], scale[1:] = values.mean(axis=0), values.std(axis=0)
+        for k, column in enumerate(index, 1):
+            if not scale[k] > 1e-9 * abs(centre[k]):
+                raise ValueError(
+                    f"bag_effects: column {names[column]!r} is the same at all points, so its "
+                    "coefficients cannot differ: leave it out"
+                )
+    return EffectColumns(
+        [INTERCEPT, *(names[k] for k in index)], np.array([-1, *index]), centre, scale
+    )
+
+
+def _numbers(bags, columns):
+    """Numbers of columns by name; of a category all values but the first, which others imply."""
+    found = []
+    for column in columns:
+        try:
+            of_column = list(Linear(columns=[column]).on(bags.features, bags.n_features).columns)
+        except ValueError as error:
+            raise ValueError(str(error).replace("Polynomial", "bag_effects")) from None
+        found += of_column[len(of_column) > 1 :]
+    if len(set(found)) < len(found):
+        raise ValueError(f"bag_effects name a column twice: {columns}")
+    return found
+
+
+def covariances(effect_sd: Array, effect_correlation: Array) -> Array:
+    """Sigma of the effects under each draw, shape (S, K, K)."""
+    return effect_sd[:, :, None] * effect_correlation * effect_sd[:, None, :]
+
+
+def effect_variance(columns: Array, covariance: Array) -> Array:
+    """G_a' Sigma G_a of bags with sums G, shape (n, K), under each draw, shape (S, n)."""
+    return np.einsum("nk,skl,nl->sn", columns, covariance, columns, optimize=True)
+
+
+def effects_given_totals(
+    residual: Array, columns: Array, noise: Array, covariance: Array, seed: Seed
+) -> Array:
+    """Effects of the bags drawn given their labels, shape (S, n, K).
+
+    `residual`, shape (S, n), are labels less their means; `noise`, (S, n), variances of the labels
+    given the effects. Of a single draw (the mode) they are their means.
+    """
+    (S, n), K = residual.shape, columns.shape[1]
+    rng = np.random.default_rng(seed)
+    effects = np.zeros((S, n, K))
+    for s in range(S):
+        shared = columns @ covariance[s]  # covariance of the effects and the label
+        nu = np.sum(columns * shared, axis=1) + noise[s]
+        # Matheron's rule: a draw from the prior, moved by what its own label lacks of the label.
+        if S > 1:
+            effects[s] = rng.multivariate_normal(np.zeros(K), covariance[s], n, method="eigh")
+        label = np.sum(columns * effects[s], axis=1)
+        if S > 1:
+            label += np.sqrt(noise[s]) * rng.standard_normal(n)
+        effects[s] += shared * ((residual[s] - label) / nu)[:, None]
+    return effects
+
+
+def subsets_given_totals(
+    mean: Array,
+    residual: Array,
+    subset: Array,
+    bag: Array,
+    subset_noise: Array,
+    bag_noise: Array,
+    covariance: Array,
+) -> tuple[Array, Array]:
+    """Mean and sd of the totals of subsets given those of their bags, shapes (S, m).
+
+    `mean` of the subsets without effects and `residual` of the bags, shapes (S, m); `subset` and
+    `bag` sums of the effects' columns, shapes (m, K); the noise variances of their totals, (S, m).
+    A subset's total is that of the outcomes of its points, so that those of all parts of a bag add
+    up to the bag's.
+    """
+    shared = np.einsum("mk,skl,ml->sm", subset, covariance, bag, optimize=True) + subset_noise
+    own = effect_variance(subset, covariance) + subset_noise
+    total = effect_variance(bag, covariance) + bag_noise
+    variance = np.maximum(own - shared**2 / total, 0.0)
+    return mean + shared / total * residual, np.sqrt(variance)
