@@ -53,7 +53,6 @@ COUNTS = np.arange(1, 31)
         ({"bag_effects": True, "likelihood": "gamma"}, "cannot separate from an effect: leave out"),
         ({"bag_effects": True, "method": "laplace", "likelihood": "poisson"},
          "method='laplace' takes no bag_effects"),
-        ({"bag_effects": True, "likelihood": "normal"}, "bag_effects go with counts"),
         ({"thin": 10}, "link 'square' needs no thinning: it is compressed without loss"),
         ({"thin": 10, "likelihood": "normal"}, "link 'identity' needs no thinning"),
         ({"thin": 0, "link": "exp"}, "thin must be an integer >= 1, found 0"),
