@@ -29,6 +29,7 @@ SAYS = {
     "experiments/digits_classification.py": "Log loss in bags of 1 image:",
     "experiments/election.py": "intervals of the gap hold in",
     "experiments/votes.py": "means of counties",
+    "experiments/ecological.py": "| generated 2 |",
     "experiments/elevators.py": "Share of test outcomes and of test labels",
     "experiments/entropy.py": "Median RMSE of MERR:",
     "experiments/familiarity.py": "at the 5% level",

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _ROUNDING = 1e-9  # relative, of weights and totals
+_OF_MODE = 1000  # draws of rates given the totals, with parameters at their mode
 
 
 class SubsetRates(NamedTuple):
@@ -90,7 +91,7 @@ def _between(lowest, highest, mean, sd):
     flipped = below + above > 0  # probabilities near 0 keep their digits, those near 1 lose them
     first, last = np.where(flipped, -above, below), np.where(flipped, -below, above)
     start, probability = ndtr(first), ndtr(last) - ndtr(first)
-    share = np.random.default_rng(0).uniform(size=mean.shape) if len(mean) > 1 else 0.5
+    share = np.random.default_rng(0).uniform(size=mean.shape)
     z = np.clip(ndtri(start + share * probability), first, last)
     return mean + sd * np.where(flipped, -z, z), probability.mean(axis=0)
 
@@ -186,6 +187,8 @@ def subset_rates(
     if model.effect_columns_ is not None:
         whole = bags.take(rows)
         mean, sd = model._subsets_given_totals(subset, whole, totals[rows])
+        if len(mean) == 1:
+            mean, sd = (np.repeat(a, _OF_MODE, axis=0) for a in (mean, sd))
         rates = mean / subset.totals
         return SubsetRates(subset, rates, sd / subset.totals, totals[rows], weights, names)
     training = model._training_effects

@@ -89,7 +89,7 @@ def test_prior_of_log_odds_is_finite(share, level):
 @pytest.mark.parametrize(
     "name, with_effects",
     [(name, False) for name in LINKS]
-    + [(n, True) for n, link in LINKS.items() if link.takes_effects],
+    + [(n, True) for n, link in LINKS.items() if not link.is_linear],
 )
 def test_means_of_bags_and_of_their_rows(bags, thetas, name, rng, with_effects):
     link = LINKS[name]
