@@ -109,6 +109,14 @@ transformed data {
   array[T] int group = group_of_rows(T, start, length, bag_size,
                                      known_variance); // rejects bad groups
   array[U] int term = term_of_effects(n_effects);
+  // Rows of each group up to the last that has z, x or 1: of triangular ones,
+  // the other U + 1 have columns of terms and labels alone.
+  array[G] int n_with_x = zeros_int_array(G);
+  for (i in 1 : T) {
+    if (max(abs(x[, i])) > 0) {
+      n_with_x[group[i]] = i - start[group[i]] + 1;
+    }
+  }
   check_prior_factor(prior_factor);
   check_gamma_unit(gamma_unit);
   if (bad > 0) {
@@ -195,11 +203,17 @@ model {
       if (size_noise) {
         nu += square(sigma_point[1]) / bag_size[g];
       }
-      target += sign[g] * (U > 0
-        ? group_normal_lupdf(y[a : b] - by_terms[a : b] | x[, a : b]',
-                             shrunk[, g], nu, n_bags[g])
-        : group_normal_lupdf(y[a : b] | x[, a : b]', shrunk[, g], nu,
-                             n_bags[g]));
+      if (U > 0) {
+        int k = n_with_x[g];
+        vector[length[g]] e = y[a : b] - by_terms[a : b];
+        target += sign[g] * (group_normal_lupdf(head(e, k) |
+                                                x[, a : a + k - 1]',
+                                                shrunk[, g], nu, n_bags[g])
+                             - 0.5 * dot_self(tail(e, length[g] - k)) / nu);
+      } else {
+        target += sign[g] * group_normal_lupdf(y[a : b] | x[, a : b]',
+                                               shrunk[, g], nu, n_bags[g]);
+      }
     }
   }
 }

@@ -17,7 +17,13 @@ from bdr_stan.models.linear_variance import with_best_linear_variance
 from bdr_stan.models.measure_scale import with_measure_scale
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
 from bdr_stan.posterior.priors import weight_priors, with_user_values
-from bdr_stan.posterior.terms import split_columns, term_data, term_priors, term_scales
+from bdr_stan.posterior.terms import (
+    rows_with_terms_last,
+    split_columns,
+    term_data,
+    term_priors,
+    term_scales,
+)
 from bdr_stan.posterior.whitening import with_mode_shift
 from bdr_stan.types import Array
 
@@ -37,7 +43,7 @@ def bdr_data(
 ) -> dict[str, Any]:
     """Data of ``stan/bdr.stan`` from rows [z, x, v, 1, y], but for the whitened coordinates."""
     size_noise = int("sigma_point_scale" in priors)
-    values, v = split_columns(rows.rows, terms)
+    values, v = split_columns(rows_with_terms_last(rows, terms), terms)
     n_weights, n_followed = values.shape[1] - 1, 2 + size_noise
     return {
         "D": len(lam),

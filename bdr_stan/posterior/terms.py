@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 
+from bdr_stan.embedding.compression import Rows
 from bdr_stan.embedding.terms import Terms
 from bdr_stan.kernels.matern import Matern32
 from bdr_stan.posterior.mode import Mode
@@ -87,6 +88,17 @@ def split_columns(rows: Array, terms: Terms) -> tuple[Array, Array]:
     """Rows [z, x, 1, y], and the columns v of terms, shape (n, U), from rows [z, x, v, 1, y]."""
     base, effects = split_effects(rows[0, :-1], sum(terms.n_effects))
     return rows[:, [*base, -1]], rows[:, effects]
+
+
+def rows_with_terms_last(rows: Rows, terms: Terms) -> Array:
+    """Rows whose triangular groups have columns of terms alone in the last ones, same shape."""
+    base, effects = split_effects(rows.rows[0, :-1], sum(terms.n_effects))
+    order = np.r_[base, effects, rows.rows.shape[1] - 1]
+    values = rows.rows[:, order]
+    for a, m in zip(rows.start, rows.length, strict=True):
+        if len(effects) and m == len(order):
+            values[a : a + m] = np.linalg.qr(values[a : a + m], mode="r")
+    return values[:, np.argsort(order)]
 
 
 def fixed_terms(terms: Terms, scales: Mapping[str, float]) -> dict[str, Any]:

@@ -14,7 +14,12 @@ from bdr_stan.models.blr import blr_model
 from bdr_stan.models.likelihoods import normal_likelihood
 from bdr_stan.posterior.latent_gaussian import most_probable_scales
 from bdr_stan.posterior.mode import find_mode
-from bdr_stan.posterior.terms import effect_amplitudes, term_data, without_effects
+from bdr_stan.posterior.terms import (
+    effect_amplitudes,
+    rows_with_terms_last,
+    term_data,
+    without_effects,
+)
 from bdr_stan.posterior.terms import effect_sds as sds_of_package
 from bdr_stan.posterior.whitening import whitened_coordinates, with_mode_shift
 
@@ -139,3 +144,17 @@ def test_the_mode_shift_is_that_of_weights_with_effects(rng):
             theta = mode_at(*changed).theta
             t.append(reference.whiten(whitened, theta[:d], theta[-1], 0.8))
         np.testing.assert_allclose(shift, (t[0] - t[1]) / 0.02, rtol=5e-3, atol=5e-3)
+
+
+def test_the_last_rows_of_a_group_have_terms_alone(rng):
+    terms = Terms({"state": [0, 1, 2]}, [])
+    z, v = rng.normal(size=(30, 4)), np.eye(3)[rng.integers(0, 3, 30)]
+    y = rng.normal(size=30)
+    sizes = np.where(np.arange(30) < 5, 1.0, 2.0)  # 5 bags, fewer than columns; and 25
+    rows = compress(np.column_stack([z, v]), y, sizes)
+    found = rows_with_terms_last(rows, terms)
+    np.testing.assert_array_equal(found[:5], rows.rows[:5])
+    np.testing.assert_allclose(found.T @ found, rows.rows.T @ rows.rows, rtol=1e-10, atol=1e-12)
+    assert found[5:].shape == (9, 9)
+    last = found[10:]  # after those of z and the intercept
+    assert np.all(last[:, :4] == 0) and np.all(last[:, 7] == 0) and np.any(last[:, 4:7] != 0)
