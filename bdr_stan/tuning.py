@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bdr_stan.bags import BagsLike
+from bdr_stan.bags import BagsLike, Samples
 from bdr_stan.estimators.aggregate import AggregateRegressor
 from bdr_stan.estimators.base import BagEstimator
 from bdr_stan.estimators.bdr import BDR
@@ -98,6 +98,8 @@ def tune(
     Parameters
     ----------
     bags : Bags, or list of n arrays, shapes (n_points, p)
+        Or `Samples`, or a dict of bags, for models that take several samples per bag, with `cv`.
+        All samples then have the same number of landmarks and bandwidth scale.
     y : array, shape (n,)
         Label of each bag, as for `fit`.
     models : list of estimators or dict name -> estimator, default ``[BDR()]``
@@ -134,7 +136,7 @@ def tune(
         parameters. The estimator has the result as `bandwidth` or in its `kernel`, and the
         landmarks as an array. Each step embeds the bags anew. The search uses the held-out bags
         many times: with few of them the score of a refined row is too good. Not for models of
-        totals, which learn their kernels in `fit`.
+        totals, which learn their kernels in `fit`, nor for bags with several samples.
     seed : int, default 0
     progress : bool, optional
         None reports progress on stderr every ten seconds, True each candidate, False nothing.
@@ -215,6 +217,8 @@ def tune(
             check_densities(models)
         known = {"trials": trials, "exposure": exposure, "offset": offset}
         task = EmbeddingTask.prepare(bags, y, known, validation, cv, models, seed, options)
+        if refine is not None and isinstance(task.bags, Samples):
+            raise ValueError("refine is for bags with one sample of points: leave it out")
 
     grid = kernels, n_landmarks, bandwidth_scale
     found: list[Candidate] = []

@@ -12,7 +12,7 @@ from joblib import Parallel, delayed
 from scipy.optimize import minimize
 from sklearn.base import clone, is_classifier
 
-from bdr_stan.bags import Bags, BagsLike, as_bags, check_classes, check_labels
+from bdr_stan.bags import Bags, BagsLike, Samples, as_bags, check_classes, check_labels
 from bdr_stan.embedding.landmarks import landmark_units, landmarks_of_kernel
 from bdr_stan.estimators.inverse import InverseBDRClassifier
 from bdr_stan.estimators.validation import checked_splits, checked_validation
@@ -36,7 +36,7 @@ _COLUMNS = ("covariates", "groups", "smooths")  # parameters that name columns o
 class EmbeddingTask:
     """Training bags and held-out bags of models on mean embeddings."""
 
-    bags: Bags
+    bags: Bags | Samples
     y: Array
     held_out_bags: Bags | None  # None: the training bags, by folds
     held_out_y: Array
@@ -65,7 +65,10 @@ class EmbeddingTask:
         several = all(isinstance(model, InverseBDRClassifier) for model in models.values())
         check = partial(check_classes, several=several) if classes else check_labels
         check = _check_of_categories(models) or check
-        bags = as_bags(bags)
+        takes_samples = all(getattr(model, "takes_samples", False) for model in models.values())
+        bags = as_bags(bags, samples=takes_samples)
+        if isinstance(bags, Samples) and validation is not None:
+            raise TypeError("with several samples per bag give cv=, a number of folds")
         y = check(bags, y)
         known_of = partial(_known_of_labels, models, known)
         values = known_of(bags, y)
@@ -106,11 +109,15 @@ class EmbeddingTask:
             }
             for name, estimator in estimators.items():
                 with reporting(f"{name}, {n} landmarks, bandwidth x {scale:g}"):
-                    sharing = _sharing_embedding(estimator, estimators.values())
-                    key = _embedding_key(sharing)
-                    if key not in embedded:
-                        embedded[key] = self.embedded(sharing)
-                    columns, training = self.measured(estimator, embedded[key], method)
+                    if isinstance(self.bags, Samples):
+                        found = self.embedded(estimator)
+                    else:
+                        sharing = _sharing_embedding(estimator, estimators.values())
+                        key = _embedding_key(sharing)
+                        if key not in embedded:
+                            embedded[key] = self.embedded(sharing)
+                        found = embedded[key]
+                    columns, training = self.measured(estimator, found, method)
                 yield Candidate(name, kernel, estimator, columns, training)
 
     def refined(self, found: Candidate, refine: str, method: str | None, score: str) -> Candidate:
@@ -129,7 +136,7 @@ class EmbeddingTask:
             candidate.set_params(n_landmarks=n_landmarks)
         if kernel is not None:
             candidate.set_params(kernel=kernel)
-        if hasattr(candidate, "kernel_for"):
+        if hasattr(candidate, "kernel_for") and isinstance(self.bags, Bags):
             candidate.set_params(kernel=candidate.kernel_for(self.bags))
         return candidate
 
@@ -138,8 +145,9 @@ class EmbeddingTask:
     ) -> tuple[dict[str, Any], Any]:
         """A candidate's columns in the table, and its training features."""
         training, held_out = embedded
+        several = isinstance(self.bags, Samples)
         columns = {
-            "n_landmarks": len(training.landmarks),
+            "n_landmarks": candidate.n_landmarks if several else len(training.landmarks),
             "bandwidth_scale": candidate.bandwidth_scale,
             "bandwidth": training.bandwidth,
             **self.scores(candidate, training, held_out, method),
@@ -148,21 +156,22 @@ class EmbeddingTask:
 
     def embedded(self, model: Any) -> tuple[Any, Any]:
         """Training features of a model, and the embedding of the held-out bags."""
-        if isinstance(model.landmarks, str) and _has_landmarks(model):
-            kernel = resolve_kernel(model.kernel, model.bandwidth, self.bags, seed=self.seed)
-            units = landmark_units(kernel, self.bags, self.seed)
+        bags = self.bags
+        if isinstance(bags, Bags) and isinstance(model.landmarks, str) and _has_landmarks(model):
+            kernel = resolve_kernel(model.kernel, model.bandwidth, bags, seed=self.seed)
+            units = landmark_units(kernel, bags, self.seed)
             key = (
                 model.landmarks,
                 model.n_landmarks,
                 None if units is None else tuple(units),
-                tuple(summands(kernel, self.bags.n_features)),
+                tuple(summands(kernel, bags.n_features)),
             )
             if key not in self.landmarks:
                 self.landmarks[key] = landmarks_of_kernel(
-                    kernel, self.bags, model.n_landmarks, method=model.landmarks, seed=self.seed
+                    kernel, bags, model.n_landmarks, method=model.landmarks, seed=self.seed
                 )
             model = clone(model).set_params(landmarks=self.landmarks[key])
-        training = model.training_features(self.bags, seed=self.seed)
+        training = model.training_features(bags, seed=self.seed)
         training = replace(training, embedding=replace(training.embedding, **self.known))
         if self.held_out_bags is None:
             return training, training.embedding

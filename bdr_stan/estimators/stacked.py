@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
-from bdr_stan.bags import BagsLike, as_bags
+from bdr_stan.bags import BagsLike, Samples, as_bags
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.estimators.base import BagEstimator
 from bdr_stan.estimators.bdr import BDR
@@ -55,6 +55,7 @@ class Stack(BagEstimator):
         Parameters
         ----------
         bags : Bags, or list of n arrays, shapes (n_points, p)
+            Or several samples per bag, as a dict or `Samples`, where all `models` take them.
         y : array, shape (n,)
             Label of each bag.
         **options
@@ -69,8 +70,13 @@ class Stack(BagEstimator):
         ValueError, TypeError
             Models that cannot be stacked, and all that the models raise.
         """
-        bags = as_bags(bags)
         self.check_parameters()
+        bags = as_bags(bags, samples=all(model.takes_samples for model in self.models or []))
+        if isinstance(bags, Samples) and self.models is None:
+            raise TypeError(
+                "the default models are for bags with one sample: give models=[..] of BDR, BLR and "
+                "Shrinkage"
+            )
         models = self._candidates(bags.n_features)
         for model in models:
             model.check_parameters()
@@ -218,6 +224,7 @@ class Stack(BagEstimator):
         first = models[0].result_.settings
         names = (
             "n_features",
+            "samples",
             "feature_names",
             "columns",
             "weighted",

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import KFold, cross_val_score
 
-from bdr_stan import BDR, BLR, Bags, Samples, Shrinkage, load, plots
+from bdr_stan import BDR, BLR, Bags, InverseBDR, Samples, Shrinkage, Stacked, load, plots, tune
 
 N = 60
 IDS = np.array([f"{k:02}" for k in range(N)])
@@ -170,6 +170,51 @@ def test_cross_validation(country):
     samples, y = country.samples, country.y["normal"]
     scores = cross_val_score(Shrinkage(**QUICK), samples, y.loc[samples.ids], cv=3)
     assert scores.min() > 0.3
+
+
+def test_tune_holds_out_bags_with_all_their_samples(country):
+    shuffled, samples = country.y["normal"], country.samples
+    y = shuffled.loc[samples.ids].to_numpy()
+    model, folds = Shrinkage(method="optimize", kernel="rbf"), KFold(3)
+    tuned = tune(samples, shuffled, models=[model], cv=folds, n_landmarks=[3, 8], method="optimize")
+    row = tuned.table.query("n_landmarks == 8 and bandwidth_scale == 0.75").iloc[0]
+    assert set(row["bandwidth"]) == {"people", "houses"}
+    model.set_params(n_landmarks=8, bandwidth_scale=0.75, random_state=0)
+    training = model.training_features(samples)
+    nll = [
+        -model.fit_features(training.take(train), y[train])
+        .predictive_features(training.embedding.take(test))
+        .log_prob(y[test])
+        .mean()
+        for train, test in folds.split(y)
+    ]
+    assert row["nll"] == pytest.approx(np.mean(nll))
+    best = tuned.table.iloc[0][["n_landmarks", "bandwidth_scale"]].to_dict()
+    assert {name: getattr(tuned.best, name) for name in best} == best
+
+
+def test_fits_are_stacked(country, tmp_path):
+    models = [Shrinkage(**QUICK, method="laplace"), BDR(3, kernel="rbf", method="laplace")]
+    stacked = Stacked(models).fit(country.bags, country.y["normal"], seed=1)
+    assert stacked.weights_.sum() == pytest.approx(1)
+    new = country.samples[:10]
+    each = [model.predictive(new).mean for model in stacked.models_]
+    assert_allclose(stacked.predict(new), stacked.weights_ @ each)
+    assert "n_points[houses]" in stacked.predict_table(new)
+    stacked.save(tmp_path / "stacked.bdr")
+    assert_array_equal(load(tmp_path / "stacked.bdr").predict(new), stacked.predict(new))
+
+
+def test_what_is_for_bags_with_one_sample_says_so(country):
+    samples, y = country.samples, country.y["normal"]
+    with pytest.raises(TypeError, match=r"with several samples per bag give cv="):
+        tune(samples, y, validation=(samples, y))
+    with pytest.raises(ValueError, match="refine is for bags with one sample of points"):
+        tune(samples, y, cv=3, refine="ard")
+    with pytest.raises(TypeError, match="are for BDR, BLR and Shrinkage"):
+        tune(samples, y, models=[BDR(), InverseBDR()], cv=3)
+    with pytest.raises(TypeError, match=r"the default models are for bags with one sample: give"):
+        Stacked().fit(samples, y)
 
 
 def test_parameters_of_each_sample(country):
