@@ -2,12 +2,12 @@
 //
 // Point j of bag a has the weight p_j, the features psi_j of a kernel and K
 // columns g_j, the first of them 1. Its outcome is normal(f_j + g_j' c_a, sigma),
-// and the bag's label y_a is the sum of the outcomes, times p_j. The bag's
-// effects c_a are integrated out:
+// and the bag's label y_a is the sum of the outcomes, times p_j, with an error
+// of the known variance v_a. The bag's effects c_a are integrated out:
 //
 //   y_a ~ normal(sum_j p_j f_j, sqrt(nu_a))
 //   f_j = intercept + psi_j' w
-//   nu_a = G_a' Sigma G_a + sigma^2 sum_j p_j^2,      G_a = sum_j p_j g_j
+//   nu_a = G_a' Sigma G_a + sigma^2 sum_j p_j^2 + v_a,    G_a = sum_j p_j g_j
 //   c_a ~ normal(0, Sigma),  Sigma = diag(effect_sd) Omega diag(effect_sd)
 //   Omega ~ LKJ(effect_correlation_shape)
 //   effect_sd_k ~ half-normal(0, effect_sd_scale)
@@ -31,6 +31,7 @@ data {
   matrix[A, D + 2] rows;                 // [sum_j p_j psi_j, sum_j p_j, y]
   matrix[A, K] effect_columns;           // G_a
   vector<lower=0>[A] squared_weights;    // sum_j p_j^2
+  vector<lower=0>[A] known_variance;     // v_a of the error of each label
   vector<lower=0>[D] information;        // whitening: precision by the labels
   vector[D] linear_term;                 // mode of the weights, times precision
   matrix[D, D] axes;                     // weights per unit along each axis
@@ -52,15 +53,17 @@ transformed data {
   array[7] real positive = {intercept_unit, intercept_scale, rho_median,
                             rho_log_sd, sigma_scale, effect_sd_scale,
                             effect_correlation_shape};
-  int bad = first_row_not_finite(append_col(rows, effect_columns));
+  int bad = first_row_not_finite(append_col(append_col(rows, effect_columns),
+                                            known_variance));
   if (!(min(positive) > 0)) {
     reject("intercept_unit, intercept_scale, rho_median, rho_log_sd,",
            " sigma_scale, effect_sd_scale and effect_correlation_shape must be",
            " > 0, found ", positive);
   }
   if (bad > 0) {
-    reject("row ", bad, " of rows and effect_columns must hold finite numbers,",
-           " found ", rows[bad], " and ", effect_columns[bad]);
+    reject("row ", bad, " of rows, effect_columns and known_variance must hold",
+           " finite numbers, found ", rows[bad], ", ", effect_columns[bad], " and ",
+           known_variance[bad]);
   }
   if (!(min(squared_weights) > 0)) {
     reject("squared_weights must be > 0, found ", min(squared_weights));
@@ -92,7 +95,8 @@ model {
     matrix[A, K] spread = effect_columns
                           * diag_pre_multiply(effect_sd, effect_factor);
     y ~ normal(x * append_row(w, intercept),
-               sqrt(rows_dot_self(spread) + square(sigma) * squared_weights));
+               sqrt(rows_dot_self(spread) + square(sigma) * squared_weights
+                    + known_variance));
   }
 }
 generated quantities {

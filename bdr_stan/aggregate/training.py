@@ -1,7 +1,7 @@
 """From bags and their totals to what a fit needs: landmarks, kernel, and the bags' rows."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,7 @@ from bdr_stan.kernels import FieldFeatures, HilbertSpace, Kernel, fields_of, res
 from bdr_stan.kernels.fields import field_names, has_landmarks, landmarks_of_field
 from bdr_stan.kernels.names import is_additive
 from bdr_stan.models.aggregate import aggregate_model
+from bdr_stan.models.totals import noise_of_labels
 from bdr_stan.posterior.priors import log_prior_of_scales, prior_centres
 from bdr_stan.types import Array, ArrayLike, Seed
 from bdr_stan.user_warnings import warn
@@ -56,6 +57,7 @@ def training_features(
     trials: Array | None = None,
     prior: Mapping[str, float] | None = None,
     bag_effects: bool | Sequence[Any] = False,
+    known_variance: Array | float = 0.0,
     thin: int | None = None,
     seed: Seed = None,
 ) -> AggregateFeatures:
@@ -63,7 +65,8 @@ def training_features(
 
     `learn` takes the parameters of highest evidence in the model with `prior` and `bag_effects`,
     else they are as given, or by the median rule. `n_landmarks` counts where `landmarks` is a name,
-    see `choose_landmarks`. At most `thin` weighted points represent a bag.
+    see `choose_landmarks`. At most `thin` weighted points represent a bag. `known_variance`, (n,),
+    is that of the errors of normal totals.
     """
     columns = effect_columns(bags, bag_effects) if link.is_linear and bag_effects else None
     # A kernel by name learns a length for each column, so that those that do not matter get long
@@ -77,12 +80,23 @@ def training_features(
     for field in filter(has_landmarks, fields_of(kernel)):
         check_kernel_reaches(field, field(sample, landmarks_of_field(field, chosen)))
     if learn and len(kernel.log_parameters):
+        effects = bool(bag_effects) if columns is None else columns
         kernel = _learned_kernel(
-            kernel, chosen, bags, y, likelihood, link, trials, prior, bag_effects, together
+            kernel,
+            chosen,
+            bags,
+            y,
+            likelihood,
+            link,
+            trials,
+            prior,
+            effects,
+            known_variance,
+            together,
         )
     feature_map = FieldFeatures(kernel, chosen)
     _warn_of_few_features(feature_map, sample, bags.features)
-    rows = link.rows(bags, feature_map, thin=thin)
+    rows = replace(link.rows(bags, feature_map, thin=thin), known_variance=known_variance)
     means = None if isinstance(bags, PartitionedBags) else mean_points(bags).points
     record = BagsRecord.from_bags(bags)
     return AggregateFeatures(feature_map, rows, trials, record, means, columns)
@@ -103,22 +117,43 @@ def _warn_of_few_features(feature_map, points, names):
 
 
 def _learned_kernel(
-    kernel, landmarks, bags, y, likelihood, link, trials, prior, bag_effects, together
+    kernel,
+    landmarks,
+    bags,
+    y,
+    likelihood,
+    link,
+    trials,
+    prior,
+    effects,
+    known_variance,
+    together,
 ):
     """The kernel with the parameters of highest evidence, on fewer points if there are many."""
-    rows_of, effects = link.rows, bool(bag_effects) and not link.is_linear
-    if link.is_linear and prior:  # the kernel is learned without effects
-        prior = {name: value for name, value in prior.items() if not name.startswith("effect_")}
+    rows_of, noise = link.rows, {}
     if not link.is_linear:
         rows_of = partial(point_rows, with_residual_variance=link.uses_residual_variance)
-    if not link.is_linear and len(bags.points) > LEARNING_POINTS:
-        bags = thinned_bags(bags, max(LEARNING_POINTS // len(bags), LEARNING_POINTS_PER_BAG))
+        if len(bags.points) > LEARNING_POINTS:
+            bags = thinned_bags(bags, max(LEARNING_POINTS // len(bags), LEARNING_POINTS_PER_BAG))
 
     def rows_at(kernel):
-        return rows_of(bags, FieldFeatures(kernel, landmarks))
+        return replace(rows_of(bags, FieldFeatures(kernel, landmarks)), **noise)
 
+    if link.is_linear and (effects or np.any(known_variance)):
+        first = replace(rows_at(kernel), known_variance=known_variance)
+        columns, names = np.empty((len(y), 0)), []
+        if effects:
+            columns, names = effects.sums(mean_points(bags).points, bags.totals), effects.names
+        noise["noise_factor"] = noise_of_labels(first, y, columns, names, prior)
+        prior = {name: of for name, of in (prior or {}).items() if not name.startswith("effect_")}
     model = aggregate_model(
-        rows_at(kernel), y, likelihood, link, trials=trials, prior=prior, bag_effects=effects
+        rows_at(kernel),
+        y,
+        likelihood,
+        link,
+        trials=trials,
+        prior=prior,
+        bag_effects=bool(effects) and not link.is_linear,
     )
     names = [name for name in model.scales if name != "tau"]  # rates leave out bags' effects
     return learn_kernel(

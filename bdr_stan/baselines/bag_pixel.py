@@ -51,10 +51,13 @@ class BagPixel(AggregateRegressor):
         y: ArrayLike,
         *,
         trials: ArrayLike | None = None,
+        label_sd: ArrayLike | str | None = None,
         seed: int | None = None,
     ) -> AggregateFeatures:
         """As `AggregateRegressor.training_features`, of the bags' mean points."""
-        found = super().training_features(mean_points(bags), y, trials=trials, seed=seed)
+        found = super().training_features(
+            mean_points(bags), y, trials=trials, label_sd=label_sd, seed=seed
+        )
         return replace(found, record=BagsRecord.from_bags(as_bags(bags)))
 
     def predictive(

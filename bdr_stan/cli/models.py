@@ -53,8 +53,8 @@ def check_fit_options(name: str, estimator: Any, options: Mapping[str, Any]) -> 
     """Raise ValueError for options of `fit` that need another model, family or method."""
     if "label_sd" in options and not getattr(estimator, "takes_label_sd", False):
         raise ValueError(
-            f"{name} takes no --label-sd, which bdr, blr, shrinkage and inverse-bdr do: leave it "
-            "out"
+            f"{name} takes no --label-sd, which bdr, blr, shrinkage, inverse-bdr and aggregate do: "
+            "leave it out"
         )
     takes = getattr(estimator, "takes", ("trials",) * hasattr(estimator, "predict_points"))
     if "trials" in options and "trials" not in takes:

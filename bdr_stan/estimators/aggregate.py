@@ -22,7 +22,14 @@ from bdr_stan.aggregate.mean_points import mean_points
 from bdr_stan.aggregate.rows import AggregateRows, noise_factor
 from bdr_stan.aggregate.thinning import thinning_error
 from bdr_stan.aggregate.training import AggregateFeatures, training_features
-from bdr_stan.bags import Bags, BagsLike, PartitionedBags, as_bags, values_of_bags
+from bdr_stan.bags import (
+    Bags,
+    BagsLike,
+    PartitionedBags,
+    as_bags,
+    label_sd_values,
+    values_of_bags,
+)
 from bdr_stan.bags.matching import label_name
 from bdr_stan.estimators import ecological
 from bdr_stan.estimators.base import BagRegressor, scored
@@ -40,6 +47,7 @@ from bdr_stan.estimators.validation import (
 )
 from bdr_stan.kernels import FieldFeatures, Kernel, check_kernel, field_names
 from bdr_stan.models.aggregate import aggregate_model, aggregate_predictive, variational_fit
+from bdr_stan.models.label_errors import spread_of_true_labels
 from bdr_stan.models.overdispersion import Overdispersion, likelihood_text, overdispersion
 from bdr_stan.models.totals import totals_predictive, totals_with_effects
 from bdr_stan.posterior.priors import RATES
@@ -189,6 +197,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
     bag_effects: bool | Sequence[str | int] = False
     thin: int | None = None
 
+    takes_label_sd = True
     methods = (*METHODS, "vb")
     closed_form = ("vb",)
 
@@ -198,6 +207,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         y: ArrayLike,
         *,
         trials: ArrayLike | str | None = None,
+        label_sd: ArrayLike | str | None = None,
         chains: int = 4,
         warmup: int | None = None,
         draws: int = 1000,
@@ -215,6 +225,11 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         trials : array, shape (n,), or str, optional
             Of the binomial likelihood: people asked in each bag, or the column of the bags'
             metadata that holds them, from which predictions then take them too.
+        label_sd : array, shape (n,), or str, optional
+            Of the normal likelihood: known standard error of each label, units of y, or the column
+            of the bags' metadata that holds them, as for totals that a survey estimates (of a
+            margin of error at 90% it is the margin divided by 1.645). Predictions are of totals
+            without this error.
         chains, warmup, draws : int, default 4, 300, 1000
             Chains, and iterations of each before and after warmup, which takes 1000 by default for
             a model with a `stan_file`. Laplace, Pathfinder and "vb" give one chain of `draws`;
@@ -250,9 +265,12 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         totals = self.check_labels(bags, y, trials)
         column = trials if isinstance(trials, str) else None
         trials = None if trials is None else values_of_bags(bags, trials, "trials")
+        label_sd = self._checked_label_sd(bags, totals, label_sd)
         settings = self._settings(chains, warmup, draws, seed, progress, **cmdstan_options)
         with status("Choosing the kernel, compressing the points", progress is not False, after=10):
-            training = self.training_features(bags, totals, trials=trials, seed=settings.seed)
+            training = self.training_features(
+                bags, totals, trials=trials, label_sd=label_sd, seed=settings.seed
+            )
         self._fit_features(training, totals, settings)
         self._keep_too(
             label_name=label_name(y),
@@ -268,13 +286,14 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         y: ArrayLike,
         *,
         trials: ArrayLike | None = None,
+        label_sd: ArrayLike | str | None = None,
         seed: int | None = None,
     ) -> AggregateFeatures:
         """Landmarks, the kernel and its parameters, and the bags' rows: all that a fit needs.
 
         Parameters
         ----------
-        bags, y, trials : as for `fit`
+        bags, y, trials, label_sd : as for `fit`
         seed : int, optional
             Of landmarks and bandwidth; default `random_state`.
 
@@ -287,6 +306,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         self._check_parts(bags)
         y = self.check_labels(bags, y, trials)
         trials = None if trials is None else np.asarray(trials, float)
+        label_sd = self._checked_label_sd(bags, y, label_sd)
         return training_features(
             bags,
             y,
@@ -299,6 +319,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             trials=trials,
             prior=self.prior,
             bag_effects=self.bag_effects,
+            known_variance=0.0 if label_sd is None else label_sd**2,
             thin=self.thin,
             seed=self._seed(seed),
         )
@@ -335,6 +356,8 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         constants = {"landmarks": (features.landmarks, ["landmark", "feature"])}
         if training.mean_points is not None:
             constants["mean_point"] = (training.mean_points, ["bag", "feature"])
+        if np.any(training.rows.known_variance):
+            constants["label_sd"] = np.sqrt(training.rows.known_variance), ["bag"]
         columns, names = training.effect_columns, {}
         if columns is not None:
             names = dict.fromkeys(("effect_column", "other_column"), columns.names)
@@ -387,13 +410,15 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             rows, _thetas(drawn), drawn.get("effect"), rho=drawn.get("rho", 0.0)
         )
         sums = None if columns is None else columns.sums(training.mean_points, rows.total)
-        predictive = self._predictive(means, rows.noise_factor, drawn, training.trials, sums)
+        predictive = self._predictive(
+            means, rows.noise_factor, drawn, training.trials, sums, rows.known_variance
+        )
         own_program = self.stan_file is not None
         groups = training_groups(
             predictive, posterior.draws, y, ids, own_program=own_program, seed=seed
         )
         if sums is not None:
-            noise = np.multiply.outer(drawn["sigma"], rows.noise_factor) ** 2
+            noise = np.multiply.outer(drawn["sigma"], rows.noise_factor) ** 2 + rows.known_variance
             effects = effects_given_totals(y - means, sums, noise, _covariances(drawn), seed)
             dims = (*groups["posterior_predictive"]["y"].dims, "effect_column")
             shape = (*groups["posterior_predictive"]["y"].shape, -1)
@@ -1009,6 +1034,19 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
                 "partitions: pass bags.load()"
             )
 
+    def _checked_label_sd(self, bags: Bags, y: Array, label_sd: Any) -> Array | None:
+        """Known standard errors of the labels, shape (n,), once they leave something to learn."""
+        if label_sd is None:
+            return None
+        if not self._link.is_linear:
+            raise TypeError(
+                "label_sd are errors of normal totals, but the likelihood is "
+                f"{self.likelihood!r}: leave them out, or use likelihood='normal'"
+            )
+        found = label_sd_values(bags, label_sd)
+        spread_of_true_labels(y / bags.totals, (found / bags.totals) ** 2)
+        return found
+
     def check_parameters(self) -> None:
         likelihood, link = self._family, self._link
         super().check_parameters()
@@ -1043,12 +1081,13 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         drawn: Mapping[str, Array],
         trials: Array | None,
         effect_sums: Array | None = None,
+        known_variance: Array | float = 0.0,
     ) -> AggregatePredictive | Predictive:
         scales = self._scales(drawn)
         if self._link.is_linear:
-            variance = None
+            variance = known_variance
             if effect_sums is not None:
-                variance = effect_variance(effect_sums, _covariances(drawn))
+                variance = variance + effect_variance(effect_sums, _covariances(drawn))
             return totals_predictive(means, noise, variance, **scales)
         return aggregate_predictive(means, self._family, trials=trials, **scales)
 

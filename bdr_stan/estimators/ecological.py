@@ -165,6 +165,11 @@ def subset_rates(
         raise TypeError(
             "bounds need points in memory, but these lie in partitions: use bags.load()"
         )
+    if "label_sd" in model.result_.constants:
+        raise ValueError(
+            "rates of subsets follow from totals without errors, but those of the fit have known "
+            "errors, label_sd: use predict of the subset"
+        )
     totals = model.check_labels(bags, y, _given_trials(model, trials))
     if model._family.has_trials:
         totals = bags.totals * totals / model._trials_of(bags, trials)

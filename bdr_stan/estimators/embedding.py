@@ -795,8 +795,8 @@ class EmbeddingEstimator(PosteriorEstimator):
     def _check_takes_label_sd(self):
         if not self.takes_label_sd:
             raise TypeError(
-                f"{type(self).__name__} takes no label_sd, but BLR, BDR, Shrinkage and "
-                "InverseBDR do: leave it out"
+                f"{type(self).__name__} takes no label_sd, but BLR, BDR, Shrinkage, "
+                "InverseBDR and AggregateRegressor do: leave it out"
             )
 
     def _check_same_covariates(self, training):

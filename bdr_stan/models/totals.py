@@ -3,6 +3,7 @@
 The outcome at point j is N(f_j, sigma^2), f_j = f0 + psi_j' w, so that bag a's label has the mean
 sum_j p_j f_j and the standard deviation sigma sqrt(sum_j p_j^2). Where rates also differ by bag, by
 g_j' c_a with c_a ~ N(0, Sigma) and G_a = sum_j p_j g_j, its variance has G_a' Sigma G_a besides.
+The known variance of a label's error adds to it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,13 +17,14 @@ from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.aggregate.variational import VariationalPosterior, gaussian_posterior
 from bdr_stan.embedding.compression import Rows, compress
 from bdr_stan.models.blr import blr_data
+from bdr_stan.models.label_errors import spread_of_true_labels
 from bdr_stan.models.likelihoods import normal_likelihood
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel, most_probable_scales
 from bdr_stan.posterior.mode import LogLikelihood
 from bdr_stan.posterior.priors import with_user_values
 from bdr_stan.posterior.sampling import Posterior
 from bdr_stan.predictive import Predictive
-from bdr_stan.types import Array
+from bdr_stan.types import Array, ArrayLike
 
 
 def totals_model(
@@ -108,6 +110,7 @@ def totals_with_effects_data(
         "rows": np.column_stack([rows.rows, y]),
         "effect_columns": effect_columns,
         "squared_weights": rows.noise_factor**2,
+        "known_variance": np.broadcast_to(rows.known_variance, n),
         **priors,
         "use_likelihood": int(use_likelihood),
     }
@@ -122,8 +125,7 @@ def _likelihood_with_effects(
     level: float = 0.0,
     **scales: float,
 ) -> LogLikelihood:
-    X, sds = rows.rows, np.array([scales[name] for name in effect_sds])
-    nu = (scales["sigma"] * rows.noise_factor) ** 2 + effect_columns**2 @ sds**2
+    X, nu = rows.rows, _variance(rows, effect_columns, effect_sds, scales)
     constant = -0.5 * np.sum(np.log(2 * np.pi * nu))
     information = (X / nu[:, None]).T @ X
     labels = y - level * X[:, -1]
@@ -135,10 +137,41 @@ def _likelihood_with_effects(
     return likelihood
 
 
+def _variance(rows, effect_columns, effect_sds, scales):
+    """Variances of the labels given the weights, shape (n,), with independent effects."""
+    sds = np.array([scales[name] for name in effect_sds])
+    noise = (scales["sigma"] * rows.noise_factor) ** 2
+    return noise + rows.known_variance + effect_columns**2 @ sds**2
+
+
 def compressed_totals(rows: AggregateRows, y: Array) -> Rows:
-    """Weighted sums and labels, both in units of the label's noise: one group of equal noise."""
+    """Weighted sums and labels, both in units of the label's noise: groups of equal noise."""
     z = rows.rows / rows.noise_factor[:, None]
-    return compress(z[:, :-1], y / rows.noise_factor, np.ones(len(y)), ones=z[:, -1])
+    return compress(
+        z[:, :-1],
+        y / rows.noise_factor,
+        np.ones(len(y)),
+        ones=z[:, -1],
+        known_variance=rows.known_variance / rows.noise_factor**2,
+    )
+
+
+def noise_of_labels(
+    rows: AggregateRows,
+    y: Array,
+    effect_columns: Array,
+    names: Sequence[str],
+    prior: Mapping[str, float] | None = None,
+) -> Array:
+    """Standard deviation of each label per noise of one point, shape (n,), whatever its causes.
+
+    Those of `totals_with_effects` of the arguments with its most probable scales: a kernel is
+    learned as if effects and errors of labels were noise.
+    """
+    model = totals_with_effects(rows, y, effect_columns, names, prior=prior)
+    scales = most_probable_scales(model)[0]
+    variance = _variance(rows, effect_columns, model.kept_arrays["effect_sd"], scales)
+    return np.sqrt(variance) / scales["sigma"]
 
 
 def total_priors(rows: AggregateRows, y: Array) -> dict[str, float]:
@@ -146,8 +179,9 @@ def total_priors(rows: AggregateRows, y: Array) -> dict[str, float]:
 
     With s the standard deviation of the bags' averages y / sum p: intercept_location = sum y / sum
     p, intercept_scale = 2.5 s; rho_median such that these averages have the prior standard
-    deviation s; sigma_scale such that noise alone would explain s. ValueError where all averages
-    are the same.
+    deviation s; sigma_scale such that noise alone would explain s. Of labels with known errors s is
+    that of the true averages. ValueError where all averages are the same, or errors explain all
+    their differences.
     """
     averages = y / rows.total
     level = _level(rows, y)
@@ -156,12 +190,14 @@ def total_priors(rows: AggregateRows, y: Array) -> dict[str, float]:
         raise ValueError(
             f"every label is {level:.6g} times its bag's total weight: there is nothing to explain"
         )
+    if np.any(rows.known_variance):
+        spread = np.sqrt(spread_of_true_labels(averages, rows.known_variance / rows.total**2))
     norms = np.sum((rows.rows[:, :-1] / rows.total[:, None]) ** 2, axis=1)
     return {
         "intercept_location": level,
         "intercept_scale": 2.5 * spread,
         **NORMAL.default_priors(rows, y),
-        "rho_median": spread / float(np.sqrt(np.mean(norms))),
+        "rho_median": float(spread) / float(np.sqrt(np.mean(norms))),
         "rho_log_sd": 1.5,
     }
 
@@ -180,18 +216,17 @@ def exact_fit(model: LatentGaussianModel, *, draws: int, seed: int | None = None
 
 
 def totals_predictive(
-    means: Array, noise_factor: Array, effect_variance: Array | None = None, *, sigma: Array
+    means: Array, noise_factor: Array, further_variance: ArrayLike = 0.0, *, sigma: Array
 ) -> Predictive:
     """Totals of means (S, n) and noise sd sigma, (S,), times `noise_factor`, (n,).
 
-    `effect_variance`, shape (S, n), is what effects that are not known add to the variance.
+    `further_variance`, (S, n) or less, is what effects that are not known and errors of labels add.
     """
     S, n = means.shape
 
+    further = np.broadcast_to(further_variance, means.shape)
+
     def components(i):
-        sd = sigma[:, None] * noise_factor[i]
-        if effect_variance is not None:
-            sd = np.sqrt(sd**2 + effect_variance[:, i])
-        return means[:, i], sd
+        return means[:, i], np.hypot(sigma[:, None] * noise_factor[i], np.sqrt(further[:, i]))
 
     return Predictive(components, n, S)

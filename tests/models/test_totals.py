@@ -1,5 +1,7 @@
 """Totals of normal outcomes: a linear regression on weighted sums of features."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from builders import totals
@@ -23,6 +25,17 @@ def test_likelihood_is_that_of_the_totals(p):
     gap = np.subtract(found, expected)
     np.testing.assert_allclose(gap, gap[0], atol=1e-9)
     assert gap[0] == pytest.approx(np.log(totals.point_rows(p).noise_factor).sum())
+
+
+def test_known_errors_add_to_the_variance(p):
+    rows, thetas = totals.compressed(p), np.random.default_rng(1).normal(size=(4, 4))
+    known = np.random.default_rng(2).gamma(2, 0.1, 12)
+    model = totals_model(replace(rows, known_variance=known), p.y)
+    found = [model.likelihood(sigma=0.7)(theta)[0] for theta in thetas]
+    sd = np.sqrt((0.7 * rows.noise_factor) ** 2 + known)
+    expected = [stats.norm.logpdf(p.y, rows.rows @ theta, sd).sum() for theta in thetas]
+    gap = np.subtract(found, expected)
+    np.testing.assert_allclose(gap, np.log(rows.noise_factor).sum(), atol=1e-9)
 
 
 def test_program_scales_and_constants(p):

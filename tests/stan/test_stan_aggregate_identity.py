@@ -1,5 +1,7 @@
 """stan/aggregate_identity.stan against SciPy's densities on the raw points, and its calibration."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from builders import calibration, reference
@@ -31,13 +33,15 @@ class Problem:
         self.psi = [rng.normal(size=(m, d)) for m in sizes]
         self.columns = [np.column_stack([np.ones(m), rng.normal(size=(m, K - 1))]) for m in sizes]
         self.y = rng.normal(size=n)
+        self.error_sd = np.where(np.arange(n) % 3, 1e-3, rng.uniform(0.1, 1.0, n))
 
     def rows(self):
         sums = [p @ np.column_stack([x, np.ones(len(p))]) for p, x in zip(self.weights, self.psi)]
         total = np.array([p.sum() for p in self.weights])
         noise = np.sqrt([np.sum(p**2) for p in self.weights])
         n = len(total)
-        return AggregateRows(np.array(sums), np.arange(n), np.ones(n, int), None, total, noise)
+        rows = AggregateRows(np.array(sums), np.arange(n), np.ones(n, int), None, total, noise)
+        return replace(rows, known_variance=self.error_sd**2)
 
     def sums(self):
         return np.array([p @ g for p, g in zip(self.weights, self.columns)])
@@ -72,16 +76,17 @@ def labels(p, rng, weights, intercept, sigma, effect_sd, correlation, **rest):
     for w, psi, g in zip(p.weights, p.psi, p.columns):
         rates = intercept + psi @ weights + g @ (F @ rng.normal(size=len(F)))
         y.append(w @ (rates + sigma * rng.normal(size=len(w))))
-    return np.array(y)
+    return np.array(y) + p.error_sd * rng.normal(size=len(y))
 
 
 def log_likelihood(p, weights, intercept, sigma, effect_sd, correlation, **rest):
     """Of each label, by the covariance matrix of the outcomes at its points."""
     value = 0.0
     F = effect_sd[:, None] * factor(len(effect_sd), correlation)
-    for y, w, psi, g in zip(p.y, p.weights, p.psi, p.columns):
+    for y, w, psi, g, e in zip(p.y, p.weights, p.psi, p.columns, p.error_sd):
         outcomes = g @ F @ F.T @ g.T + sigma**2 * np.eye(len(w))
-        value += stats.norm.logpdf(y, w @ (intercept + psi @ weights), np.sqrt(w @ outcomes @ w))
+        sd = np.sqrt(w @ outcomes @ w + e**2)
+        value += stats.norm.logpdf(y, w @ (intercept + psi @ weights), sd)
     return value
 
 
@@ -161,7 +166,8 @@ def test_gradient(program):
         ({"sigma_scale": 0.0}, "sigma_scale, effect_sd_scale and effect_correlation_shape must"),
         ({"effect_correlation_shape": 0.0}, "effect_correlation_shape must be > 0"),
         ({"squared_weights": np.zeros(12)}, "squared_weights must be > 0, found 0"),
-        ({"effect_columns": np.full((12, 2), np.inf)}, "row 1 of rows and effect_columns"),
+        ({"effect_columns": np.full((12, 2), np.inf)}, "row 1 of rows, effect_columns"),
+        ({"known_variance": np.full(12, np.inf)}, "known_variance must hold finite numbers"),
     ],
 )
 def test_refusals(program, changes, says):
