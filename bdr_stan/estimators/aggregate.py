@@ -584,7 +584,12 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         ).with_ids_of(first)
 
     def predict_points(
-        self, points: Any, *, district: ArrayLike | str | bool = True, n_draws: int = 1000
+        self,
+        points: Any,
+        *,
+        district: ArrayLike | str | bool = True,
+        totals: ArrayLike | str | None = None,
+        n_draws: int = 1000,
     ) -> PointPredictive:
         """Posterior of the rate at points, of training bags or new.
 
@@ -600,6 +605,12 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             True: points of `Bags` with ids that are training bags themselves (the same id and
             the same points) have their effects. False, and all other points: the rate of an
             average bag. Effects are kept while draws x bags are below 20 million.
+        totals : array, shape (n,), or str, optional
+            Reported totals of `points`, which are then `Bags`, or the column of their metadata that
+            has them: rates are to add up to these, under each draw, whatever `district` is. The
+            rates of a bag are multiplied by one number, with the link "identity" one is added, or
+            the coefficients of `bag_effects` are drawn so that they add up: as given an effect of
+            the bag of which nothing else is known.
         n_draws : int, default 1000
             Draws of the posterior that are used, evenly spaced.
 
@@ -610,14 +621,22 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             shape (n,), in units of y per weight; computed in chunks when asked for.
         """
         check_counts(n_draws=n_draws)
-        bags = self._like_training(as_points(self, points), need_weights=False)
+        if totals is not None and not isinstance(points, Bags):
+            raise TypeError(
+                f"totals are those of bags in memory, but points are a {type(points).__name__}"
+            )
+        bags = self._like_training(as_points(self, points), need_weights=totals is not None)
         drawn, training, effects, bag = self._draws(), self._training_effects, None, None
-        if isinstance(points, (Bags, PartitionedBags)):
+        if totals is not None:
+            effects = self._effects_of_totals(bags, totals, n_draws)
+            bag = np.repeat(np.arange(len(bags)), bags.sizes)
+        elif isinstance(points, (Bags, PartitionedBags)):
             bag = np.repeat(training.districts(bags, district)[0], bags.sizes)
         elif not isinstance(district, bool):
             names = district_of_points(points, len(bags.points), district)
             bag = training.numbers(names, "point")
-        if training.effects is not None and bag is not None and np.any(bag >= 0):
+        use_training = totals is None and bag is not None and np.any(bag >= 0)
+        if training.effects is not None and use_training:
             effects = evenly_spaced(training.effects, n_draws)
         predictive = PointPredictive(
             bags.read_checked,
@@ -986,6 +1005,26 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             of_bags,
             _covariances(drawn),
         )
+
+    def _effects_of_totals(self, bags: Bags, totals: Any, n_draws: int) -> Array:
+        """Effects of bags under some of the draws with which their rates add up to totals."""
+        if self._link.name == "logit":
+            raise ValueError(
+                "totals cannot be imposed on probabilities, which link 'logit' keeps below 1: "
+                "leave them out"
+            )
+        y = self.check_labels(bags, values_of_bags(bags, totals, "totals"))
+        drawn = {name: evenly_spaced(draws, n_draws) for name, draws in self._draws().items()}
+        means = self._link.means_of_bags(
+            bags, self.feature_map_, _thetas(drawn), None, rho=drawn.get("rho", 0.0)
+        )
+        if not self._link.is_linear:
+            with np.errstate(divide="ignore"):  # a total of 0 has rates of 0
+                return np.log(y) - np.log(means)
+        if self.effect_columns_ is None:
+            return (y - means) / bags.totals
+        sums = self._effect_sums(bags)
+        return effects_given_totals(y - means, sums, np.zeros_like(means), _covariances(drawn), 0)
 
     def _mean_totals(self, bags: Bags, effects: Array | None) -> Array:
         """Mean of each bag's label under each draw, shape (S, n), given its effects, (S, n).
