@@ -37,6 +37,7 @@ from bdr_stan.estimators.doubts_of_totals import doubts_of_rates
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.points import as_points, district_of_points, evenly_spaced
 from bdr_stan.estimators.posterior import PosteriorEstimator
+from bdr_stan.estimators.ranking import ranking
 from bdr_stan.estimators.validation import (
     LANDMARKS,
     check_bag_effects,
@@ -688,6 +689,61 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
                 strict=True,
             )
         }
+
+    def ranking(
+        self,
+        bags: BagsLike,
+        *,
+        top: int | None = None,
+        trials: ArrayLike | str | None = None,
+        level: float = 0.95,
+    ) -> "pd.DataFrame":
+        """Ranks of bags by their rates, with the uncertainty of both; rank 1 is the highest rate.
+
+        Parameters
+        ----------
+        bags : Bags, or list of n arrays, shapes (n_points, p)
+            Of the fit, where its bags have effects of their own.
+        top : int, optional
+            Also give the probability of being among so many bags of highest rate.
+        trials : as for `predict`
+        level : float, 0 < level < 1, default 0.95
+            Probability of the intervals of the ranks.
+
+        Returns
+        -------
+        pandas DataFrame with a row for each bag, by rank
+            rate: posterior mean of the bag's expected label per weight (of the binomial likelihood
+            the probability); rank: posterior mean of its rank; lower, upper: interval of the rank;
+            in_top: posterior probability of a rank of at most `top`.
+
+        Raises
+        ------
+        ValueError
+            Bags that have effects but are not those of the fit; `top` is not below their number;
+            or the fit has one draw.
+
+        Notes
+        -----
+        The posterior mean of the rank is the estimate of least squared error (Laird and Louis
+        1989, "Empirical Bayes ranking methods"). Rates that are known poorly have ranks near the
+        middle, and intervals that say so.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bdr_stan import AggregateRegressor, Bags
+        >>> rng = np.random.default_rng(0)
+        >>> rain = rng.uniform(size=(1000, 1))
+        >>> districts = Bags.from_points(rain, bag=(rain[:, 0] * 20).astype(int))
+        >>> cases = rng.poisson(districts.sums(5 * districts.points[:, 0]))
+        >>> model = AggregateRegressor(n_landmarks=6, method="laplace")
+        >>> model = model.fit(districts, cases, draws=200, seed=1)
+        >>> table = model.ranking(districts, top=3)
+        >>> sorted(table.index[:3].tolist())
+        [17, 18, 19]
+        """
+        return ranking(self, bags, top, trials, level)
 
     # ------------------------------------------------------------ the ecological assumption
 
