@@ -30,7 +30,7 @@ TABLE = pd.DataFrame({"county": ["a", "a", "b"], "age": [30.0, 40.0, 50.0]})
         (lambda: InverseBDR(covariates=["x"]), "BLR, "),
         (
             lambda: RBFNetwork().fit(BAGS, [0, 1], label_sd=[1, 1]),
-            "takes no argument 'label_sd': BLR, Shrinkage, BDR, InverseBDR take it",
+            "takes no argument 'label_sd': BLR, Shrinkage, BDR, InverseBDR, AggregateRegressor",
         ),
         (lambda: RBFNetwork().predict(BAGS, return_interval=True), "use predict_table(bags), or"),
         (lambda: BLR().predict(BAGS, return_std_=True), "did you mean 'return_std'?"),
