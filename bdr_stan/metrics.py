@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 FEW_SIZES = 6  # at most this many distinct sizes are a class each
 DEFAULT_EDGES = (1, 5, 20, 100)
+_CRPS_LEVELS = 200  # quantiles that stand for a distribution
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 
@@ -46,6 +47,25 @@ class HasCDF(Protocol):
 
     def cdf(self, y: ArrayLike, /) -> Array:
         """Probability of a label below each of `y`, shape (n,)."""
+
+
+class HasQuantiles(Protocol):
+    """Interface of predictives that the CRPS requires.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan.metrics import crps
+    >>> class Uniform:  # predicts labels uniform on (0, 1)
+    ...     def quantile(self, q):
+    ...         return np.asarray(q)[:, None] * np.ones(2)
+    ...
+    >>> round(crps([0.5, 1.0], Uniform()), 3)
+    0.208
+    """
+
+    def quantile(self, q: ArrayLike, /) -> Array:
+        """Quantiles at levels `q`, shape (k,), of each bag: shape (k, n)."""
 
 
 class HasDensity(Protocol):
@@ -162,6 +182,76 @@ def interval_width(lower: ArrayLike, upper: ArrayLike) -> float:
     """
     lower, upper = _same_length(lower=lower, upper=upper)
     return float(np.mean(upper - lower))
+
+
+def interval_score(
+    y: ArrayLike, lower: ArrayLike, upper: ArrayLike, *, level: float = 0.95
+) -> float:
+    """Mean interval score of central intervals, in units of y; lower is better.
+
+    The width, and 2 / (1 - level) times the distance of the label where it lies outside. In
+    expectation it is lowest for the true quantiles.
+
+    Parameters
+    ----------
+    y, lower, upper : arrays, shape (n,), labels and ends of their intervals
+    level : float, 0 < level < 1, default 0.95
+        Probability of the intervals.
+
+    Notes
+    -----
+    Source: Gneiting and Raftery (2007), "Strictly proper scoring rules, prediction, and
+    estimation", eq. 43.
+
+    Examples
+    --------
+    >>> from bdr_stan.metrics import interval_score
+    >>> interval_score([1.0, 5.0], lower=[0.0, 2.0], upper=[2.0, 4.0], level=0.5)
+    4.0
+    """
+    check_level(level)
+    y, lower, upper = _same_length(y=y, lower=lower, upper=upper)
+    outside = np.maximum(lower - y, 0) + np.maximum(y - upper, 0)
+    return float(np.mean(upper - lower + 2 / (1 - level) * outside))
+
+
+def crps(y: ArrayLike, predictive: HasQuantiles) -> float:
+    """Mean continuous ranked probability score, in units of y; lower is better.
+
+    E|Y - y| - E|Y - Y'| / 2, with Y and Y' independent and distributed as predicted: the absolute
+    error of a prediction without uncertainty. 200 even quantiles stand for each distribution, which
+    changes the score of a normal distribution by less than .002 of its standard deviation.
+
+    Parameters
+    ----------
+    y : array, shape (n,)
+        Labels; a Series is matched to the predictive's ids.
+    predictive : object with ``quantile(q)``
+        As from `predictive` of regressors, also of counts.
+
+    Notes
+    -----
+    Source: Gneiting and Raftery (2007), "Strictly proper scoring rules, prediction, and
+    estimation", section 4.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import BLR
+    >>> from bdr_stan.metrics import crps
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.normal(size=40)
+    >>> bags = [rng.normal(mean, size=(100, 1)) for mean in y]
+    >>> model = BLR(5, method="exact").fit(bags[:30], y[:30], seed=1)
+    >>> bool(crps(y[30:], model.predictive(bags[30:])) < np.abs(y[30:]).mean() / 2)
+    True
+    """
+    y = labels_in_order(y, predictive)
+    quantiles = predictive.quantile((np.arange(_CRPS_LEVELS) + 0.5) / _CRPS_LEVELS)
+    y, _ = _same_length(y=y, predictions=quantiles[0])
+    share = (2 * np.arange(_CRPS_LEVELS) + 1 - _CRPS_LEVELS) / _CRPS_LEVELS
+    spread = np.mean(share[:, None] * quantiles, axis=0)  # E|Y - Y'| / 2, as they are sorted
+    return float(np.mean(np.abs(quantiles - y).mean(axis=0) - spread))
 
 
 def size_classes(sizes: ArrayLike, edges: ArrayLike | None = None) -> dict[str, Array]:

@@ -5,12 +5,15 @@ import pytest
 from builders.point_posteriors import point_case
 from scipy import stats
 
+from bdr_stan.aggregate.likelihoods import LIKELIHOODS
 from bdr_stan.aggregate.links import LINKS
 from bdr_stan.kernels import LandmarkFeatures, Linear
 from bdr_stan.metrics import (
     calibration,
     classes_by_size,
     coverage,
+    crps,
+    interval_score,
     interval_width,
     mse,
     normal_nll,
@@ -20,7 +23,7 @@ from bdr_stan.metrics import (
     size_classes,
     table_by_size,
 )
-from bdr_stan.predictive import PointPredictive
+from bdr_stan.predictive import AggregatePredictive, PointPredictive
 
 
 class Normal:
@@ -31,6 +34,9 @@ class Normal:
 
     def interval(self, level):
         return stats.norm(self.mean, self.sd).interval(level)
+
+    def quantile(self, q):
+        return stats.norm(self.mean, self.sd).ppf(np.asarray(q)[:, None])
 
     def cdf(self, y):
         return stats.norm(self.mean, self.sd).cdf(y)
@@ -43,6 +49,31 @@ def test_scores_by_hand():
     assert mse([1, 2, 4], [1, 3, 2]) == pytest.approx(5 / 3)
     assert coverage([1, 2, 3], [1, 0, 4], [2, 1.5, 5]) == pytest.approx(1 / 3)
     assert interval_width([0, 1], [1, 4]) == 2
+
+
+def test_crps_of_normal_predictions(rng):
+    """Against the closed form, and the exact value of counts by their distribution function."""
+    mean, sd = rng.normal(size=50), rng.uniform(0.2, 3, 50)
+    y = mean + sd * rng.normal(size=50)
+    z = (y - mean) / sd
+    exact = sd * (z * (2 * stats.norm.cdf(z) - 1) + 2 * stats.norm.pdf(z) - 1 / np.sqrt(np.pi))
+    assert crps(y, Normal(mean, sd)) == pytest.approx(exact.mean(), abs=0.002 * sd.mean())
+    assert crps(y, Normal(mean, 1e-9)) == pytest.approx(np.abs(y - mean).mean())
+
+
+def test_crps_of_counts():
+    def probability(i):
+        return np.full((1, len(i)), 6.0)
+
+    predictive = AggregatePredictive(probability, 3, 1, LIKELIHOODS["poisson"])
+    y, k = np.array([2, 6, 11]), np.arange(60)
+    steps = stats.poisson(6).cdf(k)[:, None] - (k[:, None] >= y)
+    assert crps(y, predictive) == pytest.approx(np.mean(np.sum(steps**2, axis=0)), abs=0.02)
+
+
+def test_interval_score_by_hand():
+    score = interval_score([1.0, 5.0, -1.0], [0.0, 2.0, 1.0], [2.0, 4.0, 2.0], level=0.8)
+    assert score == pytest.approx((2 + (2 + 10) + (1 + 20)) / 3)
 
 
 @pytest.mark.parametrize(
@@ -248,3 +279,15 @@ def test_point_calibration_rejects(rng):
         point_calibration(np.ones(53), p, [95])
     with pytest.raises(ValueError, match=r"shape \(2,\): pass one number, or one for each of the"):
         point_calibration(np.ones(2), p)
+
+
+def test_crps_and_interval_score_reject():
+    predicted = Normal(np.zeros(3), np.ones(3))
+    with pytest.raises(ValueError, match="y is NaN at bag 1"):
+        crps([1, np.nan, 3], predicted)
+    with pytest.raises(ValueError, match=r"shape \(2,\)"):
+        crps([1, 2], predicted)
+    with pytest.raises(TypeError, match="predictive must be a predictive distribution"):
+        crps([1, 2], [0.5, 0.5])
+    with pytest.raises(ValueError, match="level must be a probability between 0 and 1, found 95"):
+        interval_score([1, 2], [0, 0], [3, 3], level=95)

@@ -37,7 +37,8 @@ def match_to_ids(values: ArrayLike, ids: Array | None, name: str = "y") -> Array
 
 def labels_in_order(y: ArrayLike, predictive: Any) -> ArrayLike:
     """Labels in the order of the bags of a predictive distribution, by its `ids` if any."""
-    if not any(hasattr(predictive, name) for name in ("interval", "log_prob", "cdf", "classes")):
+    known = ("interval", "quantile", "log_prob", "cdf", "classes")
+    if not any(hasattr(predictive, name) for name in known):
         raise TypeError(
             f"predictive must be a predictive distribution, such as model.predictive(bags), found "
             f"a {type(predictive).__name__}"
