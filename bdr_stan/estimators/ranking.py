@@ -27,7 +27,7 @@ def ranking(
         check_counts(top=top)
         if top >= n:
             raise ValueError(f"top must be below the number of bags, {n}, found {top}")
-    if model._family.has_effects:
+    if model._family.has_effects or model.effect_columns_ is not None:
         _check_effects_are_known(model, bags)
     totals = model.predictive(bags, trials=trials).expected(np.arange(n))
     if len(totals) == 1:

@@ -68,6 +68,12 @@ def test_what_has_no_ranks():
     other = Bags(bags.points + 0.1, bags.offsets, weights=bags.weights, ids=bags.ids)
     with pytest.raises(ValueError, match="has no effect of its own from the fit"):
         model.ranking(other)
+    effects = AggregateRegressor(
+        "normal", n_landmarks=6, bag_effects=True, method="laplace", learn_kernel=False
+    ).fit(bags, y, seed=1)
+    assert len(effects.ranking(bags)) == 30
+    with pytest.raises(ValueError, match="has no effect of its own from the fit"):
+        effects.ranking(other)
     mode = AggregateRegressor("poisson", n_landmarks=6, method="optimize", learn_kernel=False)
     mode.fit(bags, y, seed=1)
     with pytest.raises(ValueError, match="has one draw, so that ranks have no uncertainty"):
