@@ -45,11 +45,17 @@ _LIKELIHOODS = {
     ),
     "bdr": (
         """\
-      target += sign[g] * (U > 0
-        ? group_normal_lupdf(y[a : b] - by_terms[a : b] | x[, a : b]',
-                             shrunk[, g], nu, n_bags[g])
-        : group_normal_lupdf(y[a : b] | x[, a : b]', shrunk[, g], nu,
-                             n_bags[g]));
+      if (U > 0) {
+        int k = n_with_x[g];
+        vector[length[g]] e = y[a : b] - by_terms[a : b];
+        target += sign[g] * (group_normal_lupdf(head(e, k) |
+                                                x[, a : a + k - 1]',
+                                                shrunk[, g], nu, n_bags[g])
+                             - 0.5 * dot_self(tail(e, length[g] - k)) / nu);
+      } else {
+        target += sign[g] * group_normal_lupdf(y[a : b] | x[, a : b]',
+                                               shrunk[, g], nu, n_bags[g]);
+      }
 """,
         """\
   real labels_lpdf(vector y, matrix x, vector weights, real variance,
