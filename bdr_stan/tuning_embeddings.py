@@ -69,6 +69,9 @@ class EmbeddingTask:
         bags = as_bags(bags, samples=takes_samples)
         if isinstance(bags, Samples) and validation is not None:
             raise TypeError("with several samples per bag give cv=, a number of folds")
+        if isinstance(bags, Samples):
+            for model in models.values():
+                model._check_samples(bags, None)
         y = check(bags, y)
         known_of = partial(_known_of_labels, models, known)
         values = known_of(bags, y)

@@ -80,6 +80,8 @@ class Stack(BagEstimator):
         models = self._candidates(bags.n_features)
         for model in models:
             model.check_parameters()
+            if isinstance(bags, Samples):
+                model._check_samples(bags, None)
             labels = model.check_labels(bags, y)
             model.check_known(bags, labels, **{name: options.get(name) for name in KNOWN})
         with self._without_k_hat():

@@ -109,7 +109,10 @@ COMMANDS = [
     (fit_arguments("--thin", "0"), "--thin"),
     (fit_arguments("--n-curved", "4"), "--n-curved"),
     (fit_arguments("--model", "aggregate", "--bandwidth", "2"), "--bandwidth"),
-    (fit_arguments("--model", "aggregate", "--label-sd", "people"), "--label-sd"),
+    (
+        fit_arguments("--model", "aggregate", "--likelihood", "normal", "--label-sd", "note"),
+        "label_sd",
+    ),
     (fit_arguments("--model", "aggregate", "--link", "logit"), "logit"),
     (fit_arguments("--model", "aggregate", "--likelihood", "binomial"), "trials"),
     (fit_arguments("--model", "aggregate"), "counts"),

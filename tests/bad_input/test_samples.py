@@ -68,8 +68,8 @@ SAMPLES = [
      ["rho_median[dogs]", "rho_median[houses]"]),
     ("classes", lambda: BDRClassifier().fit(BOTH, ["a", "b"] * 6), "BDR, BLR and Shrinkage"),
     ("a curve", lambda: NonlinearBDR().fit(BOTH, BY_ID), "BDR, BLR and Shrinkage"),
-    ("a stack", lambda: Stacked([BDR(), BLR()]).fit(BOTH, BY_ID), "BDR, BLR and Shrinkage"),
-    ("a search", lambda: tune(BOTH, BY_ID, cv=3), "BDR, BLR and Shrinkage"),
+    ("a stack", lambda: Stacked([BDR(), BLR()]).fit(BOTH, BY_ID), "use BDR or Shrinkage"),
+    ("a search", lambda: tune(BOTH, BY_ID, models=[BLR()], cv=3), "use BDR or Shrinkage"),
 ]  # fmt: skip
 
 

@@ -150,7 +150,7 @@ def test_the_share_at_which_a_conclusion_changes(own, limit):
     """A subset of rate .2, of bags whose points have the rates `own`, among all of rate .35."""
     subset = Bags.from_list([np.zeros((10, 1)), np.zeros((10, 1))])
     weights = np.array([20.0, 30.0]) if limit == "No share" else np.array([10.0, 30.0])
-    found = SubsetRates(subset, np.full((50, 2), 0.2), weights * own, weights, ["a", "b"])
+    found = SubsetRates(subset, np.full((50, 2), 0.2), None, weights * own, weights, ["a", "b"])
     question = Question(None, found, np.zeros(2), np.ones(2), 0.95)
     overall = weights @ own / weights.sum()
     assert question.above == (overall < 0.2)
@@ -161,7 +161,9 @@ def test_the_share_at_which_a_conclusion_changes(own, limit):
 
 def test_a_posterior_outside_of_the_bounds_is_contradicted():
     subset = Bags.from_list([np.zeros((90, 1))])
-    found = SubsetRates(subset, np.full((50, 1), 0.9), np.array([50.0]), np.array([100.0]), ["a"])
+    found = SubsetRates(
+        subset, np.full((50, 1), 0.9), None, np.array([50.0]), np.array([100.0]), ["a"]
+    )
     question = Question(None, found, np.array([4 / 9]), np.array([5 / 9]), 0.95)
     assert "from 0.444 to 0.556: the posterior lies outside" in totals_alone(question).answer
     low, high = np.array([0.48]), np.array([0.52])
