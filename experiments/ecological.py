@@ -37,8 +37,8 @@ column, and eco its option `context`.
   intervals.
 - In "census" both rates go with X, of which a model without context knows nothing: its intervals
   hold less than they say. Compare both before you report one.
-- With context intervals are wider than they need be: no label tells whether a group's rate depends
-  on its share beyond the curvature of labels in the share.
+- With context, intervals are wider than they need to be: only the curvature of the labels in the
+  share tells whether a group's rate depends on its share.
 """
 _ECO = """suppressMessages(library(eco)); a <- commandArgs(TRUE); d <- read.csv(a[1]); set.seed(1)
 W <- eco(Y ~ X, data=d, context=a[3]=="context", n.draws=15000, burnin=5000, thin=4)$W

@@ -12,7 +12,7 @@ from bdr_stan.aggregate.kernel_learning import learn_kernel
 from bdr_stan.aggregate.likelihoods import Likelihood
 from bdr_stan.aggregate.links import Link
 from bdr_stan.aggregate.mean_points import mean_points
-from bdr_stan.aggregate.rows import AggregateRows, point_rows
+from bdr_stan.aggregate.rows import AggregateRows, point_rows, weighted_sums
 from bdr_stan.aggregate.thinning import thinned_bags
 from bdr_stan.bags import Bags, PartitionedBags
 from bdr_stan.bags.record import BagsRecord
@@ -80,19 +80,11 @@ def training_features(
     for field in filter(has_landmarks, fields_of(kernel)):
         check_kernel_reaches(field, field(sample, landmarks_of_field(field, chosen)))
     if learn and len(kernel.log_parameters):
-        effects = bool(bag_effects) if columns is None else columns
+        noise = _noise_factor(
+            bags, FieldFeatures(kernel, chosen), y, columns, known_variance, prior
+        )
         kernel = _learned_kernel(
-            kernel,
-            chosen,
-            bags,
-            y,
-            likelihood,
-            link,
-            trials,
-            prior,
-            effects,
-            known_variance,
-            together,
+            kernel, chosen, bags, y, likelihood, link, trials, prior, bag_effects, noise, together
         )
     feature_map = FieldFeatures(kernel, chosen)
     _warn_of_few_features(feature_map, sample, bags.features)
@@ -116,44 +108,35 @@ def _warn_of_few_features(feature_map, points, names):
             )
 
 
+def _noise_factor(bags, feature_map, y, columns, known_variance, prior):
+    """Noise of labels that includes effects of bags and known errors; None where all is noise."""
+    if columns is None and not np.any(known_variance):
+        return None
+    rows = replace(weighted_sums(bags, feature_map), known_variance=known_variance)
+    sums, names = np.empty((len(y), 0)), []
+    if columns is not None:
+        sums, names = columns.sums(mean_points(bags).points, bags.totals), columns.names
+    return noise_of_labels(rows, y, sums, names, prior)
+
+
 def _learned_kernel(
-    kernel,
-    landmarks,
-    bags,
-    y,
-    likelihood,
-    link,
-    trials,
-    prior,
-    effects,
-    known_variance,
-    together,
+    kernel, landmarks, bags, y, likelihood, link, trials, prior, bag_effects, noise, together
 ):
     """The kernel with the parameters of highest evidence, on fewer points if there are many."""
-    rows_of, noise = link.rows, {}
+    rows_of, effects = link.rows, bool(bag_effects) and not link.is_linear
+    if link.is_linear and prior:  # effects are in the noise
+        prior = {name: value for name, value in prior.items() if not name.startswith("effect_")}
     if not link.is_linear:
         rows_of = partial(point_rows, with_residual_variance=link.uses_residual_variance)
-        if len(bags.points) > LEARNING_POINTS:
-            bags = thinned_bags(bags, max(LEARNING_POINTS // len(bags), LEARNING_POINTS_PER_BAG))
+    if not link.is_linear and len(bags.points) > LEARNING_POINTS:
+        bags = thinned_bags(bags, max(LEARNING_POINTS // len(bags), LEARNING_POINTS_PER_BAG))
 
     def rows_at(kernel):
-        return replace(rows_of(bags, FieldFeatures(kernel, landmarks)), **noise)
+        rows = rows_of(bags, FieldFeatures(kernel, landmarks))
+        return rows if noise is None else replace(rows, noise_factor=noise)
 
-    if link.is_linear and (effects or np.any(known_variance)):
-        first = replace(rows_at(kernel), known_variance=known_variance)
-        columns, names = np.empty((len(y), 0)), []
-        if effects:
-            columns, names = effects.sums(mean_points(bags).points, bags.totals), effects.names
-        noise["noise_factor"] = noise_of_labels(first, y, columns, names, prior)
-        prior = {name: of for name, of in (prior or {}).items() if not name.startswith("effect_")}
     model = aggregate_model(
-        rows_at(kernel),
-        y,
-        likelihood,
-        link,
-        trials=trials,
-        prior=prior,
-        bag_effects=bool(effects) and not link.is_linear,
+        rows_at(kernel), y, likelihood, link, trials=trials, prior=prior, bag_effects=effects
     )
     names = [name for name in model.scales if name != "tau"]  # rates leave out bags' effects
     return learn_kernel(

@@ -266,7 +266,6 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         totals = self.check_labels(bags, y, trials)
         column = trials if isinstance(trials, str) else None
         trials = None if trials is None else values_of_bags(bags, trials, "trials")
-        label_sd = self._checked_label_sd(bags, totals, label_sd)
         settings = self._settings(chains, warmup, draws, seed, progress, **cmdstan_options)
         with status("Choosing the kernel, compressing the points", progress is not False, after=10):
             training = self.training_features(
