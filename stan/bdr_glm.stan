@@ -13,7 +13,8 @@
 // b_i is the effect of groups and smooth functions, see
 // functions/terms.stanfunctions, and the families are in
 // functions/family.stanfunctions; of normal labels (family 10) u is integrated
-// out. uncertain = 0 takes embeddings as exact: then s = 1, without eta and u.
+// out, of others by K > 0 nodes of quadrature. uncertain = 0 takes embeddings as
+// exact: then s = 1, without eta and u.
 // Bags may have M samples, such as residents and houses. Each has coordinates,
 // N_i, eta and rho of its own; a bag that lacks one has N_i = 0, thus s = 0.
 // NUTS samples t and e, whitened coordinates of theta = [w; gamma; intercept]
@@ -54,6 +55,9 @@ data {
   int<lower=0, upper=1> uncertain;       // 0: embeddings are exact
   vector<lower=0>[D] lambda;             // within-bag variances
   int<lower=0, upper=1> use_likelihood;  // 0: sample the prior
+  int<lower=0> K;                        // nodes of u, 0: u is a parameter
+  vector[K] node;                        // of Gauss and Hermite, for N(0, 1)
+  vector[K] log_node_weight;             // their weights sum to 1
 
   // Groups and smooth functions: see functions/terms.stanfunctions
   int<lower=0> B;                        // terms
@@ -163,7 +167,7 @@ parameters {
   vector<lower=0>[M] rho;                // scale of the weights
   vector<lower=0>[uncertain * M] eta;    // variance of embeddings between bags
   vector<lower=0>[n_scales] scale;       // of the family
-  vector[uncertain * !is_normal * N] e;  // whitened u
+  vector[K > 0 ? 0 : uncertain * !is_normal * N] e;  // whitened u
   vector[U] t_effect;                    // whitened term_effect
   vector<lower=0>[B] term_sd;            // standard deviation of each term
   vector<lower=0>[L] term_length;        // length scales of smooths
@@ -240,23 +244,31 @@ model {
     if (use_likelihood) {
       target += normal_lpdf(y | h, sqrt(nu + square(scale[1])));
     }
-  } else {
-    if (uncertain) {
-      // u given the label is nearly normal, with precision 1 + nu information
-      // and the mean that draws h to label_centre; e is u in these units.
-      vector[N] known = label_information;
-      if (n_scales > 0) {
-        known = known ./ (1 + known .* label_variance * square(scale[1]));
-      }
-      vector[N] q = 1 + nu .* known;
-      vector[N] u = (sqrt(nu) .* known .* (label_centre - h) + sqrt(q) .* e)
-                    ./ q;
-      u ~ std_normal();
-      target += -0.5 * sum(log(q));      // Jacobian of e -> u
-      h += sqrt(nu) .* u;
-    }
+  } else if (!uncertain) {
     if (use_likelihood) {
       target += family_log_density(y, count, trials, h, family, scale);
+    }
+  } else {
+    // u given the label is nearly normal, with precision 1 + nu information and
+    // the mean that draws h to label_centre; e is u in these units.
+    vector[N] known = label_information;
+    if (n_scales > 0) {
+      known = known ./ (1 + known .* label_variance * square(scale[1]));
+    }
+    vector[N] u_sd = inv_sqrt(1 + nu .* known);
+    vector[N] u_mean = sqrt(nu) .* known .* (label_centre - h) .* square(u_sd);
+    if (K == 0) {
+      vector[N] u = u_mean + u_sd .* e;
+      u ~ std_normal();
+      target += sum(log(u_sd));          // Jacobian of e -> u
+      if (use_likelihood) {
+        target += family_log_density(y, count, trials, h + sqrt(nu) .* u,
+                                     family, scale);
+      }
+    } else if (use_likelihood) {
+      target += integrated_log_density(y, count, trials, h, sqrt(nu), u_mean,
+                                       u_sd, node, log_node_weight, family,
+                                       scale);
     }
   }
 }

@@ -26,6 +26,7 @@ from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.families import Family, label_densities
 from bdr_stan.families.integrated import Integrated
 from bdr_stan.models.bdr_probit import order_by_size, row_of_bag, rows_by_size
+from bdr_stan.models.deviation_nodes import deviation_nodes
 from bdr_stan.models.likelihoods import family_likelihood, normal_likelihood
 from bdr_stan.models.linear_variance import with_best_linear_variance
 from bdr_stan.models.measure_scale import with_measure_scale
@@ -41,14 +42,15 @@ _FIXED_SHARE = 1e-3
 # most probable scales begins.
 _FIRST_BAGS = 3000
 _NO_DISPERSION = 1e-4  # as good as 0
-# The deviations of the bags are parameters of the program: Laplace's method needs the Hessian of
-# all, by differences.
-_MOST_BAGS_OF_LAPLACE = 3000
+# The deviations of so many bags are parameters of the program; of more it integrates them out.
+# Steps of NUTS shrink with the fourth root of the number of parameters, and Laplace's method needs
+# the Hessian of all.
+_MOST_DEVIATIONS = 3000
 
 
-def without_deviations(method: str, n_bags: int) -> bool:
-    """Whether Laplace's method is that of weights and scales alone: Stan's would take too long."""
-    return method == "laplace" and n_bags > _MOST_BAGS_OF_LAPLACE
+def integrates_deviations(n_bags: int) -> bool:
+    """Whether the program integrates the deviations of bags out."""
+    return n_bags > _MOST_DEVIATIONS
 
 
 def bdr_glm_data(
@@ -110,6 +112,9 @@ def bdr_glm_data(
         "scale_location": np.zeros(len(scales)),
         "scale_prior": [priors[f"{name}_scale"] for name in scales],
         "use_likelihood": int(use_likelihood),
+        "K": 0,  # deviations are parameters
+        "node": [],
+        "log_node_weight": [],
     }
 
 
@@ -263,6 +268,8 @@ def _model(
     }
     priors = with_user_values(defaults, prior)
     scales = tuple(family.likelihood.scales)
+    has_deviations = uncertain and family.name != "normal"
+    integrated_out = has_deviations and integrates_deviations(len(y))
 
     def with_label_coordinates(whitened, scales, mode):
         """Whitened coordinates of theta, and those of the deviations of bags: see the program."""
@@ -294,12 +301,16 @@ def _model(
             gap = np.divide(information, at_mode, out=np.ones(len(y)), where=at_mode > 0) - 1
             variance = gap / np.maximum(information, 1e-300) / dispersion**2
         centre = h + found.slope / np.where(found.curvature > 0, found.curvature, np.inf)
-        return {
-            **whitened,
+        of_labels = {
             "label_information": information,
             "label_variance": variance,
             "label_centre": centre,
         }
+        if integrated_out:
+            of_labels |= deviation_nodes(
+                family, rows.rows[:, -1], h, nu, at_mode, centre, trials, **family_scales
+            )
+        return {**whitened, **of_labels}
 
     def fixed(found):
         values = np.array([found[name] for name in scales])
@@ -333,7 +344,7 @@ def _model(
         scale_arrays={"scale": scales, **({} if samples else arrays)},
         kept_arrays={name: each for name, each in arrays.items() if each and samples},
         blocks=tuple((samples or {}).values()),
-        initial={"e": np.zeros(len(y) * uncertain * (family.name != "normal"))},
+        initial={"e": np.zeros(len(y) * (has_deviations and not integrated_out))},
         sampler_only=("t", "precision", "alone", "along", "e"),
         row_of_bag=row_of_bag(sizes),
     )

@@ -1,4 +1,4 @@
-"""Fits of so many bags that a part of them begins the search, and Laplace's method is without Stan.
+"""Fits of so many bags that a part of them begins the search, and deviations are integrated out.
 
 Fewer bags take this way here.
 """
@@ -22,7 +22,7 @@ FAMILY = {"n_landmarks": 8, "family": "binomial"}
 @pytest.fixture
 def few_are_many(monkeypatch):
     monkeypatch.setattr(bdr_glm, "_FIRST_BAGS", 150)
-    monkeypatch.setattr(bdr_glm, "_MOST_BAGS_OF_LAPLACE", 150)
+    monkeypatch.setattr(bdr_glm, "_MOST_DEVIATIONS", 150)
 
 
 def test_a_part_of_the_bags_leads_to_the_same_mode(monkeypatch):
@@ -50,6 +50,33 @@ def test_laplace_without_stan_is_near_nuts(few_are_many):
     a, b = (m.influence(np.linspace(-2, 2, 9)[:, None]) for m in (laplace, nuts))
     assert np.all(np.abs(a.mean - b.mean) < 0.3 * b.sd)
     np.testing.assert_allclose(a.sd, b.sd, rtol=0.3)
+
+
+COUNTS = RNG.negative_binomial(4, 4 / (4 + np.exp(0.5 + 0.6 * CENTRES)))
+ANY = {
+    "binomial": (Y, {"trials": TRIALS}, []),
+    "negative_binomial": (COUNTS, {}, ["dispersion"]),
+    "ordinal": (np.minimum(COUNTS, 3), {}, ["gap_2", "gap_3"]),
+}
+
+
+SHORT = {"seed": 1, "chains": 2, "warmup": 500, "draws": 700, "progress": False}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ANY)
+def test_nuts_with_deviations_integrated_out_is_nuts_of_all(family, monkeypatch):
+    y, known, scales = ANY[family]
+    fits = []
+    for most in (N, N - 1):
+        monkeypatch.setattr(bdr_glm, "_MOST_DEVIATIONS", most)
+        model = BDR(n_landmarks=8, family=family, kernel="rbf")
+        fits.append(model.fit(BAGS, y, **known, **SHORT))
+        assert fits[-1].diagnostics()["divergences"] == 0
+    for name in ("intercept", "rho", "eta", *scales):
+        a, b = (np.log(np.abs(m.result_.draws(name))) for m in fits)
+        assert abs(a.mean() - b.mean()) < 0.25 * a.std(), name
+        assert b.std() == pytest.approx(a.std(), rel=0.2), name
 
 
 def test_its_fit_saves_and_predicts(few_are_many, tmp_path):

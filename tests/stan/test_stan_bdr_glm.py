@@ -8,10 +8,11 @@ from builders import reference
 from builders.families import CASES, FAMILIES, label_of, scipy_log_density
 from builders.terms import no_effects
 from scipy import stats
-from scipy.special import logsumexp
+from scipy.special import logsumexp, roots_hermitenorm
 
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.embedding.shrinkage import joint_basis
+from bdr_stan.families import label_densities
 from bdr_stan.models.bdr_glm import bdr_glm_data
 from bdr_stan.models.bdr_probit import rows_by_size
 from bdr_stan.models.likelihoods import family_likelihood
@@ -170,12 +171,16 @@ def test_log_density(model, name, uncertain):
         np.testing.assert_allclose(gap, gap[0], rtol=0, atol=1e-8 + 1e-11 * np.abs(ours).max())
 
 
+@pytest.mark.parametrize("n_nodes", [0, 5])
 @pytest.mark.parametrize("name", FAMILIES)
-def test_gradient(model, name):
+def test_gradient(model, name, n_nodes):
     p, trials, scales = problem_of(name)
     data = stan_data(name, p, trials)
     point = next(points(p, scales))
     parameters, _ = stan_parameters(data, p, point)
+    if n_nodes:
+        data = with_nodes(data, n_nodes, name, p, point)
+        parameters["e"] = []
     names = ["t", "rho", "eta", "scale", "e"]
     parts = [np.atleast_1d(np.asarray(parameters[each], float)) for each in names]
     positive = np.repeat(
@@ -223,6 +228,50 @@ def test_integral_over_deviations_is_the_likelihood_of_weights(model, name):
         np.testing.assert_allclose(
             total(data) - total(prior), likelihood(theta)[0], rtol=1e-8, atol=1e-6
         )
+
+
+def with_nodes(data, number, name, p, point):
+    """The data with nodes, near the mean and standard deviation of each u given its label."""
+    trials = data["trials"].astype(float) if data["trials"].any() else None
+    mean, nu = predictors(data, p, point)
+    found = label_densities(FAMILIES[name], data["y"], mean, nu, trials, **point["family"])
+    curvature = np.clip(found.curvature, 0, (1 - 1e-9) / nu)
+    node, weight = roots_hermitenorm(number)
+    return {
+        **data,
+        "K": number,
+        "node": node,
+        "log_node_weight": np.log(weight / weight.sum()),
+        "label_information": curvature / (1 - nu * curvature),
+        "label_variance": np.zeros(len(nu)),
+        "label_centre": mean + found.slope / np.maximum(curvature, 1e-12),
+    }
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_nodes_integrate_deviations_out(model, name):
+    p, trials, scales = problem_of(name)
+    plain = stan_data(name, p, trials)
+    rows = rows_by_size((p.mu - p.m0) @ basis(p), p.y, p.sizes)
+    order = np.argsort(p.sizes, kind="stable")
+    for point in points(p, scales, number=3):
+        data = with_nodes(plain, 60, name, p, point)
+        parameters = {**stan_parameters(data, p, point)[0], "e": []}
+        prior = {**data, "use_likelihood": 0}
+        of_labels, of_prior = (
+            reference.log_density(model, each, parameters)[0] for each in (data, prior)
+        )
+        theta = np.r_[np.linalg.solve(basis(p), point["alpha"]), point["intercept"]]
+        likelihood = family_likelihood(
+            rows,
+            data["lambda"],
+            FAMILIES[name],
+            data["known_part"],
+            None if trials is None else trials[order],
+            eta=point["eta"],
+            **point["family"],
+        )
+        np.testing.assert_allclose(of_labels - of_prior, likelihood(theta)[0], rtol=1e-8, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
