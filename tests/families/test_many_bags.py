@@ -56,7 +56,6 @@ COUNTS = RNG.negative_binomial(4, 4 / (4 + np.exp(0.5 + 0.6 * CENTRES)))
 ANY = {
     "binomial": (Y, {"trials": TRIALS}, []),
     "negative_binomial": (COUNTS, {}, ["dispersion"]),
-    "ordinal": (np.minimum(COUNTS, 3), {}, ["gap_2", "gap_3"]),
 }
 
 
