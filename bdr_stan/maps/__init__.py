@@ -5,6 +5,7 @@ Needs the extra "maps": ``pip install 'bdr-stan[maps]'``.
 
 from bdr_stan.bags import Bags
 from bdr_stan.maps.grid import Grid, Pixels
+from bdr_stan.maps.map_page import write_map_page
 from bdr_stan.maps.regrouping import regrouped
 from bdr_stan.maps.results import district_table, rates_to_raster, to_raster
 
@@ -18,4 +19,5 @@ __all__ = [
     "rates_to_raster",
     "regrouped",
     "to_raster",
+    "write_map_page",
 ]

@@ -5,7 +5,10 @@ import re
 import shutil
 import subprocess
 import tarfile
+import threading
+import time
 from html import escape, unescape
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -55,19 +58,10 @@ def browse(page, folder, *, dark, milliseconds=5000):
     """What the page's script has found, and what the browser wrote to its console."""
     path = folder / "pages.html"
     path.write_text(page)
-    options = ["--blink-settings=preferredColorScheme=0"] if dark else []
     done = subprocess.run(
         [
-            BROWSER,
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-extensions",
-            "--no-first-run",
-            f"--user-data-dir={folder / 'profile'}",
-            "--enable-logging=stderr",
+            *_command(folder, dark=dark),
             f"--virtual-time-budget={milliseconds}",
-            *options,
             "--dump-dom",
             path.as_uri(),
         ],
@@ -79,6 +73,60 @@ def browse(page, folder, *, dark, milliseconds=5000):
     found = re.search(r'data-found="([^"]*)"', done.stdout)
     assert found, done.stderr
     return json.loads(unescape(found.group(1))), done.stderr
+
+
+def visit(page, folder, *, seconds=60):
+    """What the page's script sends by POST, and what the browser wrote to its console.
+
+    In real time: frames are drawn one by one, which virtual time does not wait for.
+    """
+    answers, log = [], folder / "console.txt"
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.end_headers()
+            self.wfile.write(page.encode())
+
+        def do_POST(self):
+            answers.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *args):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server, log.open("w") as console:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/"
+        # A port for debugging keeps the browser running.
+        command = [*_command(folder), "--remote-debugging-port=0", address]
+        with subprocess.Popen(command, stderr=console) as process:
+            end = time.monotonic() + seconds
+            while not answers and time.monotonic() < end:
+                time.sleep(0.05)
+            process.terminate()
+        server.shutdown()
+    lines = [line for line in log.read_text().splitlines() if "CONSOLE" in line]
+    assert answers, lines
+    return answers[0], lines
+
+
+def _command(folder, *, dark=False):
+    """Chromium with a profile of its own, without the address."""
+    return [
+        BROWSER,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-extensions",
+        "--no-first-run",
+        "--window-size=1900,1000",
+        f"--user-data-dir={folder / 'profile'}",
+        "--enable-logging=stderr",
+        *(["--blink-settings=preferredColorScheme=0"] if dark else []),
+    ]
 
 
 def axe_script(folder):
