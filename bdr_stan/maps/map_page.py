@@ -190,8 +190,8 @@ def _district_section(tables):
     """The section of the tables, one per time, or none."""
     blocks = [
         Table(
-            (f"{time}: " if time else "")
-            + "predictions of the districts. A header sorts, a name shows the district on the map.",
+            (f"{time}. " if time else "")
+            + "A header sorts the districts, a name shows one on the map.",
             table.drop(columns=table.geometry.name).rename_axis(table.index.name or "district"),
             sortable=True,
         )
