@@ -4,6 +4,7 @@ Needs the extra "maps": ``pip install 'bdr-stan[maps]'``.
 """
 
 from bdr_stan.bags import Bags
+from bdr_stan.maps.at_risk import population_at_risk
 from bdr_stan.maps.grid import Grid, Pixels
 from bdr_stan.maps.map_page import write_map_page
 from bdr_stan.maps.regrouping import regrouped
@@ -16,6 +17,7 @@ __all__ = [
     "Pixels",
     "bags_from_rasters",
     "district_table",
+    "population_at_risk",
     "rates_to_raster",
     "regrouped",
     "to_raster",

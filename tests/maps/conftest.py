@@ -1,8 +1,10 @@
 """A country's files in a folder with blanks and brackets, and its bags."""
 
+import geopandas as gpd
 import numpy as np
 import pytest
-from builders.map_files import map_files
+import shapely
+from builders.map_files import in_crs, map_files, neighbours
 
 from bdr_stan import Bags
 from bdr_stan.maps import to_raster
@@ -21,6 +23,14 @@ def bags(country):
         return Bags.from_rasters(
             country.covariates, country.districts, country.population, id="NAME_2"
         )
+
+
+@pytest.fixture
+def zones(rng):
+    """Polygons that share the land of the districts in another way."""
+    parts = neighbours(rng, 5, shapely.box(1.3, 0.7, 28.6, 18.9))
+    shapes = [in_crs(part) for part in parts]
+    return gpd.GeoDataFrame({"zone": list("abcde")}, geometry=shapes, crs="EPSG:32736")
 
 
 @pytest.fixture
