@@ -84,6 +84,8 @@ def open_maps(maps: Any) -> Maps:
                 f"the map {str(time)!r} must be an xarray.Dataset or a GeoTIFF, found a "
                 f"{type(each).__name__}"
             )
+        if str(time) in opened:
+            raise ValueError(f"two maps have the label {str(time)!r}: give each one of its own")
         if isinstance(each, xr.Dataset) and not each.data_vars:
             raise ValueError(
                 f"the map{f' {time!r}' * bool(time)} has no layers: add variables to it"

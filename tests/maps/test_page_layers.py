@@ -126,6 +126,7 @@ def test_maps_that_cannot_be_drawn(months, tmp_path):
         ({"May": june["mean"]}, {}, TypeError, "the map 'May' must be .*found a DataArray"),
         (june["mean"], {}, TypeError, "found a DataArray"),
         (tmp_path / "no.tif", {}, FileNotFoundError, "there is no file"),
+        ({1: june, "1": june}, {}, ValueError, "two maps have the label '1': give each"),
         (june[[]], {}, ValueError, "the map has no layers"),
         ({"May": june[[]]}, {}, ValueError, "the map 'May' has no layers"),
         (june.drop_vars("spatial_ref"), {}, ValueError, "the variable 'mean' has no CRS: set it"),
