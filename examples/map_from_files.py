@@ -8,7 +8,7 @@ from sklearn.model_selection import train_test_split
 from bdr_stan import AggregateRegressor, Bags, plots
 from bdr_stan.datasets import country_files
 from bdr_stan.kernels import map_kernel
-from bdr_stan.maps import district_table, rates_to_raster
+from bdr_stan.maps import district_table, rates_to_raster, write_map_page
 
 quick = "--quick" in sys.argv
 folder, maps = Path("country"), Path("maps")  # what there is, and what is written
@@ -33,8 +33,8 @@ print(f"districts held out: NLL {-predictive.log_prob(y_test).mean():.2f}, 95% h
 rates = rates_to_raster(model.predict_points(districts), districts, exceedance=[0.1])
 maps.mkdir(exist_ok=True)
 rates.rio.to_raster(maps / "rates.tif")  # mean, sd, two quantiles and P(rate > 0.1)
-rates.to_netcdf(maps / "rates.nc")
 table = district_table(model.predictive(districts), districts, cases)
 table.reset_index().to_file(maps / "districts.gpkg")
+write_map_page(maps / "rates.html", rates, table, label="cases a person and year", log=True)
 ax = plots.map(rates["mean"], borders=table, log=True, label="cases a person and year")
 ax.figure.savefig(maps / "rates.png", dpi=150)

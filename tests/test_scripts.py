@@ -60,6 +60,7 @@ SAYS = {
     "benchmarks/embedding.py": "scikit-learn",
     "benchmarks/families.py": "negative binomial regression: NLL",
     "benchmarks/nonlinear_second_level.py": "gamma, 150 bags, additive, NonlinearBDR: MSE 0.3",
+    "benchmarks/map_page.py": "5 layers, 50 districts: written in",
     "benchmarks/point_predictions.py": "exceedance of 1",
     "benchmarks/rasters.py": "from shapely's zonal sums",
     "benchmarks/same_results.py": "largest of all: 0.0e+00, the same results",

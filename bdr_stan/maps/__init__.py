@@ -4,7 +4,9 @@ Needs the extra "maps": ``pip install 'bdr-stan[maps]'``.
 """
 
 from bdr_stan.bags import Bags
+from bdr_stan.maps.at_risk import population_at_risk
 from bdr_stan.maps.grid import Grid, Pixels
+from bdr_stan.maps.map_page import write_map_page
 from bdr_stan.maps.regrouping import regrouped
 from bdr_stan.maps.results import district_table, rates_to_raster, to_raster
 
@@ -15,7 +17,9 @@ __all__ = [
     "Pixels",
     "bags_from_rasters",
     "district_table",
+    "population_at_risk",
     "rates_to_raster",
     "regrouped",
     "to_raster",
+    "write_map_page",
 ]

@@ -23,6 +23,12 @@ def read_districts(districts: Any, id: str, grid: Grid) -> "gpd.GeoDataFrame":
     table = table.set_index(id)
     if table.geometry.name != "geometry":
         table = table.rename_geometry("geometry")
+    check_polygons(table, grid)
+    return table
+
+
+def check_polygons(table: "gpd.GeoDataFrame", grid: Grid) -> None:
+    """Raise ValueError unless the geometries are polygons in the CRS of the grid."""
     if table.crs is None:
         raise ValueError("the districts have no CRS: set it by districts.set_crs('EPSG:..')")
     if not same_crs(table.crs, grid.crs):
@@ -33,7 +39,6 @@ def read_districts(districts: Any, id: str, grid: Grid) -> "gpd.GeoDataFrame":
         )
     _check_are_areas(table.geometry)
     check_longitudes(table, grid)
-    return table
 
 
 def _opened(districts):

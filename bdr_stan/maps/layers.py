@@ -169,19 +169,21 @@ def grid_of(layer: "xr.DataArray") -> Grid:
     return Grid(transform, CRS.from_user_input(layer.rio.crs), (rows, cols))
 
 
-def check_same_grid(grid: Grid, layers: "Mapping[str, xr.DataArray]", raster: str) -> None:
+def check_same_grid(
+    grid: Grid, layers: "Mapping[str, xr.DataArray]", raster: str, what: str = "covariate"
+) -> None:
     """Raise ValueError for layers on another grid than that of `raster`, named in the message."""
     for name, layer in layers.items():
         layer_grid = grid_of(layer)
         fix = "bring it to that grid by rioxarray's .rio.reproject_match"
         if not same_crs(layer_grid.crs, grid.crs):
             raise ValueError(
-                f"the covariate {name!r} is in {name_of_crs(layer_grid.crs)}, but {raster} in "
+                f"the {what} {name!r} is in {name_of_crs(layer_grid.crs)}, but {raster} in "
                 f"{name_of_crs(grid.crs)}: {fix}"
             )
         if layer_grid.shape != grid.shape or _far(layer_grid, grid):
             raise ValueError(
-                f"the covariate {name!r} has {_describe(layer_grid)}, but {raster} "
+                f"the {what} {name!r} has {_describe(layer_grid)}, but {raster} "
                 f"{_describe(grid)}: {fix}"
             )
 
@@ -214,11 +216,11 @@ def read_cells(layers: "list[xr.DataArray]", row: Array, col: Array, out: Array)
             continue
         rows = slice(top, int(row[inside[-1]]) + 1)
         for k, layer in enumerate(layers):
-            window = _values(layer[rows, cols])
+            window = values_of(layer[rows, cols])
             out[inside, k] = window[row[inside] - top, col[inside] - cols.start]
 
 
-def _values(window):
+def values_of(window: "xr.DataArray") -> Array:
     """Values of a window as floats, NaN where there are no data."""
     values = window.values.astype(np.float64)
     for mark in ("_FillValue", "missing_value"):

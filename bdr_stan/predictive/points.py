@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
+from scipy.sparse import csc_array
 from scipy.special import ndtri
 
 from bdr_stan.aggregate.links import Link
@@ -207,6 +208,38 @@ class PointPredictive(Distributions):
         """Posterior mean of the rate at some points, shape (k,), for `rows` as for `draws`."""
         return self.link.mean_rate(*self._function(*self._some(rows))) @ self._weights
 
+    def weighted_sums(self, coefficients: csc_array, threshold: float) -> tuple[Array, Array]:
+        """Weighted sums of the rate, and of 1 where it exceeds a threshold, under each draw.
+
+        The part of the Gaussian process outside the basis is independent between points.
+
+        Parameters
+        ----------
+        coefficients : csc_array, shape (k, n)
+            Weight of each point in each of k sums.
+        threshold : float, units of the rate
+
+        Returns
+        -------
+        rates, exceeding : arrays, shape (S, k)
+        """
+
+        def sums(points, rows):
+            f, residual_variance = self._function(points, rows)
+            rates = each = self.link.mean_rate(f, residual_variance)
+            if residual_variance is not None:
+                noise = np.random.default_rng(rows.start).normal(size=f.shape)
+                each = self._rates(f, residual_variance, noise)
+            some = coefficients[:, rows]
+            groups = np.unique(some.indices)  # few, as neighbouring points are in one bag
+            weights = some.tocsr()[groups].toarray()
+            return groups, weights @ rates, weights @ (each > threshold).astype(float)
+
+        out = np.zeros((2, coefficients.shape[0], len(self.theta)))
+        for groups, rates, exceeding in self._chunks(sums):
+            out[:, groups] += rates, exceeding
+        return out[0].T, out[1].T
+
     def _some(self, rows):
         """The points with these numbers, shape (k, p), and the numbers as an array."""
         rows = np.asarray(rows)
@@ -257,20 +290,29 @@ class PointPredictive(Distributions):
         effect = np.where(bag[:, None] < 0, 0.0, effect.T)
         return self.link.with_effect(f, residual_variance, effect)
 
-    def _rates(self, f, residual_variance):
-        """Rates at points under all draws; may write to f."""
+    def _rates(self, f, residual_variance, noise=None):
+        """Rates at points under all draws; may write to f. `noise` is (n, S), or all points'."""
         if residual_variance is not None:
-            f = self.link.with_residual_variance(f, residual_variance, self._noise)
+            noise = self._noise if noise is None else noise
+            f = self.link.with_residual_variance(f, residual_variance, noise)
         return self.link.rate(f, out=f)
 
     def _pass(self, reduce, n_values):
         """``reduce(points, rows)`` of the points with numbers `rows`, shape (n_values, n)."""
-        size = max(16, CHUNK_BYTES // (8 * sum(self.theta.shape)))
         out = np.empty((n_values, len(self)))
+
+        def run(points, rows):
+            out[:, rows] = reduce(points, rows)
+
+        list(self._chunks(run))
+        return out
+
+    def _chunks(self, function):
+        """Yield ``function(points, rows)`` of all chunks of points, in order."""
+        size = max(16, CHUNK_BYTES // (8 * sum(self.theta.shape)))
 
         def run(start):
             rows = slice(start, min(start + size, len(self)))
-            out[:, rows] = reduce(self._read(rows.start, rows.stop), rows)
+            return function(self._read(rows.start, rows.stop), rows)
 
-        list(map_in_threads(run, range(0, len(self), size), self._n_jobs))
-        return out
+        return map_in_threads(run, range(0, len(self), size), self._n_jobs)

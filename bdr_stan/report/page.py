@@ -96,19 +96,19 @@ def write_page(path: PathName, title: str, lead: str, sections: Sequence[Section
     return path
 
 
-def page_template() -> Any:
-    """The Jinja template, which escapes all text; ImportError if Jinja2 is not installed."""
+def page_template(name: str = "report/page.html") -> Any:
+    """A template of the package, which escapes all text; ImportError if Jinja2 is not installed."""
     require("reports need Jinja2, which is not installed: pip install 'bdr-stan[report]'", "jinja2")
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        loader=PackageLoader("bdr_stan.report", "."),
+        loader=PackageLoader("bdr_stan", "."),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template("page.html")
+    return environment.get_template(name)
 
 
 def _cell(value, column):

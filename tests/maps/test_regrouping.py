@@ -1,21 +1,12 @@
 """Pixels of districts in other polygons, against reading the rasters anew."""
 
-import geopandas as gpd
 import numpy as np
 import pytest
 import shapely
-from builders.map_files import in_crs, neighbours, read
+from builders.map_files import in_crs, read
 
 from bdr_stan import AggregateRegressor, Bags
 from bdr_stan.maps import regrouped
-
-
-@pytest.fixture
-def zones(rng):
-    """Polygons that share the land of the districts in another way."""
-    parts = neighbours(rng, 5, shapely.box(1.3, 0.7, 28.6, 18.9))
-    shapes = [in_crs(part) for part in parts]
-    return gpd.GeoDataFrame({"zone": list("abcde")}, geometry=shapes, crs="EPSG:32736")
 
 
 @pytest.mark.parametrize("fractional", [True, False])

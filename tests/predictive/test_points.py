@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from builders.point_posteriors import point_case
 from scipy import stats
+from scipy.sparse import csc_array
 
 from bdr_stan.aggregate.links import LINKS
 from bdr_stan.kernels import RBF, LandmarkFeatures, Linear
@@ -45,6 +46,39 @@ def test_a_threshold_and_a_rate_for_each_point(case, rng):
     np.testing.assert_allclose(p.exceedance(threshold), above, atol=1e-12)
     np.testing.assert_allclose(p.cdf(threshold), 1 - above, atol=1e-12)
     np.testing.assert_allclose(p.cdf(p.quantile(0.5)), 0.5, atol=1e-12)  # 20 of 40 draws
+
+
+def test_weighted_sums_under_each_draw(case, link, rng, monkeypatch):
+    coefficients = rng.gamma(1, 1, (4, N)) * (rng.random((4, N)) < 0.3)
+    each = case.rates(link)
+    for points_at_once in (17, 1000):
+        monkeypatch.setattr(points, "CHUNK_BYTES", 8 * sum(case.theta.shape) * points_at_once)
+        rates, above = case.posterior(link).weighted_sums(csc_array(coefficients), 0.4)
+        np.testing.assert_allclose(rates, (coefficients @ each).T, rtol=1e-8, atol=1e-12)
+        np.testing.assert_allclose(above, (coefficients @ (each > 0.4)).T, atol=1e-12)
+
+
+def test_the_residual_variance_of_sums_is_independent_between_points():
+    """Points without features, f ~ N(0, 1): the number above 0 is binomial, the rates sum to n."""
+
+    class Nothing:
+        def __call__(self, points, out):
+            out[:] = 0.0
+
+        def residual_variance(self, points, psi):
+            return np.ones(len(points))
+
+    n, S = 400, 500
+    p = PointPredictive(
+        lambda a, b: np.zeros((b - a, 1)), n, Nothing(), np.zeros((S, 2)), LINKS["identity"],
+        rho=np.ones(S),
+    )  # fmt: skip
+    rates, above = p.weighted_sums(csc_array(np.ones((1, n))), 0.0)
+    assert above.mean() == pytest.approx(n / 2, abs=5 * np.sqrt(n / 4 / S))
+    assert above.std() == pytest.approx(np.sqrt(n / 4), rel=0.15)
+    np.testing.assert_array_equal(rates, np.zeros((S, 1)))
+    again = p.weighted_sums(csc_array(np.ones((1, n))), 0.0)
+    np.testing.assert_array_equal(above, again[1])
 
 
 def test_weights_count_draws(case, link, rng):

@@ -1,0 +1,139 @@
+"""People in places whose rate exceeds a threshold, by district or by any other polygons."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.sparse import csc_array, csr_array
+
+from bdr_stan.bags import Bags
+from bdr_stan.maps.grid import pixels_of
+from bdr_stan.predictive import PointPredictive
+from bdr_stan.predictive.distributions import draw_quantiles, interval_ends
+from bdr_stan.types import is_number
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def population_at_risk(
+    rate: PointPredictive,
+    bags: Bags,
+    threshold: float,
+    *,
+    zones: Bags | None = None,
+    level: float = 0.95,
+) -> "pd.DataFrame":
+    """People who live where the rate exceeds a threshold, by district or zone, with intervals.
+
+    Parameters
+    ----------
+    rate : PointPredictive, of the points of the bags, such as ``model.predict_points(bags)``
+    bags : Bags
+        Their weights are the population; without weights points are counted.
+    threshold : float, units of the rate
+    zones : Bags, such as ``regrouped(bags, "zones.gpkg", id="zone")``, optional
+        Sums are over these instead, of the same pixels. Where districts share a pixel, its people
+        are divided between their rates.
+    level : float, 0 < level < 1, default 0.95
+        Of the central interval of `at_risk`.
+
+    Returns
+    -------
+    pandas DataFrame, one row per bag or zone, indexed by id
+        population; rate, the posterior mean of the mean rate of its people; exceedance, the
+        posterior probability that this mean exceeds the threshold; at_risk, the posterior mean of
+        the number of people at places whose rate exceeds it; lower, upper, the interval of that
+        number; share, at_risk by population.
+
+    Raises
+    ------
+    ValueError
+        Rates of other points; a threshold that is not finite; `zones` on another grid or with
+        pixels that the bags lack; bags without pixels where there are zones; the level.
+
+    Notes
+    -----
+    Sums are under each draw of the posterior, so that intervals include the dependence between
+    places. The variance that the basis does not capture is independent between points.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import Bags, Linear, PointPredictive
+    >>> from bdr_stan.aggregate.links import LINKS
+    >>> from bdr_stan.kernels import LandmarkFeatures
+    >>> from bdr_stan.maps import population_at_risk
+    >>> rain = np.array([[0.0], [1.0], [2.0]])
+    >>> bags = Bags(rain, [0, 1, 3], weights=[10, 20, 70], ids=["west", "east"])
+    >>> theta = np.log([[2.0, 10.0], [4.0, 10.0]])  # weight of rain, intercept; two draws
+    >>> psi = LandmarkFeatures(Linear(), [[1.0]])
+    >>> rate = PointPredictive(lambda a, b: rain[a:b], 3, psi, theta, LINKS["exp"])
+    >>> population_at_risk(rate, bags, threshold=30)[["at_risk", "lower", "upper"]].loc["east"]
+    at_risk    80.0
+    lower      70.5
+    upper      89.5
+    Name: east, dtype: float64
+    """
+    import pandas as pd
+
+    ends = interval_ends(level)
+    if not is_number(threshold) or not np.isfinite(threshold):
+        raise ValueError(f"threshold must be a finite rate, found {threshold!r}")
+    if len(rate) != len(bags.points):
+        raise ValueError(
+            f"there are rates of {len(rate)} points, but the bags have {len(bags.points)} points"
+        )
+    people = _people(bags) if zones is None else _people_of_zones(bags, zones)
+    rates, at_risk = rate.weighted_sums(people, float(threshold))
+    population = people.sum(axis=1)
+    rates /= population
+    weights = np.full(len(rates), 1 / len(rates)) if rate.weights is None else rate.weights
+    lower, upper = draw_quantiles(at_risk, np.array(ends), rate.weights)
+    columns = {
+        "population": population,
+        "rate": weights @ rates,
+        "exceedance": np.minimum(weights @ (rates > threshold), 1.0),
+        "at_risk": weights @ at_risk,
+        "lower": lower,
+        "upper": upper,
+        "share": weights @ at_risk / population,
+    }
+    units = bags if zones is None else zones
+    return pd.DataFrame(columns, index=pd.Index(units.index, name=units.id_name))
+
+
+def _people(bags):
+    """People of each point in each bag, shape (n bags, n points)."""
+    n = len(bags.points)
+    weights = np.ones(n) if bags.weights is None else bags.weights
+    bag = np.repeat(np.arange(len(bags)), bags.sizes)
+    return csc_array((weights, (bag, np.arange(n))), shape=(len(bags), n))
+
+
+def _people_of_zones(bags, zones):
+    """People of each point of the bags in each zone, shape (n zones, n points)."""
+    source, pixels = pixels_of(bags), pixels_of(zones)
+    if source.grid != pixels.grid:
+        raise ValueError(
+            "the zones are on another grid than the bags: make them by regrouped(bags, polygons)"
+        )
+    cells, cell = np.unique(source.cell, return_inverse=True)
+    missing = ~np.isin(pixels.cell, cells)
+    if missing.any():
+        zone = np.searchsorted(zones.offsets, missing.argmax(), side="right") - 1
+        raise ValueError(
+            f"{zones.name(zone)} of the zones has pixels that the bags lack ({missing.sum()} in "
+            "all): make the zones by regrouped(bags, polygons)"
+        )
+    people = _people(bags)
+    by_point = people.sum(axis=0)
+    shares = by_point / np.bincount(cell, by_point)[cell]
+    points_of_cells = csr_array(
+        (shares, (cell, np.arange(len(cell)))), shape=(len(cells), len(cell))
+    )
+    zone = np.repeat(np.arange(len(zones)), zones.sizes)
+    weights = np.ones(len(pixels)) if zones.weights is None else zones.weights
+    cells_of_zones = csr_array(
+        (weights, (zone, np.searchsorted(cells, pixels.cell))), shape=(len(zones), len(cells))
+    )
+    return csc_array(cells_of_zones @ points_of_cells)

@@ -1,0 +1,226 @@
+"""An interactive map as one HTML file: layers of pixels, polygons of districts, several times."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bdr_stan.extras import require
+from bdr_stan.maps.grid import name_of_crs
+from bdr_stan.maps.layers import values_of
+from bdr_stan.maps.libraries import check_installed
+from bdr_stan.maps.page_districts import borders, district_tables
+from bdr_stan.maps.page_layers import (
+    colour_scales,
+    common_grid,
+    described,
+    open_maps,
+    read_layers,
+    readout,
+)
+from bdr_stan.maps.quantised import compressed
+from bdr_stan.report.page import Section, Table, Text, page_template
+from bdr_stan.results.files import checked_output, written_whole
+from bdr_stan.types import PathName
+
+if TYPE_CHECKING:
+    import geopandas as gpd
+    import xarray as xr
+
+_EARTH_RADIUS = 6_371_009  # metres
+
+
+def write_map_page(
+    path: PathName,
+    maps: "xr.Dataset | PathName | Mapping[str, xr.Dataset | PathName]",
+    districts: "gpd.GeoDataFrame | Mapping[str, gpd.GeoDataFrame] | None" = None,
+    *,
+    title: str = "Map",
+    label: str = "rate",
+    log: bool = False,
+) -> Path:
+    """Write an interactive map as one HTML file that needs no network.
+
+    The map moves and zooms by mouse, touch and keyboard. A click on a pixel shows the values of all
+    layers, and those of its district.
+
+    Needs the extras "maps" and "report".
+
+    Parameters
+    ----------
+    path : str or Path of the HTML file, which is replaced if it exists
+    maps : xarray.Dataset, such as `rates_to_raster` gives, or GeoTIFF written from it
+        One layer per variable. A dict, label -> Dataset or GeoTIFF, such as one per month, on one
+        grid and of the same layers, gets a slider, in the order of the dict.
+    districts : GeoDataFrame in the CRS of the maps, such as `district_table` gives, optional
+        Borders on the map, and a table of all columns that can be sorted. A dict has a table for
+        each label of `maps`, of the same ids.
+    title : str, default "Map", heading of the page
+    label : str, default "rate"
+        Name of the mapped rate, with the unit.
+    log : bool, default False
+        Whether colours follow the logarithm, but for probabilities.
+
+    Returns
+    -------
+    Path of the file
+
+    Raises
+    ------
+    ImportError : an extra is not installed.
+    TypeError : `maps` or `districts` of another type.
+    ValueError
+        No layer, or one without values or without a CRS; maps with different grids or layers; more
+        than 2^24 cells; values without a logarithm; probabilities beyond 0 and 1; districts in
+        another CRS, that are no polygons or without distinct ids, or other ids at another time.
+    OSError : the file cannot be written.
+
+    Notes
+    -----
+    Values are stored as 16-bit numbers, on a linear scale between the lowest and the highest value
+    of a layer, or a logarithmic one with `log`; the page has a table of the rounding errors.
+    Colours span the range of a layer, those of quantiles the range of the mean. Borders are
+    simplified by a fifth of a pixel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from affine import Affine
+    >>> from pyproj import CRS
+    >>> from bdr_stan import Bags
+    >>> from bdr_stan.maps import Grid, Pixels, to_raster, write_map_page
+    >>> grid = Grid(Affine(100, 0, 5000, 0, -100, 9000), CRS("EPSG:32736"), shape=(2, 2))
+    >>> pixels = Pixels(np.array([0, 0, 1]), np.array([0, 1, 1]), np.ones(3), grid)
+    >>> bags = Bags(np.zeros((3, 1)), [0, 1, 3], ids=["west", "east"], pixels=pixels)
+    >>> months = {"May": [0.5, 1.0, 2.0], "June": [0.6, 1.1, 1.9]}
+    >>> maps = {month: to_raster({"mean": rate}, bags) for month, rate in months.items()}
+    >>> write_map_page("map.html", maps, label="cases per person").name
+    'map.html'
+    """
+    path = checked_output(path)
+    check_installed()
+    require(
+        "pages of maps need Jinja2 and matplotlib: pip install 'bdr-stan[maps,report]'",
+        "jinja2",
+        "matplotlib",
+    )
+    opened = open_maps(maps)
+    grid = common_grid(opened)
+    tables = district_tables(districts, list(opened), grid)
+    layers, filled = read_layers(opened, log=log)
+    cells = _extent(filled)
+    data = _data(opened, layers, grid.window(*cells), cells, label)
+    if tables:
+        first = next(iter(tables.values()))
+        data["districts"] = borders(first, grid.window(*cells), data["aspect"])
+    html = page_template("maps/map_page.html").render(
+        title=title,
+        lead=_lead(int(filled.sum()), grid, tables),
+        label=label,
+        data=data,
+        sections=[*_district_section(tables), _value_section(layers)],
+    )
+    with written_whole(path) as partial:
+        partial.write_text(html, encoding="utf-8", errors="replace")
+    return path
+
+
+def _extent(filled):
+    """Rows and columns of the smallest window with all cells that have a value."""
+    found = (np.flatnonzero(filled.any(axis=axis)) for axis in (1, 0))
+    return tuple(slice(int(each[0]), int(each[-1]) + 1) for each in found)
+
+
+def _data(maps, layers, grid, cells, label):
+    """What the script of the page needs of the maps, on the `grid` of these cells."""
+    return {
+        **_geometry(grid),
+        "label": label,
+        "times": list(maps),
+        "layers": [
+            described(layer, colours, label)
+            for layer, colours in zip(layers, colour_scales(layers))
+        ],
+        "readout": readout(layers),
+        "colours": _colours(),
+        "codes": [
+            [compressed(layer.stored.codes(values_of(one[layer.name][cells]))) for layer in layers]
+            for one in maps.values()
+        ],
+        "districts": [],
+    }
+
+
+def _geometry(grid):
+    """Size and place of the grid; height of a cell in metres, and its width in heights."""
+    t, (rows, cols) = grid.transform, grid.shape
+    metres, shrunk = grid.crs.axis_info[0].unit_conversion_factor, 1.0
+    if grid.crs.is_geographic:
+        metres *= _EARTH_RADIUS  # the factor is radians per degree
+        shrunk = np.cos(np.radians(t.f + t.e * rows / 2))
+    return {
+        "rows": rows,
+        "columns": cols,
+        "aspect": float(abs(t.a / t.e) * shrunk),
+        "metres": float(abs(t.e) * metres),
+        "x": t.c,
+        "y": t.f,
+        "dx": t.a,
+        "dy": t.e,
+        "axes": ["longitude", "latitude"] if grid.crs.is_geographic else ["x", "y"],
+    }
+
+
+def _colours():
+    """viridis, perceptually uniform and legible for colour-blind readers, as 256 colours."""
+    import matplotlib
+    from matplotlib.colors import to_hex
+
+    return [to_hex(colour) for colour in matplotlib.colormaps["viridis"](np.arange(256))]
+
+
+def _lead(n_pixels, grid, tables):
+    lead = f"{n_pixels:,} pixels in {name_of_crs(grid.crs)}"
+    districts = next(iter(tables.values()), ())
+    return f"{lead}, {len(districts)} districts." if len(districts) else f"{lead}."
+
+
+def _district_section(tables):
+    """The section of the tables, one per time, or none."""
+    blocks = [
+        Table(
+            (f"{time}. " if time else "")
+            + "A header sorts the districts, a name shows one on the map.",
+            table.drop(columns=table.geometry.name).rename_axis(table.index.name or "district"),
+            sortable=True,
+        )
+        for time, table in tables.items()
+    ]
+    return [Section("districts", "Districts", blocks)] if blocks else []
+
+
+def _value_section(layers):
+    """Ranges of the layers, and how the values are stored."""
+    import pandas as pd
+
+    rounding = [
+        f"{each.stored.rounding:.2%}" if each.stored.log else f"{each.stored.rounding:.2g}"
+        for each in layers
+    ]
+    frame = pd.DataFrame(
+        {
+            "lowest": [each.lowest for each in layers],
+            "mean": [each.average for each in layers],
+            "highest": [each.highest for each in layers],
+            "rounded by at most": rounding,
+        },
+        index=pd.Index([each.title for each in layers], name="layer"),
+    )
+    text = (
+        "Values are stored in this page as 16-bit numbers, rounded by at most what the table says, "
+        "and shown with four digits. Pixels without colour have no data. Colours span the range of "
+        "a layer, those of quantiles the range of the mean: an arrow at the end of the scale means "
+        "that values go beyond. Borders are simplified by a fifth of a pixel."
+    )
+    return Section("values", "Values", [Table("Values of all pixels.", frame), Text(text)])
