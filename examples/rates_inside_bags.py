@@ -16,7 +16,7 @@ pixels = pd.DataFrame(
         "population": rng.integers(10, 500, n),
     }
 )
-rate = 0.02 * np.exp(0.8 * pixels["rain"] - 0.5 * pixels["height"])  # cases a person
+rate = 0.02 * np.exp(0.8 * pixels["rain"] - 0.5 * pixels["height"])  # cases per person
 cases = rng.poisson((pixels["population"] * rate).groupby(pixels["district"]).sum())
 
 columns = ["rain", "height"]

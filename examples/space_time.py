@@ -13,7 +13,7 @@ lat, lon, now = (row + 0.5) / side, (col + 0.5) / side, (month + 0.5) / months
 rng = np.random.default_rng(1)
 people = rng.integers(20, 200, side**2)[row * side + col]
 away = np.hypot(lat - now, lon - now)  # from an outbreak that moves across the map
-rate = 0.005 + 0.05 * np.exp(-0.5 * (away / 0.2) ** 2)  # cases a person and month
+rate = 0.005 + 0.05 * np.exp(-0.5 * (away / 0.2) ** 2)  # cases per person and month
 
 # 6 x 3 districts in the first half of the time, 3 x 6 after: each month has bags of its own.
 early = month < months // 2
@@ -35,5 +35,5 @@ maps, here = {}, month == 0
 for m in (1, months // 2, months - 2):
     maps[f"month {m + 1}, true rate"] = rate[month == m]
     maps[f"month {m + 1}, estimated"] = model.predict_points(points[month == m]).mean
-figure = plots.rate_maps(maps, -row[here], col[here], shared=list(maps), label="cases a person")
+figure = plots.rate_maps(maps, -row[here], col[here], shared=list(maps), label="cases per person")
 figure.savefig("space_time.png", dpi=150)

@@ -28,12 +28,12 @@ def districts():
 
 
 def test_a_raster_is_drawn_where_it_lies(raster, districts):
-    ax = plots.map(raster, borders=districts, title="mean", label="cases a person")
+    ax = plots.map(raster, borders=districts, title="mean", label="cases per person")
     (image,) = ax.images
     np.testing.assert_array_equal(image.get_array().filled(np.nan), raster)
     assert image.get_extent() == [500, 560, 860, 900] and image.origin == "upper"
     assert ax.get_aspect() == 1 and ax.get_title() == "mean"
-    assert ax.figure.axes[1].get_xlabel() == "cases a person"
+    assert ax.figure.axes[1].get_xlabel() == "cases per person"
     lines = np.concatenate([path.vertices for path in ax.collections[0].get_paths()])
     np.testing.assert_array_equal(np.unique(lines[:, 0]), [500, 525, 560])
     ax.figure.canvas.draw()
