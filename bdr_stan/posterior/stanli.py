@@ -1,0 +1,266 @@
+"""Run a Stan program by stanli, an interpreter of Stan in this process, instead of CmdStan."""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.optimize import minimize
+
+from bdr_stan.cmdstan.data_file import write_data
+from bdr_stan.cmdstan.programs import ProgramError, source_path, stan_directory
+from bdr_stan.cmdstan.scratch import scratch_folder
+from bdr_stan.extras import STANLI_VERSION
+from bdr_stan.posterior.model import Draws, StanInput
+from bdr_stan.posterior.settings import SamplerSettings
+from bdr_stan.progress import status
+from bdr_stan.results.draws import renamed_stats
+from bdr_stan.types import Array, PathName
+
+_RENAMED = {"adapt_delta": "delta", "max_treedepth": "max_depth"}  # options, CmdStanPy's names
+_NO_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"[^"\n]*"', re.DOTALL)  # comments and texts
+_DECLARED = re.compile(r"(\w+(?:\s*,\s*\w+)*)\s*;")
+_START_RADIUS = 2.0  # Stan's own, of parameters without initial values
+_NO_STEP = 1e-300  # length of a step of NUTS that ends where it starts
+_HESSIAN_STEP = 1e-4  # of central differences of the gradient; error of order step^2
+_TOO_FAR = 1e3  # value, in those of the start, of points without a density
+_PROMISED = 1e-6  # squared slope at a mode, relative to the log density
+_MODE_OPTIONS = {"iter": 10_000, "history_size": 20}
+
+
+def run(
+    program: PathName, stan_input: StanInput, settings: SamplerSettings
+) -> tuple[Draws, Draws, dict[str, Any]]:
+    """Run stanli on a program; the same as `bdr_stan.posterior.sampling.run` by CmdStan.
+
+    RuntimeError with Stan's message; ProgramError where the program is no valid Stan.
+    """
+    method = settings.method
+    options = {**stan_input.options, **settings.options}
+    seed = settings.seed
+    if seed is None:
+        seed = int(np.random.default_rng().integers(1, 2**31))
+    running = status(
+        f"Running {method} of {Path(program).stem} on stanli",
+        settings.progress is not False,
+        after=1 if settings.progress else 10,
+    )
+    with running:
+        try:
+            model = load(program, stan_input.data, options.pop("threads_per_chain", 1))
+            starts = _starts(model, program, options.pop("inits", stan_input.inits), seed)
+            if method == "nuts" and len(starts) not in (1, settings.chains):
+                raise ValueError(f"{len(starts)} initial values for {settings.chains} chains")
+            if method == "nuts":
+                found = _nuts(model, program, stan_input, starts, seed, settings, options)
+            else:
+                found = _at_mode(model, program, stan_input, starts[0], seed, settings, options)
+        except ProgramError:
+            raise
+        except (RuntimeError, ValueError) as error:
+            raise RuntimeError(f"Stan's {method} of {program} failed: {_message(error)}") from error
+    draws, stats, attrs = found
+    return draws, stats, {"inference_method": method, "engine": f"stanli {STANLI_VERSION}", **attrs}
+
+
+def load(
+    program: PathName,
+    data: Mapping[str, Any],
+    threads_per_chain: int = 1,
+    *,
+    only_jacobian: bool = False,
+) -> Any:
+    """A stanli.Model of a stock program, by name, or of a .stan file, with its data.
+
+    Its density includes the Jacobian of the transforms of bounded parameters, and is the Jacobian
+    alone if `only_jacobian`. RuntimeError for data that the program does not take.
+    """
+    import stanli
+
+    source = source_path(program)
+    text = source.read_text(encoding="utf-8")
+    if only_jacobian:
+        first, end = _block(text, "model")
+        text = text[:first] + text[end:]
+    with scratch_folder() as folder:
+        file = Path(folder) / "data.json"
+        write_data(file, dict(data))
+        try:
+            return stanli.Model(
+                stan_code=text,
+                data=file,
+                include_paths=[source.parent, stan_directory()],
+                threads_per_chain=threads_per_chain,
+            )
+        except RuntimeError as error:
+            message = str(error).replace("'string'", f"'{source}'").strip()
+            if re.match("(Semantic|Syntax) error", message):
+                raise ProgramError(f"{source} is not a valid Stan program.\n{message}") from error
+            raise
+
+
+def constrained(model: Any, points: Array, seed: int = 1) -> tuple[Draws, Array]:
+    """Variables of a program at unconstrained points, shape (S, n), and the log density there.
+
+    Names -> values, shape (1, S, ...), generated quantities included, and shape (1, S). Each point
+    is the start of a chain of NUTS whose only step is too short to leave it.
+    """
+    fit = model.sample(
+        chains=len(points),
+        warmup=0,
+        samples=1,
+        inits=points,
+        adapt_engaged=False,
+        step_size=_NO_STEP,
+        max_depth=1,
+        refresh=0,
+        seed=seed,
+    )
+    draws = {name: np.swapaxes(fit.draws(name), 0, 1) for name in fit.variables}
+    return draws, fit.sampler_stats[None, :, 0, 0]
+
+
+def _nuts(model, program, stan_input, starts, seed, settings, options):
+    """Draws, statistics and attributes of NUTS."""
+    import stanli
+
+    cores = os.cpu_count() or 1
+    has_metric = bool({"metric", "inv_metric"} & set(options))
+    metric = None if has_metric else stan_input.first_metric(_parameters(program))
+    chosen = {
+        "parallel_chains": max(1, min(settings.chains, cores // model.threads_per_chain)),
+        **({} if metric is None else {"inv_metric": metric}),
+        **{_RENAMED.get(name, name): value for name, value in options.items()},
+    }
+    fit = model.sample(
+        chains=settings.chains,
+        warmup=settings.warmup,
+        samples=settings.draws,
+        seed=seed,
+        inits=starts if len(starts) > 1 else starts[0],
+        refresh=0,
+        threads_per_chain=model.threads_per_chain,
+        **chosen,
+    )
+    columns = dict(zip(stanli.SAMPLER_COLUMNS, np.moveaxis(fit.sampler_stats, -1, 0), strict=True))
+    draws = {name: np.array(fit.draws(name)) for name in fit.variables}
+    return draws, renamed_stats(columns, "nuts"), {"max_tree_depth": fit.max_depth}
+
+
+def _at_mode(model, program, stan_input, start, seed, settings, options):
+    """The same of the mode, and of draws from the normal distribution there if "laplace"."""
+    with_jacobian = settings.method == "laplace" or options.get("jacobian", False)
+    jacobian = None if with_jacobian else load(program, stan_input.data, only_jacobian=True)
+    mode = _mode(model, jacobian, start, {**_MODE_OPTIONS, **stan_input.mode_options, **options})
+    if settings.method == "optimize":
+        draws, lp = constrained(model, mode[None], seed)
+        less = 0.0 if jacobian is None else jacobian.log_prob_grad(mode)[0]
+        return draws, {"lp": lp - less}, {}
+    try:
+        factor = np.linalg.cholesky(-_hessian(model, mode))
+    except np.linalg.LinAlgError as error:
+        raise RuntimeError("the log density has no curvature downwards at its mode") from error
+    z = np.random.default_rng(seed).standard_normal((settings.draws, len(mode)))
+    points = mode + solve_triangular(factor, z.T, lower=True, trans="T").T
+    draws, lp = constrained(model, points, seed)
+    return draws, {"lp": lp, "log_q": -0.5 * np.sum(z**2, axis=1)[None]}, {}
+
+
+def _mode(model, jacobian, start, options):
+    """Mode of the density, shape (n,); where there is a `jacobian`, of the density without it."""
+
+    def density(q):
+        value, slope = model.log_prob_grad(q)
+        if jacobian is None:
+            return value, slope
+        value_of_jacobian, slope_of_jacobian = jacobian.log_prob_grad(q)
+        return value - value_of_jacobian, slope - slope_of_jacobian
+
+    at_start = density(start)[0]
+
+    def negative(q):
+        try:
+            value, slope = density(q)
+        except RuntimeError:  # such as where a scale overflows
+            value, slope = -np.inf, q
+        if not np.isfinite([value, *slope]).all():  # a step too far: the search takes a shorter one
+            return _TOO_FAR * (1 + abs(at_start)), np.zeros_like(q)
+        return -value, -slope
+
+    found = minimize(
+        negative,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        options={
+            "maxiter": options["iter"],
+            "maxfun": 20 * options["iter"],
+            "maxcor": options["history_size"],
+            "ftol": 1e-15,
+            "gtol": 1e-7,
+        },
+    )
+    if found.status == 1:
+        raise RuntimeError(f"no mode was found in {found.nit} iterations: set iter to more")
+    # Where rounding ends the search, what a step along the gradient promises is next to nothing.
+    if np.max(np.abs(found.jac), initial=0.0) ** 2 > _PROMISED * (1 + abs(found.fun)):
+        raise RuntimeError("the search for the mode came to a halt on a slope")
+    return found.x
+
+
+def _hessian(model, mode):
+    """Second derivatives of the log density by central differences of its gradient, (n, n)."""
+    steps = _HESSIAN_STEP * np.eye(len(mode))
+    rows = [model.log_prob_grad(mode + h)[1] - model.log_prob_grad(mode - h)[1] for h in steps]
+    half = np.array(rows).reshape(len(mode), len(mode)) / (4 * _HESSIAN_STEP)
+    return half + half.T
+
+
+def _starts(model, program, inits, seed):
+    """Initial values on the unconstrained scale, a row for each of `inits`."""
+    names = _parameters(program)
+    rng = np.random.default_rng(seed)
+    starts = []
+    for init in [inits] if isinstance(inits, Mapping) else inits:
+        others = {}
+        if not set(names) <= set(init):
+            near_zero = rng.uniform(-_START_RADIUS, _START_RADIUS, (1, model.n_unconstrained))
+            others = {name: v[0, 0] for name, v in constrained(model, near_zero)[0].items()}
+        values = {name: init.get(name, others.get(name, [])) for name in names}
+        starts.append(model.unconstrain({name: _in_stans_order(v) for name, v in values.items()}))
+    return np.array(starts)
+
+
+def _in_stans_order(value):
+    """A number, or a flat list with the first index fastest: nested lists would be transposed."""
+    return np.ravel(value, order="F").tolist() if np.ndim(value) else float(value)
+
+
+def _parameters(program):
+    """Names of a program's parameters, in order."""
+    text = _NO_CODE.sub("", source_path(program).read_text(encoding="utf-8"))
+    first, end = _block(text, "parameters")
+    return [n for names in _DECLARED.findall(text[first:end]) for n in re.split(r"\s*,\s*", names)]
+
+
+def _block(text, name):
+    """Where the content of a program's block begins and ends; both 0 where it has none."""
+    code = _NO_CODE.sub(lambda match: " " * len(match.group()), text)
+    for found in re.finditer(rf"\b(transformed\s+)?{name}\s*\{{", code):
+        if found[1] is None:
+            end, depth = found.end(), 1
+            while depth:
+                depth += {"{": 1, "}": -1}.get(code[end], 0)
+                end += 1
+            return found.end(), end - 1
+    return 0, 0
+
+
+def _message(error):
+    """The message of stanli, of its first chain, and what to do where it lacks something."""
+    text = re.sub(r"^\d+ of \d+ chains failed; first: (chain \d+: )?", "", str(error))
+    missing = "; engine='cmdstan' takes all of Stan" if "unsupported" in text else ""
+    return text + missing
