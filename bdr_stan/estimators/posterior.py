@@ -270,7 +270,7 @@ class PosteriorEstimator(BagEstimator):
         constants = {**model.constants, **constants}
         ids = record.index
         groups = named_groups(draws, stats, attrs, constants, ids, y, coordinates=names)
-        run = run_settings(settings)
+        run = run_settings(settings, attrs.get("engine"))
         density = posterior.density
         small = density is not None and density.n_numbers <= LARGEST_POINTWISE
         self._density = density if small else None
