@@ -169,6 +169,7 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true")
+    warnings.simplefilter("ignore")  # of a few divergences
     n_points, n_bags, draws, rounds = (
         (3, 100, 200, 1) if parser.parse_args().quick else (100, 1000, 1000, 3)
     )

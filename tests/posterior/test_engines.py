@@ -2,8 +2,11 @@
 
 import warnings
 
+import numpy as np
 import pytest
+from builders.training import labelled_bags
 
+from bdr_stan import BLR
 from bdr_stan.posterior import engines
 from bdr_stan.posterior.engines import engine_of_run
 from bdr_stan.posterior.settings import SamplerSettings
@@ -49,3 +52,14 @@ def test_what_is_asked_for_is_used_without_a_warning(state):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert engine_of_run("bdr", SamplerSettings(engine="stanli")) == "stanli"
+
+
+def test_a_first_fit_where_no_cmdstan_is(rng, tmp_path, monkeypatch):
+    monkeypatch.delenv("CMDSTAN", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("BDR_STAN_CACHE", str(tmp_path / "cache"))
+    bags, y = labelled_bags(rng)
+    with pytest.warns(UserWarning, match="CmdStan is not set up, so blr runs on stanli"):
+        fit = BLR(4).fit(bags, y, chains=2, warmup=200, draws=300, seed=1)
+    assert fit.idata["posterior"].attrs["engine"] == "stanli 0.24.0"
+    assert np.corrcoef(fit.predict(bags), y)[0, 1] > 0.5

@@ -1,5 +1,6 @@
 """log_density: what a sampler of one's own needs of a fit."""
 
+import doctest
 import pickle
 import sys
 
@@ -9,8 +10,9 @@ from builders import reference
 from builders.training import labelled_bags
 
 import bdr_stan
-from bdr_stan import BLR, RBFNetwork
+from bdr_stan import BLR, AggregateRegressor, RBFNetwork
 from bdr_stan.estimators import posterior
+from bdr_stan.posterior.log_density import LogDensity
 
 
 @pytest.fixture
@@ -93,6 +95,23 @@ def test_it_needs_stanli(fit, monkeypatch):
     monkeypatch.setitem(sys.modules, "stanli", None)
     with pytest.raises(ImportError, match="log_density needs stanli, which is not installed: pip"):
         fit.log_density()
+
+
+def test_example_gives_what_it_says():
+    flags = doctest.NORMALIZE_WHITESPACE
+    (example,) = (test for test in doctest.DocTestFinder().find(LogDensity) if test.examples)
+    assert doctest.DocTestRunner(optionflags=flags).run(example).failed == 0
+
+
+def test_rates_have_one(rng):
+    bags = [rng.uniform(size=(15, 1)) for _ in range(20)]
+    counts = rng.poisson([3 * bag.sum() for bag in bags])
+    model = AggregateRegressor("poisson", n_landmarks=4, method="laplace")
+    density = model.fit(bags, counts, draws=100, seed=1).log_density()
+    point = rng.normal(size=density.dimension) / 2
+    slope = reference.gradient(lambda q: density(q)[0], point)
+    np.testing.assert_allclose(density(point)[1], slope, rtol=1e-5, atol=1e-6)
+    assert density.parameters(point)["rho"].shape == (1,)
 
 
 def test_other_estimators_have_none():
