@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from scipy.optimize import minimize
 
 from bdr_stan.cmdstan.data_file import write_data
 from bdr_stan.cmdstan.programs import ProgramError, source_path, stan_directory
@@ -16,19 +15,18 @@ from bdr_stan.cmdstan.scratch import scratch_folder
 from bdr_stan.extras import STANLI_VERSION
 from bdr_stan.posterior.model import Draws, StanInput
 from bdr_stan.posterior.settings import SamplerSettings
+from bdr_stan.posterior.unconstrained_mode import hessian, mode_of_density
 from bdr_stan.progress import status
 from bdr_stan.results.draws import renamed_stats
 from bdr_stan.types import Array, PathName
 
-_RENAMED = {"adapt_delta": "delta", "max_treedepth": "max_depth"}  # options, CmdStanPy's names
+# Options by CmdStanPy's names -> stanli's, and those of the search for the mode.
+_RENAMED = {"adapt_delta": "delta", "max_treedepth": "max_depth"}
+_SEARCH = {"iter": "iterations", "history_size": "history_size"}
 _NO_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"[^"\n]*"', re.DOTALL)  # comments and texts
 _DECLARED = re.compile(r"(\w+(?:\s*,\s*\w+)*)\s*;")
 _START_RADIUS = 2.0  # Stan's own, of parameters without initial values
 _NO_STEP = 1e-300  # length of a step of NUTS that ends where it starts
-_HESSIAN_STEP = 1e-4  # of central differences of the gradient; error of order step^2
-_TOO_FAR = 1e3  # value, in those of the start, of points without a density
-_PROMISED = 1e-6  # squared slope at a mode, relative to the log density
-_MODE_OPTIONS = {"iter": 10_000, "history_size": 20}
 
 
 def run(
@@ -154,13 +152,14 @@ def _at_mode(model, program, stan_input, start, seed, settings, options):
     """The same of the mode, and of draws from the normal distribution there if "laplace"."""
     with_jacobian = settings.method == "laplace" or options.get("jacobian", False)
     jacobian = None if with_jacobian else load(program, stan_input.data, only_jacobian=True)
-    mode = _mode(model, jacobian, start, {**_MODE_OPTIONS, **stan_input.mode_options, **options})
+    density = _density(model, jacobian)
+    search = {**stan_input.mode_options, **options}
+    named = {ours: search[name] for name, ours in _SEARCH.items() if name in search}
+    mode = mode_of_density(density, start, **named)
     if settings.method == "optimize":
-        draws, lp = constrained(model, mode[None], seed)
-        less = 0.0 if jacobian is None else jacobian.log_prob_grad(mode)[0]
-        return draws, {"lp": lp - less}, {}
+        return constrained(model, mode[None], seed)[0], {"lp": np.array([[density(mode)[0]]])}, {}
     try:
-        factor = np.linalg.cholesky(-_hessian(model, mode))
+        factor = np.linalg.cholesky(-hessian(density, mode))
     except np.linalg.LinAlgError as error:
         raise RuntimeError("the log density has no curvature downwards at its mode") from error
     z = np.random.default_rng(seed).standard_normal((settings.draws, len(mode)))
@@ -169,54 +168,14 @@ def _at_mode(model, program, stan_input, start, seed, settings, options):
     return draws, {"lp": lp, "log_q": -0.5 * np.sum(z**2, axis=1)[None]}, {}
 
 
-def _mode(model, jacobian, start, options):
-    """Mode of the density, shape (n,); where there is a `jacobian`, of the density without it."""
+def _density(model, jacobian):
+    """The model's density; where there is a `jacobian`, without that."""
 
     def density(q):
-        value, slope = model.log_prob_grad(q)
-        if jacobian is None:
-            return value, slope
-        value_of_jacobian, slope_of_jacobian = jacobian.log_prob_grad(q)
-        return value - value_of_jacobian, slope - slope_of_jacobian
+        (value, slope), (less, less_slope) = model.log_prob_grad(q), jacobian.log_prob_grad(q)
+        return value - less, slope - less_slope
 
-    at_start = density(start)[0]
-
-    def negative(q):
-        try:
-            value, slope = density(q)
-        except RuntimeError:  # such as where a scale overflows
-            value, slope = -np.inf, q
-        if not np.isfinite([value, *slope]).all():  # a step too far: the search takes a shorter one
-            return _TOO_FAR * (1 + abs(at_start)), np.zeros_like(q)
-        return -value, -slope
-
-    found = minimize(
-        negative,
-        start,
-        jac=True,
-        method="L-BFGS-B",
-        options={
-            "maxiter": options["iter"],
-            "maxfun": 20 * options["iter"],
-            "maxcor": options["history_size"],
-            "ftol": 1e-15,
-            "gtol": 1e-7,
-        },
-    )
-    if found.status == 1:
-        raise RuntimeError(f"no mode was found in {found.nit} iterations: set iter to more")
-    # Where rounding ends the search, what a step along the gradient promises is next to nothing.
-    if np.max(np.abs(found.jac), initial=0.0) ** 2 > _PROMISED * (1 + abs(found.fun)):
-        raise RuntimeError("the search for the mode came to a halt on a slope")
-    return found.x
-
-
-def _hessian(model, mode):
-    """Second derivatives of the log density by central differences of its gradient, (n, n)."""
-    steps = _HESSIAN_STEP * np.eye(len(mode))
-    rows = [model.log_prob_grad(mode + h)[1] - model.log_prob_grad(mode - h)[1] for h in steps]
-    half = np.array(rows).reshape(len(mode), len(mode)) / (4 * _HESSIAN_STEP)
-    return half + half.T
+    return model.log_prob_grad if jacobian is None else density
 
 
 def _starts(model, program, inits, seed):

@@ -358,12 +358,6 @@ def test_a_mode_that_is_not_found_is_an_error(program):
         on_stanli(program(SCALE), {"N": 0}, [{"s": 50.0}], "optimize", options={"iter": 1})
 
 
-def test_a_search_that_halts_on_a_slope_is_an_error(program):
-    text = "parameters { real m; } model { target += -abs(m - 0.123) - 3 * abs(m); }"
-    with pytest.raises(RuntimeError, match="the search for the mode came to a halt on a slope"):
-        on_stanli(program(text), {}, [{"m": 0.7}], "optimize")
-
-
 def test_flat_density_has_no_laplace_approximation(program):
     text = "parameters { real m; } model { target += 0 * m; }"
     with pytest.raises(RuntimeError, match="no curvature downwards at its mode"):
