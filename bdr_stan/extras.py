@@ -1,6 +1,7 @@
 """Libraries of the package's extras, which an installation may lack."""
 
 import importlib.metadata
+import threading
 from importlib import import_module
 
 STANLI_VERSION = "0.24.0"  # the only one that is tested
@@ -16,6 +17,20 @@ def require(message: str, *modules: str) -> None:
         raise ImportError(message) from error
 
 
+def in_main_thread() -> bool:
+    """Whether this is the thread that Python started with."""
+    return threading.current_thread() is threading.main_thread()
+
+
+def require_main_thread() -> None:
+    """RuntimeError in another thread, where stanli has no stack of derivatives and crashes."""
+    if not in_main_thread():
+        raise RuntimeError(
+            "stanli runs in the main thread alone: use processes instead of threads, or "
+            "engine='cmdstan'"
+        )
+
+
 def stanli_version() -> str | None:
     """Version of the installed stanli; None where there is none."""
     try:
@@ -25,7 +40,11 @@ def stanli_version() -> str | None:
 
 
 def require_stanli(what: str) -> None:
-    """ImportError, how to install it, where stanli is missing or of an untested version."""
+    """ImportError, how to install it, where stanli is missing or of an untested version.
+
+    RuntimeError in another thread than the main one.
+    """
+    require_main_thread()
     require(f"{what} needs stanli, which is not installed: {STANLI_HINT}", "stanli")
     found = stanli_version()
     if found != STANLI_VERSION:

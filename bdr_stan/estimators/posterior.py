@@ -169,6 +169,8 @@ class PosteriorEstimator(BagEstimator):
         ------
         ImportError
             stanli is not installed.
+        RuntimeError
+            This is not the main thread, in which alone stanli runs.
         ValueError
             The fit has no data of its program: it ran none, comes from a file, or the data were
             more than 20 million numbers.

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from bdr_stan.cmdstan.programs import runs_at_once
-from bdr_stan.extras import STANLI_VERSION, require_stanli, stanli_version
+from bdr_stan.extras import STANLI_VERSION, in_main_thread, require_stanli, stanli_version
 from bdr_stan.posterior.options import STANLI_OPTIONS
 from bdr_stan.posterior.settings import ENGINES, SamplerSettings
 from bdr_stan.types import PathName
@@ -27,15 +27,15 @@ def check_engine(engine: Any, method: str) -> None:
 def engine_of_run(program: PathName, settings: SamplerSettings) -> str:
     """The engine of a run: as the settings say, else CmdStan.
 
-    Where CmdStan would have to be set up first it is stanli, with a warning, if it is installed and
-    has the method and the options.
+    Where CmdStan would have to be set up first it is stanli, with a warning, if it is installed,
+    has the method and the options, and this is the main thread.
     """
     if settings.engine is not None:
         return settings.engine
     options = STANLI_OPTIONS.get(settings.method)
     if options is None or not set(settings.options) <= set(options):
         return "cmdstan"
-    if stanli_version() != STANLI_VERSION or runs_at_once(program):
+    if stanli_version() != STANLI_VERSION or not in_main_thread() or runs_at_once(program):
         return "cmdstan"
     warn(
         f"CmdStan is not set up, so {Path(program).stem} runs on stanli, an interpreter of Stan "

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from bdr_stan.extras import require_main_thread
 from bdr_stan.posterior import stanli
 from bdr_stan.posterior.model import Draws, Model, StanInput
 from bdr_stan.posterior.settings import SamplerSettings
@@ -64,6 +65,8 @@ class LogDensity:
         ------
         ValueError
             The point has another shape.
+        RuntimeError
+            This is not the main thread, in which alone stanli runs.
         """
         point = self._checked(point, 1)
         try:
@@ -89,6 +92,8 @@ class LogDensity:
         ------
         ValueError
             The points have another shape.
+        RuntimeError
+            This is not the main thread.
         """
         drawn, _ = stanli.constrained(self._program, self._checked(points, 2))
         read = self.model.read(drawn, replace(self.settings, method="nuts"))
@@ -101,6 +106,7 @@ class LogDensity:
 
     def _checked(self, points: ArrayLike, n_axes: int) -> Array:
         """Points of `n_axes` axes, made of one where there are two."""
+        require_main_thread()
         values = np.asarray(points, float)
         values = values[None] if n_axes == 2 and values.ndim == 1 else values
         if values.ndim != n_axes or values.shape[-1] != self.dimension:

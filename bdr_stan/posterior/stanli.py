@@ -12,7 +12,7 @@ from scipy.linalg import solve_triangular
 from bdr_stan.cmdstan.data_file import write_data
 from bdr_stan.cmdstan.programs import ProgramError, source_path, stan_directory
 from bdr_stan.cmdstan.scratch import scratch_folder
-from bdr_stan.extras import STANLI_VERSION
+from bdr_stan.extras import STANLI_VERSION, require_main_thread
 from bdr_stan.posterior.model import Draws, StanInput
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.posterior.unconstrained_mode import hessian, mode_of_density
@@ -74,8 +74,10 @@ def load(
     """A stanli.Model of a stock program, by name, or of a .stan file, with its data.
 
     Its density includes the Jacobian of the transforms of bounded parameters, and is the Jacobian
-    alone if `only_jacobian`. RuntimeError for data that the program does not take.
+    alone if `only_jacobian`. RuntimeError for data that the program does not take, and in another
+    thread than the main one, which alone may use the model.
     """
+    require_main_thread()
     import stanli
 
     source = source_path(program)

@@ -1,6 +1,7 @@
 """Which engine runs a program where none is asked for."""
 
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -45,6 +46,12 @@ def test_else_it_is_cmdstan(state, ready, version, settings):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert engine_of_run("bdr", settings) == "cmdstan"
+
+
+def test_in_another_thread_it_is_cmdstan(state):
+    state(ready=False, version="0.24.0")
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(engine_of_run, "bdr", SamplerSettings()).result() == "cmdstan"
 
 
 def test_what_is_asked_for_is_used_without_a_warning(state):

@@ -3,6 +3,7 @@
 import sys
 import tomllib
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -398,6 +399,22 @@ def test_settings_that_stanli_does_not_take(rng, params, options, error, message
     bags, y = labelled_bags(rng)
     with pytest.raises(error, match=message):
         BLR(4, **params).fit(bags, y, **options)
+
+
+def test_another_thread_is_refused_instead_of_a_crash(rng):
+    bags, y = labelled_bags(rng)
+    density = density_of("BDR")
+    message = "stanli runs in the main thread alone: use processes instead of threads, or engine="
+    calls = [
+        lambda: BLR(4, engine="stanli").fit(bags, y),
+        lambda: density(np.zeros(density.dimension)),
+        lambda: density.parameters(np.zeros(density.dimension)),
+        lambda: load("blr", {}),
+    ]
+    with ThreadPoolExecutor(1) as pool:
+        for call in calls:
+            with pytest.raises(RuntimeError, match=message):
+                pool.submit(call).result()
 
 
 def test_missing_or_other_stanli_is_told_before_any_work(rng, monkeypatch):
