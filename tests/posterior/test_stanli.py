@@ -5,6 +5,7 @@ import tomllib
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +23,9 @@ from bdr_stan.posterior.model import StanInput
 from bdr_stan.posterior.sampling import run, sample_posterior
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.posterior.stanli import constrained, load
-from benchmarks.engines import MODELS, density_of, differences
+from benchmarks import engines
 
+density_of = cache(engines.density_of)
 SHORT = {"chains": 2, "warmup": 100, "draws": 60, "seed": 1, "engine": "stanli"}
 # All but the first model of each program are tested slowly.
 FIRST = {
@@ -96,10 +98,10 @@ def on_stanli(program, data, inits, method="nuts", **settings):
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n not in FIRST)) for n in MODELS]
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n not in FIRST)) for n in engines.MODELS]
 )
 def test_density_and_gradient_are_those_of_cmdstan(name):
-    assert max(differences(density_of(name), n_points=4)) < 1e-11
+    assert max(engines.differences(density_of(name), n_points=4)) < 1e-11
 
 
 def test_counts_of_any_size_are_those_of_cmdstan():
@@ -108,11 +110,11 @@ def test_counts_of_any_size_are_those_of_cmdstan():
     y[:4] = 0, 1, 2**30, 2**31 - 1
     data = density.stan_input.data | {"y": y}
     large = replace(density, stan_input=replace(density.stan_input, data=data))
-    assert max(differences(large, n_points=2)) < 1e-11
+    assert max(engines.differences(large, n_points=2)) < 1e-11
 
 
 def test_every_program_is_compared():
-    assert set(MODELS) >= FIRST and len(FIRST) == len(program_names())
+    assert set(engines.MODELS) >= FIRST and len(FIRST) == len(program_names())
     assert {density_of(name).model.program for name in FIRST} == set(program_names())
 
 

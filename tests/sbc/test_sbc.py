@@ -368,7 +368,7 @@ def test_logit_is_calibrated():
 )
 def test_draws_of_stanli_are_calibrated(name, simulate, fit, log_likelihood, seed):
     model = calibration.OnStanli(name)
-    found = p_values(ranks(model, simulate, fit, log_likelihood, 120, seed=seed))
+    found = p_values(ranks(model, simulate, fit, log_likelihood, 80, seed=seed))
     assert set(found) >= {"intercept", "rho", "eta", "weight 0", "log likelihood"}
     assert min(found.values()) > FALSE_ALARM, found
 
