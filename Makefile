@@ -23,7 +23,7 @@ test test-fast: export OMP_NUM_THREADS := 1
 .PHONY: help demo test test-fast setup programs driver lint docs wheel test-wheel clean
 
 help:
-	@echo "make demo       install, set Stan up (minutes, once), compare BLR and BDR on digits"
+	@echo "make demo       install, compare BLR and BDR on digits; without a compiler"
 	@echo "make test       style and types, all tests, those for ArviZ 1.x if a Python 3.12 is there"
 	@echo "make test-fast  tests that take seconds"
 	@echo "make setup      install into $(VENV) with $(PYTHON), build Stan, compile the models"
@@ -33,7 +33,7 @@ help:
 	@echo "make test-wheel install the wheel where no compiler is, fit every estimator"
 	@echo "make clean      remove $(VENV) and what tests and demo wrote; not Stan's cache"
 
-demo: setup
+demo: $(VENV)/.demo
 	$(BIN)/bdr-stan demo
 
 test: $(INSTALLED)
@@ -86,6 +86,14 @@ $(INSTALLED): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing into $(VENV) ..."
 	@$(BIN)/python -m pip install -q --no-compile --disable-pip-version-check -e '.[test,lint]'
+	@touch $@
+
+# What the demonstration needs: stanli runs its programs where CmdStan is not set up.
+$(VENV)/.demo: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -f $(INSTALLED) || echo "Installing into $(VENV) ..."
+	@test -f $(INSTALLED) || $(BIN)/python -m pip install -q --no-compile \
+		--disable-pip-version-check -e '.[stanli,plots]'
 	@touch $@
 
 # Stan's headers in the form that g++ reads fast, beside them, where it looks for it: each of the

@@ -1,6 +1,11 @@
 """Libraries of the package's extras, which an installation may lack."""
 
+import importlib.metadata
+import threading
 from importlib import import_module
+
+STANLI_VERSION = "0.24.0"  # the only one that is tested
+STANLI_HINT = "pip install 'bdr-stan[stanli]'"
 
 
 def require(message: str, *modules: str) -> None:
@@ -10,3 +15,40 @@ def require(message: str, *modules: str) -> None:
             import_module(name)
     except ImportError as error:
         raise ImportError(message) from error
+
+
+def in_main_thread() -> bool:
+    """Whether this is the thread that Python started with."""
+    return threading.current_thread() is threading.main_thread()
+
+
+def require_main_thread() -> None:
+    """RuntimeError in another thread, where stanli has no stack of derivatives and crashes."""
+    if not in_main_thread():
+        raise RuntimeError(
+            "stanli runs in the main thread alone: use processes instead of threads, or "
+            "engine='cmdstan'"
+        )
+
+
+def stanli_version() -> str | None:
+    """Version of the installed stanli; None where there is none."""
+    try:
+        return importlib.metadata.version("stanli")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def require_stanli(what: str) -> None:
+    """ImportError, how to install it, where stanli is missing or of an untested version.
+
+    RuntimeError in another thread than the main one.
+    """
+    require_main_thread()
+    require(f"{what} needs stanli, which is not installed: {STANLI_HINT}", "stanli")
+    found = stanli_version()
+    if found != STANLI_VERSION:
+        raise ImportError(
+            f"{what} needs stanli {STANLI_VERSION}, found {found}, which is not tested: "
+            f"{STANLI_HINT}"
+        )

@@ -78,8 +78,8 @@ transformed data {
     reject("intercept_unit, intercept_scale, rho_median, rho_log_sd and",
            " tau_scale must be > 0, found ", positive);
   }
-  check_effects(effect_information, use_likelihood);
-  check_rows(rows, start, length);
+  array[2] int checked = {check_effects(effect_information, use_likelihood),
+                          check_rows(rows, start, length)};
   for (a in 1 : A) {
     end[a] = start[a] + length[a] - 1;
     if (sum(weight[start[a] : end[a]]) == 0) {

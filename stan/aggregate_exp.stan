@@ -127,17 +127,16 @@ transformed data {
            " tau_scale and scale_prior must be > 0, found ", positive,
            " and ", scale_prior);
   }
-  check_likelihood(likelihood, n_scales);
-  check_effects(effect_information, use_likelihood);
-  check_rows(rows, start, length);
+  array[3] int checked = {check_likelihood(likelihood, n_scales),
+                          check_effects(effect_information, use_likelihood),
+                          check_rows(rows, start, length)};
   for (j in 1 : T) {
     if (weight[j] == 0) {
       reject("weight[", j, "] must be > 0, found 0: leave the point out");
     }
   }
   if (is_of_counts(likelihood)) {
-    check_counts(y);
-    count = to_int(to_array_1d(y));
+    count = as_counts(y);
   }
 }
 parameters {

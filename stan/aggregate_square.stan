@@ -83,8 +83,8 @@ transformed data {
            " tau_scale and scale_prior must be > 0, found ", positive,
            " and ", scale_prior);
   }
-  check_likelihood(likelihood, n_scales);
-  check_effects(effect_information, use_likelihood);
+  array[2] int checked = {check_likelihood(likelihood, n_scales),
+                          check_effects(effect_information, use_likelihood)};
   if ((T > 0) == (P > 0)) {
     reject("the bags must be given either as rows (T > 0) or packed (P > 0), ",
            "found T = ", T, " and P = ", P);
@@ -94,15 +94,14 @@ transformed data {
            "triangle of D + 1 columns, found ", P);
   }
   if (T > 0) {
-    check_rows(rows, start, length);
+    int rows_checked = check_rows(rows, start, length);
   } else if (first_row_not_finite(packed) > 0) {
     int bad = first_row_not_finite(packed);
     reject("row ", bad, " of packed must hold finite numbers, found ",
            packed[bad]);
   }
   if (is_of_counts(likelihood)) {
-    check_counts(y);
-    count = to_int(to_array_1d(y));
+    count = as_counts(y);
   }
 }
 parameters {

@@ -117,8 +117,8 @@ transformed data {
       n_with_x[group[i]] = i - start[group[i]] + 1;
     }
   }
-  check_prior_factor(prior_factor);
-  check_gamma_unit(gamma_unit);
+  array[2] int checked = {check_prior_factor(prior_factor),
+                          check_gamma_unit(gamma_unit)};
   if (bad > 0) {
     reject("row ", bad, " of rows must hold finite numbers, found ", rows[bad]);
   }

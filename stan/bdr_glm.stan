@@ -139,9 +139,9 @@ transformed data {
     }
   }
   of_sample[D + 1 : P, 1] = rep_vector(1, Q + 1);  // of no consequence
-  check_prior_factor(prior_factor);
-  check_gamma_unit(gamma_unit);
-  check_family(family, n_scales);
+  array[3] int checked = {check_prior_factor(prior_factor),
+                          check_gamma_unit(gamma_unit),
+                          check_family(family, n_scales)};
   if (bad_z > 0) {
     reject("row ", bad_z, " of z must hold finite numbers, found ", z[bad_z]);
   }
@@ -158,8 +158,7 @@ transformed data {
            " found ", positive, " and ", scale_prior);
   }
   if (is_family_of_counts(family)) {
-    check_counts(y);
-    count = to_int(to_array_1d(y + (family == 9)));  // categories from 1
+    count = as_counts(y + (family == 9));  // categories from 1
   }
 }
 parameters {

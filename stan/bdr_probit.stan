@@ -74,8 +74,8 @@ transformed data {
   if (bad_x > 0) {
     reject("row ", bad_x, " of x must hold finite numbers, found ", x[bad_x]);
   }
-  check_prior_factor(prior_factor);
-  check_gamma_unit(gamma_unit);
+  array[2] int checked = {check_prior_factor(prior_factor),
+                          check_gamma_unit(gamma_unit)};
   if (!(min(positive) > 0)) {
     reject("intercept_unit, intercept_scale, gamma_scale, rho_median,",
            " rho_log_sd, eta_median and eta_log_sd must be > 0, found ",

@@ -84,7 +84,7 @@ transformed data {
                             sigma_scale, sigma_point_scale, rho_median,
                             rho_log_sd};
   array[U] int term = term_of_effects(n_effects);
-  check_gamma_unit(gamma_unit);
+  int checked = check_gamma_unit(gamma_unit);
   if (!(min(positive) > 0)) {
     reject("intercept_unit, intercept_scale, gamma_scale, sigma_scale,",
            " sigma_point_scale, rho_median and rho_log_sd must be > 0, found ",

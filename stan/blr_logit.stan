@@ -45,7 +45,7 @@ transformed data {
   matrix[N, D + Q] zx = append_col(z, x);
   array[5] real positive = {intercept_unit, intercept_scale, gamma_scale,
                             rho_median, rho_log_sd};
-  check_gamma_unit(gamma_unit);
+  int checked = check_gamma_unit(gamma_unit);
   if (!(min(positive) > 0)) {
     reject("intercept_unit, intercept_scale, gamma_scale, rho_median and",
            " rho_log_sd must be > 0, found ", positive);

@@ -100,8 +100,8 @@ transformed data {
     reject("row ", bad_frequency, " of frequencies must hold finite numbers,",
            " found ", frequencies[bad_frequency]);
   }
-  check_prior_factor(prior_factor);
-  check_gamma_unit(gamma_unit);
+  array[2] int checked = {check_prior_factor(prior_factor),
+                          check_gamma_unit(gamma_unit)};
   if (!(min(positive) > 0)) {
     reject("half_width, kappa, ell, intercept_unit, intercept_scale,",
            " gamma_scale, sigma_scale, rho_median and rho_log_sd must be > 0,",

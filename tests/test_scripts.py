@@ -59,6 +59,7 @@ SAYS = {
     "benchmarks/dask_scale.py": "relative differences: landmarks 0e+00",
     "benchmarks/embedding.py": "scikit-learn",
     "benchmarks/families.py": "negative binomial regression: NLL",
+    "benchmarks/engines.py": "times CmdStan's processor time",
     "benchmarks/nonlinear_second_level.py": "gamma, 150 bags, additive, NonlinearBDR: MSE 0.3",
     "benchmarks/map_page.py": "5 layers, 50 districts: written in",
     "benchmarks/point_predictions.py": "exceedance of 1",

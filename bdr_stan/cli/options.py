@@ -166,6 +166,11 @@ model_settings = _all_of(
         type=click.Choice(METHODS),
         help="[default: optimize for shrinkage, else nuts; exact: blr only, vb: aggregate only]",
     ),
+    click.option(
+        "--engine",
+        type=click.Choice(["cmdstan", "stanli"]),
+        help="What runs the Stan program.  [default: cmdstan, unless only stanli is installed]",
+    ),
 )
 
 sampling = _all_of(

@@ -92,7 +92,8 @@ def require_compiler(own: bool = True) -> None:
         raise ToolchainError(
             f"compiling a Stan program needs {' and '.join(missing)}, not found on the PATH: "
             f"{from_pypi}on Debian or Ubuntu: sudo apt-get install g++ make; or with "
-            "conda: conda install -c conda-forge cxx-compiler make"
+            "conda: conda install -c conda-forge cxx-compiler make; or do without, by pip install "
+            "'bdr-stan[stanli]' and engine='stanli'"
         )
 
 

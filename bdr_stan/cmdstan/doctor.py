@@ -23,6 +23,7 @@ from bdr_stan.cmdstan.programs import (
     program_names,
     programs_left_over,
 )
+from bdr_stan.extras import STANLI_HINT, STANLI_VERSION, stanli_version
 
 _MIN_FREE_GB = 0.5  # a home and a few programs
 
@@ -54,7 +55,7 @@ class Finding(NamedTuple):
 
 
 def doctor() -> list[Finding]:
-    """Check the compiler, make, the httpstan package, the cache folder, CmdStan and programs.
+    """Check compiler, make, the httpstan package, the cache folder, CmdStan, programs and stanli.
 
     Builds nothing. Where the package includes compiled programs, what only compiling needs may be
     missing.
@@ -68,17 +69,17 @@ def doctor() -> list[Finding]:
     >>> from bdr_stan.cmdstan import doctor
     >>> findings = doctor()
     >>> [finding.what for finding in findings]
-    ['C++ compiler', 'make', ..., 'compiled programs']
+    ['C++ compiler', 'make', ..., 'compiled programs', 'stanli']
     >>> all(finding.ok or finding.fix for finding in findings)
     True
     """
     to_compile = [_compiler(), _make(), *_stan()]
     if not prebuilt.prebuilt_directory().is_dir():
-        return [*to_compile, _cache(), _programs()]
+        return [*to_compile, _cache(), _programs(), _stanli()]
     prebuilt_programs = _prebuilt()
     if prebuilt_programs.ok:
         to_compile = [finding if finding.ok else _for_edited(finding) for finding in to_compile]
-    return [prebuilt_programs, *to_compile, _cache(), _programs()]
+    return [prebuilt_programs, *to_compile, _cache(), _programs(), _stanli()]
 
 
 def _prebuilt():
@@ -187,6 +188,16 @@ def _programs():
         False,
         "; ".join(f"{entry}: {', '.join(faults)}" for entry, faults in damaged.items()),
         f"rm -r {shlex.join(map(str, damaged))}",
+    )
+
+
+def _stanli():
+    """The interpreter of Stan that needs no compiler, an extra."""
+    found = stanli_version()
+    if found in (None, STANLI_VERSION):
+        return Finding("stanli", True, found or f"not installed, and optional: {STANLI_HINT}")
+    return Finding(
+        "stanli", False, f"{found}, but only {STANLI_VERSION} is tested and used", STANLI_HINT
     )
 
 

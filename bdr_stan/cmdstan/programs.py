@@ -36,7 +36,7 @@ from bdr_stan.cmdstan.compiler import (
     require_compiler,
     side_by_side,
 )
-from bdr_stan.cmdstan.discovery import choose, ready
+from bdr_stan.cmdstan.discovery import choose, find, ready
 from bdr_stan.cmdstan.ejected import text_to_edit
 from bdr_stan.cmdstan.home import (
     compile_driver,
@@ -156,7 +156,7 @@ def eject(name: str, target: PathName, *, force: bool = False) -> list[Path]:
 
 def program_text(program: PathName) -> str:
     """The text of a user's program and of all its includes, without comments."""
-    source = _source(program)
+    source = source_path(program)
     paths = [source, *_includes(source, _include_folders(source)).values()]
     return _COMMENT.sub(" ", "\n".join(map(_text, paths)))
 
@@ -203,7 +203,7 @@ def compile_program(
     import cmdstanpy
 
     show = progress is None or bool(progress)
-    source = _source(program)
+    source = source_path(program)
     check_trusted()
     name = _safe_name(source.stem)
     files, flags = _ingredients(source, threads, stanc_options, cpp_options)
@@ -241,6 +241,19 @@ def is_prebuilt(name: str) -> bool:
     return _prebuilt(name, files, flags, choose()) is not None
 
 
+def runs_at_once(program: PathName) -> bool:
+    """Whether a program is compiled, or CmdStan and a compiler are there to do it."""
+    source, home = source_path(program), choose()
+    check_trusted()
+    name = _safe_name(source.stem)
+    files, flags = _ingredients(source)
+    if _prebuilt(name, files, flags, home):
+        return True
+    if _is_ready(_entry(f"{name}-{_key(files, flags, home)}"), name, home):
+        return True
+    return find() is not None and not missing_programs(is_own(home))
+
+
 def stock_key(name: str) -> str:
     """Digest of everything the executable of a stock program is made from, with our home."""
     files, flags = _ingredients(program_path(name))
@@ -262,8 +275,13 @@ def _cached():
     return [entry for entry in entries if entry.is_dir() and ".building-" not in entry.name]
 
 
-def _source(program):
-    """Path of a stock program's or a user's file."""
+def source_path(program: PathName) -> Path:
+    """Path of a stock program, by its name, or of a user's file.
+
+    Raises
+    ------
+    ValueError, TypeError, FileNotFoundError : there is no such program.
+    """
     if not isinstance(program, (str, os.PathLike)):
         raise TypeError(f"program must be a name or the path of a .stan file, found {program!r}")
     text = os.fspath(program)

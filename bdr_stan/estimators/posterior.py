@@ -14,14 +14,17 @@ from bdr_stan.embedding.covariates import Covariates
 from bdr_stan.estimators.base import BagEstimator
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.validation import check_prior, check_stan_file, checked_settings
+from bdr_stan.extras import require_stanli
 from bdr_stan.kernels import kernel_text
+from bdr_stan.posterior.engines import check_engine
+from bdr_stan.posterior.log_density import LogDensity
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.priors import table
 from bdr_stan.posterior.sampling import Posterior
 from bdr_stan.posterior.settings import METHODS, WARMUP, WARMUP_OF_VARIANTS, SamplerSettings
 from bdr_stan.results.advice import FEW_BAGS, headline, report, sampling_warnings
 from bdr_stan.results.diagnostics import diagnostics, summary
-from bdr_stan.results.groups import named_groups
+from bdr_stan.results.groups import LARGEST_POINTWISE, named_groups
 from bdr_stan.results.result import Result
 from bdr_stan.results.run import run_settings
 from bdr_stan.types import Array, ArrayLike, PathName
@@ -43,6 +46,10 @@ class PosteriorEstimator(BagEstimator):
         Numbers that replace the data-scaled defaults; `priors()` shows them after a fit.
     stan_file : path, optional
         Your variant of the Stan program, from ``bdr-stan eject``.
+    engine : {"cmdstan", "stanli"}, optional
+        What runs the Stan program: CmdStan, compiled, or stanli, an interpreter that needs no
+        compiler (extra "stanli"; not for "pathfinder"). Default: CmdStan, but stanli, with a
+        warning, where CmdStan is not set up and stanli is installed.
     random_state : int, optional
         Seed where `fit` gets none.
     """
@@ -51,6 +58,7 @@ class PosteriorEstimator(BagEstimator):
     method: str = "nuts"
     prior: Mapping[str, float] | None = None
     stan_file: PathName | None = None
+    engine: str | None = None
     random_state: int | None = None
 
     takes_parts = True
@@ -144,6 +152,40 @@ class PosteriorEstimator(BagEstimator):
         bags = None if bags is None else self._like_training(bags)
         write_report(self, path, bags, label, title, author)
 
+    def log_density(self) -> LogDensity:
+        """Log density of the posterior on the unconstrained scale, with its gradient.
+
+        For bridge sampling, or a sampler of another library. It is that of the Stan program as this
+        fit ran it, in which methods other than NUTS fix rho. Needs the extra "stanli", whatever
+        the `engine` of the fit.
+
+        Returns
+        -------
+        LogDensity
+            ``log_density(point)`` gives the value and the gradient at an array of shape
+            (``log_density.dimension``,); ``log_density.parameters(points)`` gives the parameters.
+
+        Raises
+        ------
+        ImportError
+            stanli is not installed.
+        RuntimeError
+            This is not the main thread, in which alone stanli runs.
+        ValueError
+            The fit has no data of its program: it ran none, comes from a file, or the data were
+            more than 20 million numbers.
+        """
+        check_is_fitted(self, "result_")
+        require_stanli("log_density")
+        density = getattr(self, "_density", None)
+        if density is None:
+            raise ValueError(
+                "log_density needs the data of the Stan program, which this fit has not kept: fit "
+                "by a method that runs Stan, in this session, with at most "
+                f"{LARGEST_POINTWISE / 1e6:.0f} million numbers"
+            )
+        return density
+
     def priors(self, as_table: bool = True) -> "pd.DataFrame | dict[str, float]":
         """The priors of this fit, in the units of y.
 
@@ -177,6 +219,9 @@ class PosteriorEstimator(BagEstimator):
         if self.stan_file is not None and self.method in self.closed_form:
             raise ValueError(f"method={self.method!r} runs no Stan program: leave stan_file out")
         check_stan_file(self.stan_file)
+        if self.engine is not None and self.method in self.closed_form:
+            raise ValueError(f"method={self.method!r} runs no Stan program: leave engine out")
+        check_engine(self.engine, self.method)
 
     def _settings(
         self,
@@ -191,7 +236,15 @@ class PosteriorEstimator(BagEstimator):
         if warmup is None:
             warmup = self._default_warmup if self.stan_file is None else WARMUP_OF_VARIANTS
         settings = SamplerSettings(
-            self.method, chains, warmup, draws, self._seed(seed), progress, self.stan_file, options
+            method=self.method,
+            chains=chains,
+            warmup=warmup,
+            draws=draws,
+            seed=self._seed(seed),
+            progress=progress,
+            stan_file=self.stan_file,
+            engine=self.engine,
+            options=options,
         )
         return checked_settings(settings, self)
 
@@ -219,7 +272,10 @@ class PosteriorEstimator(BagEstimator):
         constants = {**model.constants, **constants}
         ids = record.index
         groups = named_groups(draws, stats, attrs, constants, ids, y, coordinates=names)
-        run = run_settings(settings)
+        run = run_settings(settings, attrs.get("engine"))
+        density = posterior.density
+        small = density is not None and density.n_numbers <= LARGEST_POINTWISE
+        self._density = density if small else None
         self._keep(Result(groups, {**record.settings, "priors": model.priors, "run": run, **kept}))
 
     def _warn_of_trouble(self) -> None:

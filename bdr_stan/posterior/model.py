@@ -29,6 +29,17 @@ class StanInput:
     mode_options: Mapping[str, Any] = field(default_factory=dict)  # of the search for the mode
     attrs: Mapping[str, Any] = field(default_factory=dict)  # of the posterior, known before the run
 
+    def first_metric(self, names: Sequence[str]) -> Array | None:
+        """Variances of the parameters `names` to begin with; None where one has no initial value.
+
+        Shape (number of unconstrained parameters,).
+        """
+        init = self.inits[0]
+        if not set(names) <= set(init):
+            return None
+        sds = [np.full(np.size(init[name]), self.log_sds.get(name, 1.0)) for name in names]
+        return np.square(np.concatenate(sds))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Model(ABC):

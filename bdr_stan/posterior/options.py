@@ -76,6 +76,31 @@ OPTIONS: dict[str, dict[str, _Rule]] = {
         **_OF_ALL,
     },
 }
+_DICTS = _Rule(
+    "a dict or a list of dicts",
+    lambda v: (
+        isinstance(v, Mapping)
+        or (isinstance(v, list) and len(v) > 0 and all(isinstance(each, Mapping) for each in v))
+    ),
+)
+# Those that stanli takes, too.
+STANLI_OPTIONS: dict[str, dict[str, _Rule]] = {
+    "nuts": {
+        **{
+            name: OPTIONS["nuts"][name]
+            for name in (
+                *("adapt_delta", "max_treedepth", "step_size", "thin", "metric", "inv_metric"),
+                *("adapt_engaged", "parallel_chains", "threads_per_chain"),
+            )
+        },
+        "inits": _DICTS,
+    },
+    "optimize": {
+        **{name: OPTIONS["optimize"][name] for name in ("iter", "jacobian", "history_size")},
+        "inits": _DICTS,
+    },
+    "laplace": {},
+}
 _OF_FIT = ("chains", "warmup", "draws", "seed", "progress", "label_sd")
 # Arguments of CmdStanPy that have another name in `fit`, or a value that cannot be changed.
 _INSTEAD = {
@@ -88,10 +113,17 @@ _INSTEAD = {
 }
 
 
-def check_options(method: str, options: Mapping[str, Any], *, warmup: int = 1) -> None:
+def check_options(
+    method: str, options: Mapping[str, Any], *, warmup: int = 1, engine: str | None = None
+) -> None:
     """Raise TypeError or ValueError unless a method takes these options of cmdstanpy."""
-    rules = OPTIONS.get(method, {})
+    rules = (STANLI_OPTIONS if engine == "stanli" else OPTIONS).get(method, {})
     for name, value in options.items():
+        if name in OPTIONS.get(method, {}) and name not in rules:
+            raise TypeError(
+                f"method={method!r} takes no {name} on stanli: leave it out, or use "
+                "engine='cmdstan'"
+            )
         if name in _INSTEAD:
             raise ValueError(f"{method} takes no {name}: {_INSTEAD[name]}; leave it out")
         if name not in rules:

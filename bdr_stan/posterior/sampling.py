@@ -13,8 +13,11 @@ from bdr_stan.cmdstan.csv_files import read_without_polars
 from bdr_stan.cmdstan.data_file import write_data
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.cmdstan.scratch import scratch_folder
+from bdr_stan.posterior import stanli
 from bdr_stan.posterior.chain_progress import ChainProgress
 from bdr_stan.posterior.chains_on_workers import sample_on_workers
+from bdr_stan.posterior.engines import engine_of_run
+from bdr_stan.posterior.log_density import LogDensity
 from bdr_stan.posterior.model import Draws, Model, StanInput
 from bdr_stan.posterior.options import check_options
 from bdr_stan.posterior.settings import SamplerSettings
@@ -36,6 +39,7 @@ class Posterior:
     draws: Draws  # name -> shape (chain, draw, ...)
     stats: Draws  # of the sampler, name -> shape (chain, draw)
     attrs: dict[str, Any]  # inference_method and its settings
+    density: LogDensity | None = None  # where Stan drew from it
 
     def flat(self) -> Draws:
         """The draws, all chains in one, shape (S, ...)."""
@@ -46,23 +50,30 @@ def sample_posterior(
     model: Model,
     settings: SamplerSettings = SamplerSettings(),  # noqa: B008, it is frozen
 ) -> Posterior:
-    """Draws from the posterior of a model by one of CmdStan's methods, as the model reads them."""
+    """Draws from the posterior of a model by one of Stan's methods, as the model reads them."""
     stan_input = model.stan_input(settings)
     drawn, stats, attrs = run(settings.stan_file or model.program, stan_input, settings)
-    return Posterior(model.read(drawn, settings), stats, {**attrs, **stan_input.attrs})
+    return Posterior(
+        model.read(drawn, settings),
+        stats,
+        {**attrs, **stan_input.attrs},
+        LogDensity(model, stan_input, settings),
+    )
 
 
 def run(
     program: PathName, stan_input: StanInput, settings: SamplerSettings
 ) -> tuple[Draws, Draws, dict[str, Any]]:
-    """Run CmdStan on a program; draws, sample_stats, both (chain, draw, ...), and attributes.
+    """Run Stan on a program; draws, sample_stats, both (chain, draw, ...), and attributes.
 
     `program` is the name of a stock program, or the path of a .stan file. Pathfinder takes `draws`
     from each path and keeps as many of them all, see `resampled`. ValueError or TypeError for an
     option that the method does not take; RuntimeError with Stan's message.
     """
+    check_options(settings.method, settings.options, warmup=settings.warmup, engine=settings.engine)
+    if engine_of_run(program, settings) == "stanli":
+        return stanli.run(program, stan_input, settings)
     method, chains, draws = settings.method, settings.chains, settings.draws
-    check_options(method, settings.options, warmup=settings.warmup)
     options, inits = {**stan_input.options, **settings.options}, stan_input.inits
     client = options.pop("client", None)
     threads = options.get("threads_per_chain") or 1
@@ -92,13 +103,14 @@ def run(
         try:
             with cmdstanpy.disable_logging(), running:
                 if method == "nuts":
+                    metric = stan_input.first_metric(list(model.src_info()["parameters"]))
                     chosen = {
                         "inits": inits,
                         "chains": chains,
                         "iter_warmup": settings.warmup,
                         "iter_sampling": draws,
                         "refresh": max(1, (settings.warmup + draws) // _PROGRESS_LINES),
-                        **({} if has_metric else _first_metric(model, stan_input)),
+                        **({} if has_metric or metric is None else {"inv_metric": metric}),
                         **options,
                     }
                     if client is None:
@@ -153,16 +165,6 @@ def _reporting(model, progress):
         **{**arguments, "progress_hook": progress.read}
     )
     return reporting
-
-
-def _first_metric(model, stan_input):
-    """The argument inv_metric, unless the program has parameters without initial values."""
-    init, log_sds = stan_input.inits[0], stan_input.log_sds
-    names = list(model.src_info()["parameters"])
-    if not set(names) <= set(init):
-        return {}
-    variances = [np.full(np.size(init[name]), np.square(log_sds.get(name, 1.0))) for name in names]
-    return {"inv_metric": np.concatenate(variances)}
 
 
 def resampled(

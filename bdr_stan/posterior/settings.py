@@ -7,6 +7,7 @@ from typing import Any
 from bdr_stan.types import PathName
 
 METHODS = ("nuts", "optimize", "laplace", "pathfinder")
+ENGINES = ("cmdstan", "stanli")
 # Enough for whitened programs that start near the mode: benchmarks/warmup.py compares lengths.
 WARMUP = 300
 WARMUP_OF_VARIANTS = 1000  # Stan's own default
@@ -23,6 +24,7 @@ class SamplerSettings:
     seed: int | None = None  # of NumPy and Stan
     progress: bool | None = None  # None reports steps of more than 10 s, True of 1 s, False nothing
     stan_file: PathName | None = None  # a variant of the model's program
+    engine: str | None = None  # one of `ENGINES`; None: CmdStan, or stanli where it is not ready
     # Further arguments of the cmdstanpy method; for NUTS also `client`, a Dask client whose workers
     # run the chains.
     options: Mapping[str, Any] = field(default_factory=dict)

@@ -1,6 +1,6 @@
 """Draws of CmdStan and its statistics of each draw, for every inference method."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -78,11 +78,17 @@ def stan_draws(fit: Any, names: Iterable[str] | None = None) -> dict[str, Array]
 
 def sample_stats(fit: Any) -> dict[str, Array]:
     """Statistics of each draw under ArviZ's names, name -> array, shape (chain, draw)."""
-    stats = _STATS_BY_METHOD[inference_method(fit)]
     table = _table(fit)
+    columns = {n: v.extract_reshape(table) for n, v in fit.metadata.method_vars.items()}
+    return renamed_stats(columns, inference_method(fit))
+
+
+def renamed_stats(columns: Mapping[str, Array], method: str) -> dict[str, Array]:
+    """Those columns of a sampler's output that ArviZ has names for, by these names."""
+    stats = _STATS_BY_METHOD[method]
     return {
-        stats[name]: np.array(variable.extract_reshape(table), dtype=_STAT_DTYPES.get(stats[name]))
-        for name, variable in fit.metadata.method_vars.items()
+        stats[name]: np.array(values, dtype=_STAT_DTYPES.get(stats[name]))
+        for name, values in columns.items()
         if name in stats
     }
 

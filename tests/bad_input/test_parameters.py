@@ -51,6 +51,7 @@ BAD_VALUES = {
     "power": [0, 1.5, -0.1, "learned", None, np.nan, True],
     "method": ["mcmc", None, 1],
     "stan_file": ["nowhere.stan", ".", "table.csv", 3],
+    "engine": ["stan", "", 1, True, ["stanli"]],
     "compress": ["no", None],
     "label_noise": ["wide", None, 1.0, True],
     "family": ["normal, heavy", "poison", None, 3, ["poisson"]],

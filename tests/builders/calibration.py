@@ -7,11 +7,15 @@ notices a posterior that forgets the data (Modrak et al. 2023, arXiv:2211.02383)
 """
 
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import cmdstanpy
 import numpy as np
 from scipy import stats
 
+from bdr_stan.posterior.model import StanInput
+from bdr_stan.posterior.sampling import run
+from bdr_stan.posterior.settings import SamplerSettings
 from builders import reference
 
 LANDMARKS = 3  # whose weights are ranked
@@ -28,6 +32,30 @@ def thinned(model, data, start, seed):
         divergent=1, adapt_delta=0.9,
     )  # fmt: skip
     return {name: values[0, ::THIN] for name, values in draws.items()}
+
+
+class OnStanli:
+    """A program that stanli runs, with as much of CmdStanPy's model as `thinned` uses."""
+
+    def __init__(self, program):
+        self.program = program
+
+    def sample(
+        self, data, *, inits, chains, iter_warmup, iter_sampling, seed, adapt_delta, **others
+    ):
+        assert set(others) <= {"parallel_chains", "sig_figs", "show_progress", "output_dir"}
+        settings = SamplerSettings(
+            chains=chains,
+            warmup=iter_warmup,
+            draws=iter_sampling,
+            seed=seed,
+            progress=False,
+            engine="stanli",
+            options={"adapt_delta": adapt_delta},
+        )
+        draws, stats, _ = run(self.program, StanInput(data, [inits]), settings)
+        flat = {name: v.reshape(-1, *v.shape[2:]) for name, v in draws.items()}
+        return SimpleNamespace(divergences=stats["diverging"].sum(1), stan_variables=lambda: flat)
 
 
 def quantities(p, parameters, log_likelihood, together):
@@ -61,7 +89,9 @@ def ranks(model, simulate, fit, log_likelihood, n_sims, seed, together=False):
 
     # the outer context, as cmdstanpy's own is not made for threads
     with cmdstanpy.disable_logging(), ThreadPoolExecutor(2) as pool:
-        each = list(pool.map(one, range(n_sims)))
+        # stanli runs in the main thread alone
+        several = map if isinstance(model, OnStanli) else pool.map
+        each = list(several(one, range(n_sims)))
     return {name: np.array([ranked[name] for ranked in each]) for name in each[0]}
 
 

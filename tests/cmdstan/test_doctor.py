@@ -14,7 +14,8 @@ def test_doctor_says_how_to_fix_what_is_wrong(monkeypatch, no_cmdstan):
     monkeypatch.setenv("CXX", "no-such-compiler")
     monkeypatch.setattr(importlib.metadata, "version", lambda name: "1.0")
     bad = {finding.what: finding for finding in cmdstan.doctor() if not finding.ok}
-    assert set(bad) == {"C++ compiler", "httpstan package", "CmdStan"}
+    assert set(bad) == {"C++ compiler", "httpstan package", "CmdStan", "stanli"}
+    assert bad["stanli"].fix == "pip install 'bdr-stan[stanli]'"
     assert bad["C++ compiler"].fix.startswith("sudo apt-get install g++, or pip install")
     assert bad["httpstan package"].fix == "pip install 'httpstan==4.13.0'"
     assert bad["CmdStan"].fix == "bdr-stan setup"
@@ -45,3 +46,13 @@ def test_doctor_sees_a_cache_that_cannot_be_written(monkeypatch, no_cmdstan, tmp
     folder = next(f for f in cmdstan.doctor() if f.what == "cache folder")
     assert not folder.ok
     assert folder.fix.startswith("export BDR_STAN_CACHE=")
+
+
+def test_doctor_does_not_ask_for_stanli(monkeypatch):
+    def version(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    stanli = cmdstan.doctor()[-1]
+    assert (stanli.what, stanli.ok) == ("stanli", True)
+    assert stanli.detail == "not installed, and optional: pip install 'bdr-stan[stanli]'"

@@ -13,7 +13,7 @@ import pytest
 from bdr_stan import cmdstan
 from bdr_stan.cmdstan import ToolchainError, programs
 from bdr_stan.cmdstan.ejected import text_to_edit
-from bdr_stan.cmdstan.programs import ProgramError, compile_program, eject
+from bdr_stan.cmdstan.programs import ProgramError, compile_program, eject, runs_at_once
 
 COIN = Path(__file__).parents[1] / "stan" / "driver_coin.stan"
 SHIFT = "real shift(real x) {\n  return x + 1;\n}\n"
@@ -311,6 +311,20 @@ def test_without_a_compiler_what_is_compiled_is_used(quick_cache, quick_make, us
     user.write_text(USES_SHIFT + "// edited\n")
     with pytest.raises(ToolchainError, match="needs no-such-compiler"):
         compile_program(user, progress=False)
+
+
+def test_a_program_runs_at_once_where_it_is_compiled_or_can_be(
+    quick_cache, quick_make, user, monkeypatch
+):
+    compiler = os.environ["CXX"]
+    assert not runs_at_once(user)  # there is no home yet
+    compile_program(user, progress=False)
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    assert runs_at_once(user)
+    user.write_text(USES_SHIFT + "// edited\n")
+    assert not runs_at_once(user)
+    monkeypatch.setenv("CXX", compiler)
+    assert runs_at_once(user)
 
 
 def garbage(path):

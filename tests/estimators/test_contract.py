@@ -61,6 +61,7 @@ ESTIMATORS = {
     "BDR, laplace": BDR(5, method="laplace"),
     "BDR, pathfinder": BDR(5, method="pathfinder"),
     "BDR, nuts": BDR(5),
+    "BDR, stanli": BDR(5, engine="stanli"),
     "BDR, size noise": BDR(5, label_noise="size"),
     "BDR, kernels": BDR(5, kernel=SUM, method="laplace"),
     "BDR, student_t": BDR(5, kernel="rbf", family="student_t", method="laplace"),

@@ -33,3 +33,8 @@ def test_what_no_file_could_hold_is_left_out():
     options = {"inits": object(), "adapt_delta": 0.9}
     run = run_settings(SamplerSettings(chains=2, draws=50, options=options))
     assert run["arguments"] == {"chains": 2, "warmup": 300, "draws": 50, "adapt_delta": 0.9}
+
+
+def test_another_engine_is_named():
+    assert "engine" not in run_settings(SamplerSettings())["versions"]
+    assert run_settings(SamplerSettings(), "stanli 0.24.0")["versions"]["engine"] == "stanli 0.24.0"

@@ -359,6 +359,20 @@ def test_logit_is_calibrated():
     assert min(found.values()) > FALSE_ALARM, found
 
 
+@pytest.mark.parametrize(
+    "name, simulate, fit, log_likelihood, seed",
+    [
+        ("bdr", simulate_bdr, fit_bdr, bdr_log_likelihood, 12),
+        ("bdr_probit", simulate_probit, fit_probit, probit_log_likelihood, 13),
+    ],
+)
+def test_draws_of_stanli_are_calibrated(name, simulate, fit, log_likelihood, seed):
+    model = calibration.OnStanli(name)
+    found = p_values(ranks(model, simulate, fit, log_likelihood, 80, seed=seed))
+    assert set(found) >= {"intercept", "rho", "eta", "weight 0", "log likelihood"}
+    assert min(found.values()) > FALSE_ALARM, found
+
+
 def test_ranks_tell_a_variance_from_a_standard_deviation():
     def simulate(rng):
         return simulate_blr(rng, noise=np.sqrt)

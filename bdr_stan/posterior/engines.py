@@ -1,0 +1,45 @@
+"""Which of the engines that run Stan programs, CmdStan and stanli, runs one."""
+
+from pathlib import Path
+from typing import Any
+
+from bdr_stan.cmdstan.programs import runs_at_once
+from bdr_stan.extras import STANLI_VERSION, in_main_thread, require_stanli, stanli_version
+from bdr_stan.posterior.options import STANLI_OPTIONS
+from bdr_stan.posterior.settings import ENGINES, SamplerSettings
+from bdr_stan.types import PathName
+from bdr_stan.user_warnings import warn
+
+
+def check_engine(engine: Any, method: str) -> None:
+    """Raise ValueError or ImportError unless an engine, None for the default, runs a method."""
+    if engine is not None and engine not in ENGINES:
+        raise ValueError(f"engine must be None, 'cmdstan' or 'stanli', found {engine!r}")
+    if engine == "stanli":
+        if method not in STANLI_OPTIONS:
+            raise ValueError(
+                f"stanli has no method {method!r}: choose {', '.join(STANLI_OPTIONS)}, or "
+                "engine='cmdstan'"
+            )
+        require_stanli("engine='stanli'")
+
+
+def engine_of_run(program: PathName, settings: SamplerSettings) -> str:
+    """The engine of a run: as the settings say, else CmdStan.
+
+    Where CmdStan would have to be set up first it is stanli, with a warning, if it is installed,
+    has the method and the options, and this is the main thread.
+    """
+    if settings.engine is not None:
+        return settings.engine
+    options = STANLI_OPTIONS.get(settings.method)
+    if options is None or not set(settings.options) <= set(options):
+        return "cmdstan"
+    if stanli_version() != STANLI_VERSION or not in_main_thread() or runs_at_once(program):
+        return "cmdstan"
+    warn(
+        f"CmdStan is not set up, so {Path(program).stem} runs on stanli, an interpreter of Stan "
+        "that is still in its alpha stage: set CmdStan up by bdr-stan setup, or set "
+        "engine='stanli' to choose it without this warning"
+    )
+    return "stanli"

@@ -1,0 +1,227 @@
+"""Run a Stan program by stanli, an interpreter of Stan in this process, instead of CmdStan."""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from bdr_stan.cmdstan.data_file import write_data
+from bdr_stan.cmdstan.programs import ProgramError, source_path, stan_directory
+from bdr_stan.cmdstan.scratch import scratch_folder
+from bdr_stan.extras import STANLI_VERSION, require_main_thread
+from bdr_stan.posterior.model import Draws, StanInput
+from bdr_stan.posterior.settings import SamplerSettings
+from bdr_stan.posterior.unconstrained_mode import hessian, mode_of_density
+from bdr_stan.progress import status
+from bdr_stan.results.draws import renamed_stats
+from bdr_stan.types import Array, PathName
+
+# Options by CmdStanPy's names -> stanli's, and those of the search for the mode.
+_RENAMED = {"adapt_delta": "delta", "max_treedepth": "max_depth"}
+_SEARCH = {"iter": "iterations", "history_size": "history_size"}
+_NO_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"[^"\n]*"', re.DOTALL)  # comments and texts
+_DECLARED = re.compile(r"(\w+(?:\s*,\s*\w+)*)\s*;")
+_START_RADIUS = 2.0  # Stan's own, of parameters without initial values
+_NO_STEP = 1e-300  # length of a step of NUTS that ends where it starts
+
+
+def run(
+    program: PathName, stan_input: StanInput, settings: SamplerSettings
+) -> tuple[Draws, Draws, dict[str, Any]]:
+    """Run stanli on a program; the same as `bdr_stan.posterior.sampling.run` by CmdStan.
+
+    RuntimeError with Stan's message; ProgramError where the program is no valid Stan.
+    """
+    method = settings.method
+    options = {**stan_input.options, **settings.options}
+    seed = settings.seed
+    if seed is None:
+        seed = int(np.random.default_rng().integers(1, 2**31))
+    running = status(
+        f"Running {method} of {Path(program).stem} on stanli",
+        settings.progress is not False,
+        after=1 if settings.progress else 10,
+    )
+    with running:
+        try:
+            model = load(program, stan_input.data, options.pop("threads_per_chain", 1))
+            starts = _starts(model, program, options.pop("inits", stan_input.inits), seed)
+            if method == "nuts" and len(starts) not in (1, settings.chains):
+                raise ValueError(f"{len(starts)} initial values for {settings.chains} chains")
+            if method == "nuts":
+                found = _nuts(model, program, stan_input, starts, seed, settings, options)
+            else:
+                found = _at_mode(model, program, stan_input, starts[0], seed, settings, options)
+        except ProgramError:
+            raise
+        except (RuntimeError, ValueError) as error:
+            raise RuntimeError(f"Stan's {method} of {program} failed: {_message(error)}") from error
+    draws, stats, attrs = found
+    return draws, stats, {"inference_method": method, "engine": f"stanli {STANLI_VERSION}", **attrs}
+
+
+def load(
+    program: PathName,
+    data: Mapping[str, Any],
+    threads_per_chain: int = 1,
+    *,
+    only_jacobian: bool = False,
+) -> Any:
+    """A stanli.Model of a stock program, by name, or of a .stan file, with its data.
+
+    Its density includes the Jacobian of the transforms of bounded parameters, and is the Jacobian
+    alone if `only_jacobian`. RuntimeError for data that the program does not take, and in another
+    thread than the main one, which alone may use the model.
+    """
+    require_main_thread()
+    import stanli
+
+    source = source_path(program)
+    text = source.read_text(encoding="utf-8")
+    if only_jacobian:
+        first, end = _block(text, "model")
+        text = text[:first] + text[end:]
+    with scratch_folder() as folder:
+        file = Path(folder) / "data.json"
+        write_data(file, dict(data))
+        try:
+            return stanli.Model(
+                stan_code=text,
+                data=file,
+                include_paths=[source.parent, stan_directory()],
+                threads_per_chain=threads_per_chain,
+            )
+        except RuntimeError as error:
+            message = str(error).replace("'string'", f"'{source}'").strip()
+            if re.match("(Semantic|Syntax) error", message):
+                raise ProgramError(f"{source} is not a valid Stan program.\n{message}") from error
+            raise
+
+
+def constrained(model: Any, points: Array, seed: int = 1) -> tuple[Draws, Array]:
+    """Variables of a program at unconstrained points, shape (S, n), and the log density there.
+
+    Names -> values, shape (1, S, ...), generated quantities included, and shape (1, S). Each point
+    is the start of a chain of NUTS whose only step is too short to leave it.
+    """
+    fit = model.sample(
+        chains=len(points),
+        warmup=0,
+        samples=1,
+        inits=points,
+        adapt_engaged=False,
+        step_size=_NO_STEP,
+        max_depth=1,
+        refresh=0,
+        seed=seed,
+    )
+    draws = {name: np.swapaxes(fit.draws(name), 0, 1) for name in fit.variables}
+    return draws, fit.sampler_stats[None, :, 0, 0]
+
+
+def _nuts(model, program, stan_input, starts, seed, settings, options):
+    """Draws, statistics and attributes of NUTS."""
+    import stanli
+
+    cores = os.cpu_count() or 1
+    has_metric = bool({"metric", "inv_metric"} & set(options))
+    metric = None if has_metric else stan_input.first_metric(_parameters(program))
+    chosen = {
+        "parallel_chains": max(1, min(settings.chains, cores // model.threads_per_chain)),
+        **({} if metric is None else {"inv_metric": metric}),
+        **{_RENAMED.get(name, name): value for name, value in options.items()},
+    }
+    fit = model.sample(
+        chains=settings.chains,
+        warmup=settings.warmup,
+        samples=settings.draws,
+        seed=seed,
+        inits=starts if len(starts) > 1 else starts[0],
+        refresh=0,
+        threads_per_chain=model.threads_per_chain,
+        **chosen,
+    )
+    columns = dict(zip(stanli.SAMPLER_COLUMNS, np.moveaxis(fit.sampler_stats, -1, 0), strict=True))
+    draws = {name: np.array(fit.draws(name)) for name in fit.variables}
+    return draws, renamed_stats(columns, "nuts"), {"max_tree_depth": fit.max_depth}
+
+
+def _at_mode(model, program, stan_input, start, seed, settings, options):
+    """The same of the mode, and of draws from the normal distribution there if "laplace"."""
+    with_jacobian = settings.method == "laplace" or options.get("jacobian", False)
+    jacobian = None if with_jacobian else load(program, stan_input.data, only_jacobian=True)
+    density = _density(model, jacobian)
+    search = {**stan_input.mode_options, **options}
+    named = {ours: search[name] for name, ours in _SEARCH.items() if name in search}
+    mode = mode_of_density(density, start, **named)
+    if settings.method == "optimize":
+        return constrained(model, mode[None], seed)[0], {"lp": np.array([[density(mode)[0]]])}, {}
+    try:
+        factor = np.linalg.cholesky(-hessian(density, mode))
+    except np.linalg.LinAlgError as error:
+        raise RuntimeError("the log density has no curvature downwards at its mode") from error
+    z = np.random.default_rng(seed).standard_normal((settings.draws, len(mode)))
+    points = mode + solve_triangular(factor, z.T, lower=True, trans="T").T
+    draws, lp = constrained(model, points, seed)
+    return draws, {"lp": lp, "log_q": -0.5 * np.sum(z**2, axis=1)[None]}, {}
+
+
+def _density(model, jacobian):
+    """The model's density; where there is a `jacobian`, without that."""
+
+    def density(q):
+        (value, slope), (less, less_slope) = model.log_prob_grad(q), jacobian.log_prob_grad(q)
+        return value - less, slope - less_slope
+
+    return model.log_prob_grad if jacobian is None else density
+
+
+def _starts(model, program, inits, seed):
+    """Initial values on the unconstrained scale, a row for each of `inits`."""
+    names = _parameters(program)
+    rng = np.random.default_rng(seed)
+    starts = []
+    for init in [inits] if isinstance(inits, Mapping) else inits:
+        others = {}
+        if not set(names) <= set(init):
+            near_zero = rng.uniform(-_START_RADIUS, _START_RADIUS, (1, model.n_unconstrained))
+            others = {name: v[0, 0] for name, v in constrained(model, near_zero)[0].items()}
+        values = {name: init.get(name, others.get(name, [])) for name in names}
+        starts.append(model.unconstrain({name: _in_stans_order(v) for name, v in values.items()}))
+    return np.array(starts)
+
+
+def _in_stans_order(value):
+    """A number, or a flat list with the first index fastest: nested lists would be transposed."""
+    return np.ravel(value, order="F").tolist() if np.ndim(value) else float(value)
+
+
+def _parameters(program):
+    """Names of a program's parameters, in order."""
+    text = _NO_CODE.sub("", source_path(program).read_text(encoding="utf-8"))
+    first, end = _block(text, "parameters")
+    return [n for names in _DECLARED.findall(text[first:end]) for n in re.split(r"\s*,\s*", names)]
+
+
+def _block(text, name):
+    """Where the content of a program's block begins and ends; both 0 where it has none."""
+    code = _NO_CODE.sub(lambda match: " " * len(match.group()), text)
+    for found in re.finditer(rf"\b(transformed\s+)?{name}\s*\{{", code):
+        if found[1] is None:
+            end, depth = found.end(), 1
+            while depth:
+                depth += {"{": 1, "}": -1}.get(code[end], 0)
+                end += 1
+            return found.end(), end - 1
+    return 0, 0
+
+
+def _message(error):
+    """The message of stanli, of its first chain, and what to do where it lacks something."""
+    text = re.sub(r"^\d+ of \d+ chains failed; first: (chain \d+: )?", "", str(error))
+    missing = "; engine='cmdstan' takes all of Stan" if "unsupported" in text else ""
+    return text + missing

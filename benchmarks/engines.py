@@ -1,0 +1,197 @@
+"""stanli beside CmdStan: log densities and gradients of every program, and times of a fit.
+
+python benchmarks/engines.py            100 points per model, 1,000 gamma bags; a quiet machine
+python benchmarks/engines.py --quick    3 points, 100 bags, few draws
+
+Relative differences are of the value, and of the gradient in the Euclidean norm, the largest over
+points drawn around the mode. Times are processor seconds of this process and of CmdStan's, engines
+in turn.
+"""
+
+import argparse
+import resource
+import time
+import warnings
+from typing import NamedTuple
+
+import cmdstanpy
+import numpy as np
+import pandas as pd
+
+from bdr_stan import (
+    BDR,
+    BLR,
+    AggregateRegressor,
+    Bags,
+    BDRClassifier,
+    BLRClassifier,
+    InverseBDR,
+    InverseBDRClassifier,
+    NonlinearBDR,
+)
+from bdr_stan.cmdstan.programs import compile_program
+from bdr_stan.posterior.log_density import LogDensity
+from bdr_stan.posterior.stanli import constrained, load
+from data_gen.gamma import gamma_bags
+
+N_BAGS = 25
+
+
+class Labels(NamedTuple):
+    """Labels of the same bags, of the kinds that the models take."""
+
+    numbers: np.ndarray
+    classes: np.ndarray
+    grades: np.ndarray
+    counts: np.ndarray
+    shares: np.ndarray
+    of_trials: np.ndarray
+    totals: np.ndarray
+
+
+# Name -> (estimator, its labels, further arguments of fit): every program, and its branches.
+TRIALS = np.full(N_BAGS, 30)
+SIZED = {"label_sd": np.full(N_BAGS, 0.1)}
+MODELS = {
+    "BLR": (BLR(4, smooths=["year"]), "numbers", {}),
+    "BLR, size noise": (BLR(4, label_noise="size"), "numbers", SIZED),
+    "BDR": (BDR(4), "numbers", {}),
+    "BDR, terms": (BDR(4, covariates=["x"], groups=["state"], smooths=["year"]), "numbers", {}),
+    "BDR, size noise": (BDR(4, label_noise="size"), "numbers", SIZED),
+    "BDR, Poisson": (BDR(4, family="poisson", groups=["state"]), "counts", {}),
+    "BDR, Student's t": (BDR(4, family="student_t"), "numbers", {}),
+    "BDR, ordinal": (BDR(4, family="ordinal"), "grades", {}),
+    "BDR, beta": (BDR(4, family="beta"), "shares", {}),
+    "BDR, beta-binomial": (BDR(4, family="beta_binomial"), "of_trials", {"trials": TRIALS}),
+    "BDRClassifier": (BDRClassifier(4, covariates=["x"]), "classes", {}),
+    "BLRClassifier": (BLRClassifier(4), "classes", {}),
+    "NonlinearBDR": (NonlinearBDR(4, n_functions=6), "numbers", {}),
+    "InverseBDR": (InverseBDR(4), "numbers", {}),
+    "InverseBDRClassifier": (InverseBDRClassifier(4), "classes", {}),
+    "counts, square link": (AggregateRegressor("poisson", "square", 4), "counts", {}),
+    "gamma totals, square link": (AggregateRegressor("gamma", "square", 4), "totals", {}),
+    "counts, exp link, effects": (
+        AggregateRegressor("poisson", "exp", 4, bag_effects=True),
+        "counts",
+        {},
+    ),
+    "exponential totals, exp link": (AggregateRegressor("exponential", "exp", 4), "totals", {}),
+    "binomial totals, effects": (
+        AggregateRegressor("binomial", "logit", 4, bag_effects=True),
+        "of_trials",
+        {"trials": TRIALS},
+    ),
+    "normal totals, coefficients": (
+        AggregateRegressor("normal", "identity", 4, bag_effects=[0]),
+        "totals",
+        {},
+    ),
+}
+
+
+def labelled_bags(seed: int = 5) -> tuple[Bags, Labels]:
+    """Bags of 2 to 30 points with columns of metadata, and labels of every kind."""
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=N_BAGS)
+    points = [rng.normal(c, 1, (rng.choice([2, 8, 30]), 2)) for c in centres]
+    metadata = pd.DataFrame(
+        {
+            "x": rng.normal(size=N_BAGS),
+            "state": rng.choice(["Ohio", "Iowa", "Utah"], N_BAGS),
+            "year": rng.uniform(1990, 2020, N_BAGS),
+        },
+        index=[f"bag {k}" for k in range(N_BAGS)],
+    )
+    bags = Bags.from_list(points, ids=list(metadata.index), metadata=metadata)
+    numbers = centres + rng.normal(0, 0.3, N_BAGS)
+    shares = 1 / (1 + np.exp(-numbers))
+    return bags, Labels(
+        numbers,
+        (numbers > 0).astype(int),
+        np.digitize(numbers, [-0.5, 0.5]),
+        rng.poisson(20 * np.exp(0.3 * numbers)),
+        shares,
+        rng.binomial(30, shares),
+        bags.sums(np.abs(bags.points[:, 0])),
+    )
+
+
+def density_of(name: str) -> LogDensity:
+    """Log density of a model of `MODELS`, by a short fit on stanli."""
+    estimator, kind, known = MODELS[name]
+    bags, labels = labelled_bags()
+    model = estimator.set_params(engine="stanli")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # few draws
+        y = getattr(labels, kind)
+        model.fit(bags, y, chains=1, warmup=20, draws=20, seed=1, progress=False, **known)
+    return model.log_density()
+
+
+def differences(density: LogDensity, n_points: int, seed: int = 1) -> tuple[float, float]:
+    """Largest relative differences of log density and gradient from CmdStan's."""
+    program, data = density.model.program, density.stan_input.data
+    by_stanli, by_cmdstan = load(program, data), compile_program(program, progress=False)
+    points = 0.5 * np.random.default_rng(seed).normal(size=(n_points, density.dimension))
+    names = list(by_cmdstan.src_info()["parameters"])
+    # Zero-size parameters, which have no draws, are empty arrays.
+    parameters = {name: np.empty((1, n_points, 0)) for name in names}
+    parameters |= {n: v for n, v in constrained(by_stanli, points)[0].items() if n in parameters}
+    of_value, of_gradient = [], []
+    with cmdstanpy.disable_logging():
+        for k, point in enumerate(points):
+            at = {name: values[0, k] for name, values in parameters.items()}
+            row = by_cmdstan.log_prob(at, data, jacobian=True, sig_figs=18).to_numpy()[0]
+            value, slope = by_stanli.log_prob_grad(point)
+            of_value.append(abs(value - row[0]) / max(1.0, abs(row[0])))
+            of_gradient.append(np.linalg.norm(slope - row[1:]) / np.linalg.norm(row[1:]))
+    return max(of_value), max(of_gradient)
+
+
+def processor_seconds(engine: str, n_bags: int, draws: int) -> tuple[float, float, float]:
+    """Processor seconds and wall time of a fit of BDR to gamma bags, and its largest R-hat."""
+    bags, y = gamma_bags(23, s5=25, splits=("train",))["train"]
+    model = BDR(60, "rbf", "median", engine=engine)
+    features = model.training_features(bags[:n_bags], seed=1)
+    before, start = _used(), time.perf_counter()
+    model.fit_features(features, y[:n_bags], warmup=draws, draws=draws, seed=1, progress=False)
+    return _used() - before, time.perf_counter() - start, model.diagnostics()["max_r_hat"]
+
+
+def _used():
+    """Processor seconds of this process and of those that it waited for."""
+    each = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(used.ru_utime + used.ru_stime for used in each)
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true")
+    warnings.simplefilter("ignore")  # of a few divergences
+    n_points, n_bags, draws, rounds = (
+        (3, 100, 200, 1) if parser.parse_args().quick else (100, 1000, 1000, 3)
+    )
+
+    print(f"| model | program | parameters | log density | gradient |\n|{'---|' * 5}")
+    for name in MODELS:
+        density = density_of(name)
+        value, gradient = differences(density, n_points)
+        cells = (name, density.model.program, density.dimension)
+        print(f"| {' | '.join(map(str, cells))} | {value:.0e} | {gradient:.0e} |", flush=True)
+
+    compile_program("bdr", progress=False)
+    seconds: dict[str, list[float]] = {"cmdstan": [], "stanli": []}
+    print(f"\n{n_bags} gamma bags, 60 landmarks, 4 chains x ({draws} + {draws})")
+    for _ in range(rounds):
+        for engine, used in seconds.items():
+            processor, wall, r_hat = processor_seconds(engine, n_bags, draws)
+            used.append(processor)
+            print(f"{engine}: processor {processor:.1f} s, wall {wall:.1f} s, R-hat {r_hat:.3f}")
+    ratios = np.divide(seconds["stanli"], seconds["cmdstan"])
+    print(f"stanli takes {np.median(ratios):.2f} times CmdStan's processor time")
+
+
+if __name__ == "__main__":
+    main()
