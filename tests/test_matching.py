@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from builders.estimators import ESTIMATORS, QUICK_TOTALS
-from builders.problems import NAMES, labels_for, location_bags, predictions, quick
+from builders.problems import NAMES, beside, labels_for, location_bags, predictions, quick
 from numpy.testing import assert_array_equal
 from sklearn.base import clone, is_outlier_detector
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
@@ -37,7 +37,7 @@ def each_of(models):
 def fitted(model, *data, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        return clone(model).fit(*data, **(quick(model) | options))
+        return clone(model).fit(*data, **(beside(model, data[0]) | quick(model) | options))
 
 
 @pytest.fixture(scope="module")

@@ -289,7 +289,8 @@ class JointRegressor(AggregateRegressor):
         check_choice(self.survey_family, "survey_family", SURVEY_FAMILIES)
         if self._link.name != "exp":
             raise ValueError(
-                f"the surveys of JointRegressor read a log rate: use link='exp', found {self.link!r}"
+                "the surveys of JointRegressor read a log rate: use link='exp', found "
+                f"{self.link!r}"
             )
 
     @property

@@ -147,25 +147,31 @@ def _joint_likelihood(
     of_surveys = _survey_likelihood(surveys, family, line, overall, **own)
 
     def log_likelihood(theta):
-        f = np.r_[: len(theta) - 3, len(theta) - 1]  # entries that f depends on
+        f_entries = _f_entries(theta)
         value, slope, information, curvature = of_surveys(theta)
-        found = of_totals(theta[f])
-        slope[f] += found[1]
-        information[np.ix_(f, f)] += found[2]
-        curvature[np.ix_(f, f)] += found[3]
+        found = of_totals(theta[f_entries])
+        slope[f_entries] += found[1]
+        information[np.ix_(f_entries, f_entries)] += found[2]
+        curvature[np.ix_(f_entries, f_entries)] += found[3]
         return value + found[0], slope, information, curvature
 
     return log_likelihood
 
 
+def _f_entries(theta):
+    """Entries of theta = [w; gamma; intercept] that f depends on."""
+    return np.r_[: len(theta) - 3, len(theta) - 1]
+
+
 def _survey_likelihood(surveys, family, line, overall, **scales):
-    """Likelihood of surveys in theta, with the information in place of the curvature."""
+    """Likelihood of surveys in theta; the curvature is exact where places have one point."""
     rows, bag, shares = surveys.rows, surveys.rows.bag, surveys.shares
 
     def log_likelihood(theta):
         d = len(theta) - 3
         intercept, slope = line + theta[d : d + 2]
-        f = rows.rows @ np.append(theta[:d], theta[-1]) - overall
+        f_entries = _f_entries(theta)
+        f = rows.rows @ theta[f_entries] - overall
         positive, negative = expit(intercept + slope * f), expit(-intercept - slope * f)
         mean = np.add.reduceat(shares * positive, rows.start)
         rest = np.add.reduceat(shares * negative, rows.start)
@@ -174,9 +180,15 @@ def _survey_likelihood(surveys, family, line, overall, **scales):
         )
         # Slopes of the places' log odds in theta.
         of_points = np.insert(slope * rows.rows, [d, d], np.column_stack([np.ones(len(f)), f]), 1)
-        by_theta = rows.combined(shares * positive * negative / (mean * rest)[bag], of_points)
+        of_odds = shares * positive * negative / (mean * rest)[bag]
+        by_theta = rows.combined(of_odds, of_points)
         information = (by_theta.T * np.maximum(terms.curvature, 0)) @ by_theta
-        return terms.value.sum(), by_theta.T @ terms.slope, information, information.copy()
+        # The slope times f: without its mixed derivative Newton's steps would be many.
+        mixed = rows.rows.T @ (of_odds * terms.slope[bag])
+        curvature = (by_theta.T * terms.curvature) @ by_theta
+        curvature[d + 1, f_entries] -= mixed
+        curvature[f_entries, d + 1] -= mixed
+        return terms.value.sum(), by_theta.T @ terms.slope, information, curvature
 
     return log_likelihood
 
