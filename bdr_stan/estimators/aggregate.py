@@ -199,8 +199,8 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
     thin: int | None = None
 
     takes_label_sd = True
-    methods = (*METHODS, "vb")
-    closed_form = ("vb",)
+    methods: ClassVar[tuple[str, ...]] = (*METHODS, "vb")
+    closed_form: ClassVar[tuple[str, ...]] = ("vb",)
     _training_kind: ClassVar[type[AggregateFeatures]] = AggregateFeatures
 
     def fit(

@@ -299,11 +299,12 @@ class JointRegressor(AggregateRegressor):
 
     def _survey_thetas(self) -> Array:
         """Weights and intercept of the surveys' log odds under each draw, shape (S, d + 1)."""
-        drawn, line = self._draws(), ("survey_intercept", "survey_slope")
+        drawn = self._draws()
         return survey_theta(
             np.column_stack([drawn["w"], drawn["intercept"]]),
-            *(self.result_.draws(name) for name in line),
-            self.result_.constants["overall"],
+            self.result_.draws("survey_intercept"),
+            self.result_.draws("survey_slope"),
+            float(self.result_.constants["overall"]),
         )
 
     def _set_fitted(self, result: Result) -> None:

@@ -9,15 +9,19 @@ import pytest
 from bdr_stan import RBF, AggregateRegressor, Bags, JointRegressor
 
 N_PLACES = 40
+
+
+def log_rate(points):
+    return 0.5 * points[:, 0] + np.sin(2 * points[:, 1])
+
+
 RNG = np.random.default_rng(3)
 POINTS = RNG.uniform(-2, 2, (1200, 2))
-LOG_RATE = 0.5 * POINTS[:, 0] + np.sin(2 * POINTS[:, 1])
+LOG_RATE = log_rate(POINTS)
 DISTRICTS = Bags.from_points(
     POINTS, bag=(4 + np.floor(POINTS[:, 0] * 2)).astype(int), features=["x", "z"]
 )
-CASES = RNG.poisson(
-    DISTRICTS.sums(np.exp(0.5 * DISTRICTS.points[:, 0] + np.sin(2 * DISTRICTS.points[:, 1])))
-)
+CASES = RNG.poisson(DISTRICTS.sums(np.exp(log_rate(DISTRICTS.points))))
 AT = RNG.choice(1200, N_PLACES, replace=False)
 PLACES = Bags.from_points(
     POINTS[AT],
@@ -29,7 +33,7 @@ PLACES = Bags.from_points(
 POSITIVES = RNG.binomial(200, 1 / (1 + np.exp(1.5 - 0.9 * LOG_RATE[AT])))
 SURVEYS = {"surveys": PLACES, "positives": POSITIVES, "examined": "examined"}
 NEW = RNG.uniform(-1.8, 1.8, (200, 2))
-TRUE = 0.5 * NEW[:, 0] + np.sin(2 * NEW[:, 1])
+TRUE = log_rate(NEW)
 SETTINGS = {"n_landmarks": 25, "kernel": RBF(0.8), "learn_kernel": False, "random_state": 1}
 
 
@@ -211,14 +215,23 @@ def test_surveys_are_checked_before_work():
 
 
 @pytest.mark.slow
-def test_nuts_agrees_with_laplace(joint):
-    model = fitted(method="nuts", draws=500, fit={"chains": 2})
+def test_nuts_agrees_with_laplace():
+    """With 64 districts, which identify rho, that Laplace's method holds fixed."""
+    cell = np.floor(POINTS * 2 + 4).astype(int) @ [8, 1]
+    bags = Bags.from_points(POINTS, bag=cell, features=["x", "z"])
+    totals = np.random.default_rng(4).poisson(bags.sums(np.exp(log_rate(bags.points))))
+    nuts, laplace = (
+        JointRegressor("poisson", method=method, **SETTINGS).fit(
+            bags, totals, **SURVEYS, draws=500, seed=1, **chains
+        )
+        for method, chains in (("nuts", {"chains": 2}), ("laplace", {}))
+    )
     for name in ("survey_slope", "survey_intercept"):
-        one, other = (each.result_.draws(name) for each in (model, joint))
+        one, other = (each.result_.draws(name) for each in (nuts, laplace))
         assert abs(one.mean() - other.mean()) < 0.5 * one.std()
-    found, expected = (np.log(each.predict_points(NEW).quantile(0.5)) for each in (model, joint))
-    assert np.abs(found - expected).max() < 0.5
-    assert np.corrcoef(found, expected)[0, 1] > 0.99
+        assert 0.7 < other.std() / one.std() < 1.3
+    found, expected = (np.log(each.predict_points(NEW).quantile(0.5)) for each in (nuts, laplace))
+    assert np.abs(found - expected).max() < 0.3
 
 
 @pytest.mark.slow

@@ -52,7 +52,7 @@ def test_log_density_of_one_bag_and_one_weight(model):
     np.testing.assert_allclose(gap, gap[0], atol=1e-7, rtol=1e-10)
 
 
-@pytest.mark.parametrize("likelihood, family", zip(LIKELIHOODS, FAMILIES * 2))
+@pytest.mark.parametrize("likelihood, family", list(zip(LIKELIHOODS, FAMILIES * 2)))
 def test_gradient(model, likelihood, family):
     p = problem(likelihood, family)
     data = stan_data(p)
