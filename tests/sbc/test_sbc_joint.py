@@ -37,7 +37,7 @@ def fit(model, p, seed):
 
 def test_joint_is_calibrated():
     model = compile_program("aggregate_joint", progress=False)
-    found = p_values(ranks(model, simulate, fit, log_likelihood, 60, seed=21), bins=10)
+    found = p_values(ranks(model, simulate, fit, log_likelihood, 40, seed=21), bins=10)
     names = {"intercept", "rho", "weight 0", "log likelihood", "survey_dispersion", *joint.LINE}
     assert set(found) == names | {"weight 1", "weight 2"}
     assert min(found.values()) > FALSE_ALARM, found
