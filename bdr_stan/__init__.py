@@ -26,6 +26,7 @@ _HOME_OF = {
     "MERR": "estimators.merr",
     "MERRCV": "estimators.merr_cv",
     "AggregateRegressor": "estimators.aggregate",
+    "JointRegressor": "estimators.joint",
     "SupportMeasureMachine": "estimators.support_measures",
     "OneClassSMM": "estimators.support_measures",
     "Stacked": "estimators.stacked",

@@ -3,6 +3,7 @@
     1,044,683 pixels in 957 districts of 13 to 6,667 pixels; 18 environmental covariates
     log rate(x) = effects of covariates, some nonlinear, + a Matérn field in space
     cases of district a ~ Poisson(sum over its pixels of population x rate)
+    positives of a surveyed pixel: log odds a line in the log rate, see `surveys`
 
 The real data are confidential; here the rate of each pixel is known. Highlands lie in the east,
 rivers run from there to the western coast, towns lie along them, and the rate is high by
@@ -22,7 +23,7 @@ import numpy as np
 from scipy import fft, ndimage, sparse
 from scipy.optimize import brentq
 from scipy.sparse import csgraph
-from scipy.special import expit, ndtr, ndtri
+from scipy.special import expit, logit, ndtr, ndtri
 
 from bdr_stan.bags import Bags
 from data_gen import check_folder, complete_files
@@ -224,6 +225,83 @@ def write_country(folder, *, n_pixels=N_PIXELS, n_districts=N_DISTRICTS, seed=1)
                 pixel_km=land.km,
             )
     return paths
+
+
+SURVEY_DESIGNS = ("representative", "high", "unrelated")
+N_PLACES = 60
+_EXAMINED = (50, 150)  # people examined at a place
+_SLOPE = 0.8  # of the log odds of a positive in the log rate
+_PREVALENCE = 0.15  # where the rate is that of the country
+_PLACE_SD = 0.4  # of what places differ by besides, on the log odds
+_HIGHEST = 0.2  # share of the people among whom the places of the design "high" are
+
+
+@dataclass(frozen=True)
+class Surveys:
+    """Surveys of prevalence at pixels of a country.
+
+    Attributes
+    ----------
+    places : Bags, m places of one pixel each, columns `FEATURES`
+    positives, examined : integers, shape (m,), people
+    prevalence : array, shape (N,), the true share of positives at each pixel of the country
+    """
+
+    places: Bags
+    positives: np.ndarray
+    examined: np.ndarray
+    prevalence: np.ndarray
+
+
+def surveys(country, design="representative", *, n_places=N_PLACES, seed=1):
+    """Surveys of some pixels of a country, drawn in proportion to the people who live there.
+
+    The log odds of a positive are a line in the log rate with slope 0.8, and each place has a
+    normal deviation of standard deviation 0.4 from it.
+
+    Parameters
+    ----------
+    country : Country
+    design : {"representative", "high", "unrelated"}
+        "high": places are drawn among the fifth of the people with the highest prevalence.
+        "unrelated": the prevalence follows the log rate of another pixel, drawn at random.
+    n_places : int
+    seed : int, >= 0
+
+    Returns
+    -------
+    Surveys
+
+    Raises
+    ------
+    ValueError : there is no such design, or fewer than 1 place.
+    """
+    if design not in SURVEY_DESIGNS:
+        raise ValueError(f"unknown design {design!r}: choose from {', '.join(SURVEY_DESIGNS)}")
+    if n_places < 1:
+        raise ValueError(f"n_places must be at least 1, found {n_places}")
+    rng = np.random.default_rng(seed)
+    people = country.bags.point_weights
+    overall = np.log(people @ country.rate / people.sum())
+    log_rate = np.log(country.rate) - overall
+    if design == "unrelated":
+        log_rate = rng.permutation(log_rate)
+    log_odds = logit(_PREVALENCE) + _SLOPE * log_rate
+    chances = people.astype(float)
+    if design == "high":
+        order = np.argsort(-log_odds)
+        chances[order[np.cumsum(people[order]) > _HIGHEST * people.sum()]] = 0
+    pixels = rng.choice(len(people), n_places, replace=False, p=chances / chances.sum())
+    examined = rng.integers(*_EXAMINED, n_places, endpoint=True)
+    of_places = log_odds[pixels] + rng.normal(0, _PLACE_SD, n_places)
+    return Surveys(
+        Bags.from_points(
+            country.bags.points[pixels], sizes=np.ones(n_places, int), features=FEATURES
+        ),
+        rng.binomial(examined, expit(of_places)),
+        examined,
+        expit(log_odds),
+    )
 
 
 def effects(points):

@@ -28,64 +28,7 @@ functions {
   #include functions/finite.stanfunctions
   #include functions/aggregate.stanfunctions
   #include functions/effects.stanfunctions
-  /**
-   * log sum_j p_j exp(phi_j' theta) of the points of one bag. The density of
-   * a category is exp(f_1) over this sum: Stan has its slope in closed form,
-   * so that no point takes a place in the autodiff of theta.
-   * @param theta weights and intercept
-   * @param phi the points' rows [psi', 1], as columns
-   * @param log_weight logarithms of p_j, finite
-   */
-  real log_total_rate(row_vector theta, matrix phi, vector log_weight) {
-    return log_weight[1] + theta * phi[, 1]
-           - categorical_logit_glm_lpmf(1 | theta, log_weight, phi);
-  }
-  /**
-   * Logarithms of the means of some bags, without effects.
-   * @param start first point of each of these bags
-   * @param length number of its points
-   */
-  vector log_means(vector theta, array[] int start, array[] int length,
-                   matrix phi, vector log_weight) {
-    int n = size(start);
-    vector[n] log_lambda;
-    for (a in 1 : n) {
-      int end = start[a] + length[a] - 1;
-      log_lambda[a] = log_total_rate(theta', phi[, start[a] : end],
-                                     log_weight[start[a] : end]);
-    }
-    return log_lambda;
-  }
-  /**
-   * Log density of the labels of bags first, ..., last, and of their effects;
-   * see reduce_sum.
-   * @param start first point of each of these bags
-   * Further arguments: all bags' data, as below, and the parameters.
-   */
-  real bags_log_density(array[] int start, int first, int last,
-                        array[] int length, matrix phi, vector log_weight,
-                        vector y, array[] int count, int likelihood,
-                        vector effect_information, vector effect_target,
-                        vector theta, vector t_effect, array[] real tau,
-                        vector scale) {
-    vector[size(start)] log_lambda = log_means(theta, start,
-                                               length[first : last], phi,
-                                               log_weight);
-    real of_effects = 0;
-    if (size(tau) > 0) {
-      vector[size(start)] effect
-        = whitened_effects(t_effect[first : last], log_lambda,
-                           effect_information[first : last],
-                           effect_target[first : last], tau[1]);
-      of_effects = effects_log_density(effect,
-                                       effect_information[first : last],
-                                       tau[1]);
-      log_lambda += effect;
-    }
-    return of_effects
-           + aggregate_log_density(y[first : last], count[first : last],
-                                   log_lambda, likelihood, scale);
-  }
+  #include functions/log_totals.stanfunctions
 }
 data {
   int<lower=1> A;                        // bags

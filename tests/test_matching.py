@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from builders.estimators import ESTIMATORS, QUICK_TOTALS
-from builders.problems import NAMES, labels_for, location_bags, predictions, quick
-from numpy.testing import assert_array_equal
+from builders.problems import NAMES, beside, labels_for, location_bags, predictions, quick
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone, is_outlier_detector
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
@@ -37,7 +37,7 @@ def each_of(models):
 def fitted(model, *data, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        return clone(model).fit(*data, **(quick(model) | options))
+        return clone(model).fit(*data, **(beside(model, data[0]) | quick(model) | options))
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +115,8 @@ def test_labels_with_row_numbers_are_in_the_order_of_the_bags(model, people, fit
     found = fitted(model, bags, pd.Series(y))
     assert_array_equal(predictions(found, bags), predictions(fit_in_order(model), bags))
     as_list = fitted(model, list(bags), series(bags, y, range(40)))
-    assert_array_equal(predictions(as_list, list(bags)), predictions(found, bags))
+    # Points that lie in memory in another order change the last digits of a fit.
+    assert_allclose(predictions(as_list, list(bags)), predictions(found, bags), rtol=1e-5)
 
 
 def test_ids_that_are_row_numbers_in_another_order_are_no_position():

@@ -41,6 +41,7 @@ SAYS = {
     "experiments/kmse_loss.py": "Lowest loss over that of KME",
     "experiments/kmse_support_measures.py": "bags of five digits | AUC",
     "experiments/learned_kernels.py": "landmarks and length scales learned",
+    "experiments/joint_maps.py": "fits reported that surveys and totals disagree",
     "experiments/grid_country.py": "Lines, curves and a field in space",
     "experiments/generated_tables.py": "20 more, varying",
     "experiments/real_tables.py": "random forest",

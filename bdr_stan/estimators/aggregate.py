@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, asdict
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -53,7 +53,7 @@ from bdr_stan.models.overdispersion import Overdispersion, likelihood_text, over
 from bdr_stan.models.totals import totals_predictive, totals_with_effects
 from bdr_stan.posterior.priors import RATES
 from bdr_stan.posterior.sampling import sample_posterior
-from bdr_stan.posterior.settings import METHODS
+from bdr_stan.posterior.settings import METHODS, SamplerSettings
 from bdr_stan.predictive import (
     AggregatePredictive,
     Contrast,
@@ -199,8 +199,9 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
     thin: int | None = None
 
     takes_label_sd = True
-    methods = (*METHODS, "vb")
-    closed_form = ("vb",)
+    methods: ClassVar[tuple[str, ...]] = (*METHODS, "vb")
+    closed_form: ClassVar[tuple[str, ...]] = ("vb",)
+    _training_kind: ClassVar[type[AggregateFeatures]] = AggregateFeatures
 
     def fit(
         self,
@@ -267,14 +268,26 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         column = trials if isinstance(trials, str) else None
         trials = None if trials is None else values_of_bags(bags, trials, "trials")
         settings = self._settings(chains, warmup, draws, seed, progress, **cmdstan_options)
-        with status("Choosing the kernel, compressing the points", progress is not False, after=10):
-            training = self.training_features(
-                bags, totals, trials=trials, label_sd=label_sd, seed=settings.seed
-            )
+        known = {"trials": trials, "label_sd": label_sd}
+        return self._fit_totals(
+            bags, totals, settings, known, label_name=label_name(y), trials_column=column
+        )
+
+    def _fit_totals(
+        self,
+        bags: Bags,
+        totals: Array,
+        settings: SamplerSettings,
+        known: Mapping[str, Any],
+        **kept: Any,
+    ) -> Self:
+        """Fit to bags whose totals were checked, and to what is `known` besides."""
+        visible = settings.progress is not False
+        with status("Choosing the kernel, compressing the points", visible, after=10):
+            training = self.training_features(bags, totals, **known, seed=settings.seed)
         self._fit_features(training, totals, settings)
         self._keep_too(
-            label_name=label_name(y),
-            trials_column=column,
+            **kept,
             **self._thinning(bags, training.rows),
             **self._overdispersion(training, totals),
         )
@@ -337,7 +350,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         self
         """
         self.check_parameters()
-        y = labels_of_training(training, AggregateFeatures, y).astype(float)
+        y = labels_of_training(training, self._training_kind, y).astype(float)
         return self._fit_features(training, y, self._settings(**sampling))
 
     def _fit_features(self, training, y, settings):
@@ -377,8 +390,8 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         self._warn_of_trouble()
         return self
 
-    def _model(self, training, y):
-        """The model of these rows, with Stan's data."""
+    def _model(self, training, y, likelihood=None):
+        """The model of these rows, with Stan's data; by default of the estimator's likelihood."""
         given = {"prior": self.prior, "weight_basis": training.feature_map.projection}
         columns = training.effect_columns
         if columns is not None:
@@ -387,7 +400,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         return aggregate_model(
             training.rows,
             y,
-            self._family,
+            likelihood or self._family,
             self._link,
             trials=training.trials,
             bag_effects=bool(self.bag_effects),
@@ -1201,8 +1214,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         if wider is None or self.bag_effects or self.stan_file is not None:
             return {}
         poisson, wide = (
-            aggregate_model(training.rows, y, each, self._link, prior=self.prior)
-            for each in (self._family, likelihood_named(wider))
+            self._model(training, y, each) for each in (self._family, likelihood_named(wider))
         )
         rho = float(np.median(self.result_.draws("rho")))
         found = overdispersion(wide, poisson, getattr(self, "log_evidence_", None), rho)

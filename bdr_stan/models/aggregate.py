@@ -6,6 +6,7 @@ aggregate outputs with Gaussian processes", with the posterior besides its appro
 
 from collections.abc import Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -89,16 +90,19 @@ def aggregate_model(
     prior: Mapping[str, float] | None = None,
     bag_effects: bool = False,
     weight_basis: Array | None = None,
+    other_priors: Mapping[str, float] = MappingProxyType({}),
 ) -> LatentGaussianModel:
     """The model of the link's program, ``stan/aggregate_*.stan``, with its data.
 
     `rows` are from `link.rows`; with the link "identity" it is a linear regression, `totals_model`.
     `bag_effects` adds a normal effect of each bag to the log rate, or the log odds. `weight_basis`,
     shape (d, d), has the weights of the kernel at the landmarks per weight of a feature.
+    `other_priors` are defaults of a program with further parameters.
     """
     if link.is_linear:
         return totals_model(rows, y, prior=prior, weight_basis=weight_basis)
     defaults = rate_priors(rows, y, link, trials) | likelihood.default_priors(rows, y)
+    defaults |= other_priors
     scales: tuple[str, ...] = ("rho", *likelihood.scales)
     if bag_effects:
         defaults["tau_scale"] = 1.0

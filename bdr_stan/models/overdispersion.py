@@ -74,5 +74,4 @@ def overdispersion(
         log_evidence = most_probable_scales(poisson, start=start)[1].log_evidence
     scales, mode, _ = most_probable_scales(negative_binomial, start=start)
     gain = max(float(mode.log_evidence - log_evidence), 0.0)
-    (dispersion,) = (value for name, value in scales.items() if name != "rho")
-    return Overdispersion(float(dispersion), gain)
+    return Overdispersion(float(scales["dispersion"]), gain)

@@ -112,6 +112,25 @@ RATES = {
     ),
 }
 
+# Surveys beside totals: the line of their log odds in the log rate.
+SURVEYS = {
+    "survey_intercept": (
+        "normal({survey_intercept_location:.4g}, {survey_intercept_scale:.4g})",
+        "log odds of a positive at the overall rate of the totals",
+        "log odds",
+    ),
+    "survey_slope": (
+        "normal({survey_slope_location:.4g}, {survey_slope_scale:.4g})",
+        "change of these log odds with the log rate",
+        "none",
+    ),
+    "survey_dispersion": (
+        "half-normal(0, {survey_dispersion_scale:.4g})",
+        "of the places' probabilities: variance p (1 - p) / (1 + d^-2)",
+        "none",
+    ),
+}
+
 
 def family_texts(scales: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
     """Texts of the priors of a regression of linear predictors with these scales of labels."""
@@ -192,7 +211,7 @@ def check_prior_number(name: Any, value: Any) -> None:
     """Raise ValueError unless the value is finite, and positive where it is a scale."""
     if not is_number(value) or not np.isfinite(float(value)):
         raise ValueError(f"prior[{name!r}] must be a finite number, found {value!r}")
-    if name != "intercept_location" and not float(value) > 0:
+    if not str(name).endswith("_location") and not float(value) > 0:
         raise ValueError(f"prior[{name!r}] must be positive, found {value!r}")
 
 

@@ -5,6 +5,7 @@ import inspect
 import numpy as np
 from builders.estimators import ESTIMATORS
 from builders.mistakes import BAGS, Y, check_call, labels_of, mistakes
+from builders.problems import beside
 
 from bdr_stan import BLR, MERR, Polynomial
 
@@ -76,6 +77,7 @@ BAD_VALUES = {
     "learn_kernel": ["yes", None],
     "bag_effects": ["yes", None],
     "thin": [0, 2.5, "few"],
+    "survey_family": ["beta", None, 3, "normal"],
     "C": [0, "1", None, np.nan],
     "nu": [0, 1.5, "half", None, np.nan],
     "models": [[], [BLR()], [BLR(), MERR()], BLR()],
@@ -96,7 +98,8 @@ def fit_with(estimator, parameters):
     """Fit with good bags and labels, and these parameters."""
     if "n_landmarks" in inspect.signature(estimator).parameters:
         parameters = {"n_landmarks": 5, **parameters}
-    return lambda: estimator(**parameters).fit(BAGS, labels_of(estimator))
+    known = beside(estimator, BAGS)
+    return lambda: estimator(**parameters).fit(BAGS, labels_of(estimator), **known)
 
 
 def parameter_cases():

@@ -224,3 +224,41 @@ def test_full_size_takes_less_than_a_gigabyte(tmp_path):
     assert int(run.stdout) * 1024 < 1e9
     country = load_country(tmp_path)
     assert len(country.bags) == 957 and len(country.rate) == 1_044_683
+
+
+# ---------------------------------------------------------------- surveys
+
+
+def survey_slope(country, found):
+    """Slope of the places' empirical log odds in their log rates."""
+    order = {tuple(row): i for i, row in enumerate(np.asarray(country.bags.points))}
+    at = [order[tuple(row)] for row in np.asarray(found.places.points)]
+    odds = np.log((found.positives + 0.5) / (found.examined - found.positives + 0.5))
+    return np.polyfit(np.log(country.rate[at]), odds, 1)[0], at
+
+
+def test_surveys_follow_the_rate_unless_they_are_unrelated(country):
+    people, rate = country.bags.weights, country.rate
+    slopes, ranks = {}, {}
+    for design in malaria.SURVEY_DESIGNS:
+        found = malaria.surveys(country, design, n_places=400, seed=3)
+        assert np.all(found.positives <= found.examined)
+        assert found.examined.min() >= 50 and found.examined.max() <= 150
+        slopes[design], at = survey_slope(country, found)
+        ranks[design] = np.mean([people[rate < rate[i]].sum() / people.sum() for i in at])
+    assert slopes["representative"] == pytest.approx(0.8, abs=0.15)
+    assert abs(slopes["unrelated"]) < 0.15
+    assert ranks["representative"] == pytest.approx(0.5, abs=0.06)
+    assert ranks["high"] > 0.85
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"design": "random"}, "unknown design 'random': choose from representative, high"),
+        ({"n_places": 0}, "n_places must be at least 1, found 0"),
+    ],
+)
+def test_surveys_reject(country, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        malaria.surveys(country, **arguments)

@@ -8,6 +8,7 @@ import pytest
 from builders import estimators
 from builders.problems import (
     NAMES,
+    beside,
     counts_points,
     labels_for,
     location_bags,
@@ -40,6 +41,7 @@ from bdr_stan import (
     FreqShrinkage,
     InverseBDR,
     InverseBDRClassifier,
+    JointRegressor,
     NonlinearBDR,
     OneClassSMM,
     RBFNetwork,
@@ -93,6 +95,7 @@ ESTIMATORS = {
         "poisson", "exp", 5, kernel=SUM, method="laplace"
     ),
     "AggregateRegressor, normal": AggregateRegressor("normal", n_landmarks=5),
+    "JointRegressor": JointRegressor(n_landmarks=5, kernel=SUM, method="laplace"),
     "BagPixel": BagPixel(n_landmarks=5, method="vb"),
     "ConstantRate": ConstantRate(),
     "AggregateNN": AggregateNN(5, n_restarts=1, max_iter=50),
@@ -167,7 +170,8 @@ def test_random_state_is_the_seed_of_training_features(model, problem):
     def landmarks(random_state=None, seed=None):
         settings = of_params(model, landmarks="random", learn_kernel=False)
         chosen = clone(model).set_params(**settings, random_state=random_state)
-        return chosen.training_features(bags, *labels, seed=seed).feature_map
+        known = beside(model, bags)
+        return chosen.training_features(bags, *labels, **known, seed=seed).feature_map
 
     def rows(feature_map):
         return getattr(feature_map, "landmarks", getattr(feature_map, "frequencies", None))
@@ -256,7 +260,7 @@ def test_same_seed_same_fit_and_what_is_given_stays_as_it_is(fitted, problem):
     params = repr(again.get_params())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        again.fit(*given, **quick(again))
+        again.fit(*given, **beside(again, bags), **quick(again))
     again.predict(list(bags))
     np.testing.assert_array_equal(predictions(again, bags), predictions(fitted, bags))
     assert repr(again.get_params()) == params
@@ -317,7 +321,8 @@ def test_scikit_learn_searches(model, problem):
     search = GridSearchCV(model, grid, cv=third, error_score="raise")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        search.fit(bags, labels_for(model, bags, centres), **quick(model))
+        labels = labels_for(model, bags, centres)
+        search.fit(bags, labels, **beside(model, bags), **quick(model))
     assert search.best_score_ > 0.2
     assert search.predict(bags).shape == (50,)
 

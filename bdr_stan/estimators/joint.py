@@ -1,0 +1,315 @@
+"""Rates at points from totals of bags and surveys of places: one latent function for both."""
+
+from dataclasses import KW_ONLY
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy.special import logit
+
+from bdr_stan.aggregate.links import LOGIT
+from bdr_stan.aggregate.surveys import (
+    JointFeatures,
+    checked_examined,
+    checked_surveys,
+    percentiles_of_places,
+    survey_rows,
+)
+from bdr_stan.bags import BagsLike, as_bags
+from bdr_stan.bags.matching import label_name
+from bdr_stan.estimators.aggregate import AggregateRegressor
+from bdr_stan.estimators.parameters import estimator
+from bdr_stan.estimators.points import as_points, evenly_spaced
+from bdr_stan.estimators.validation import check_choice, check_counts
+from bdr_stan.families import FAMILIES
+from bdr_stan.models.joint import SURVEY_FAMILIES, joint_model, survey_theta
+from bdr_stan.models.survey_agreement import SurveyAgreement
+from bdr_stan.posterior.priors import SURVEYS
+from bdr_stan.posterior.settings import METHODS
+from bdr_stan.predictive import AggregatePredictive, PointPredictive
+from bdr_stan.results.result import Result
+from bdr_stan.types import Array, ArrayLike
+from bdr_stan.user_warnings import warn
+
+
+@estimator
+class JointRegressor(AggregateRegressor):
+    """Rates at points from totals of bags and from surveys of places, which share one function.
+
+    The totals are those of `AggregateRegressor` with the link "exp": a bag's label has the mean
+    lambda_a = sum_j p_j exp(f(x_aj)). At each survey place s some of the examined people are
+    positive, with the log odds of a positive at a point
+
+        survey_intercept + survey_slope (f(x) - log of the overall rate of the totals).
+
+    Prevalence is not incidence: both numbers of this line are learned. Predictions of bags, points
+    and fields are those of `AggregateRegressor`; `predict_prevalence` and `predictive_surveys`
+    are for the surveys.
+
+    Parameters
+    ----------
+    likelihood : {"negative binomial", "poisson", "gamma", "exponential"}
+        Of the totals, as for `AggregateRegressor`.
+    link : {"exp"}
+        The surveys read the log rate, so that no other link is possible.
+    bag_effects : bool, default False
+        Whether each bag has an i.i.d. normal effect on the log rate, with NUTS. Surveys do not
+        have it.
+    thin : int, optional
+        At most so many weighted points per bag stand for all; the error that makes is in
+        `thinning_error_`. The points of survey places are never thinned.
+    survey_family : {"beta_binomial", "binomial"}, default "beta_binomial"
+        "beta_binomial": places differ by more than f and the chance of who is examined, as in
+        surveys of clusters. "binomial": they do not.
+    method : {"nuts", "laplace", "pathfinder", "optimize"}, default "nuts"
+        All but NUTS hold rho and the surveys' dispersion at their marginal modes.
+    stan_file : path, optional
+        Your variant of ``aggregate_joint.stan``.
+
+    Attributes
+    ----------
+    agreement_ : SurveyAgreement
+        The slope's draws, and the percentiles of the places' log rates among those of the bags'
+        points; with `interval`, `disagrees` and `p_value`.
+
+    Notes
+    -----
+    The slope has the prior normal(1, 1): it is 1 where few are positive, in proportion to the rate,
+    and it may have either sign, so that surveys that contradict the totals are found out instead of
+    bending the map. A fit warns where the slope's 95% interval includes 0 or negative numbers, and
+    `report` states this and whether places were surveyed where rates are high. Kernel and landmarks
+    are learned from the totals. Source: Lucas, Nandi, Chestnutt et al. (2021), "Mapping malaria by
+    sharing spatial information between incidence and prevalence data sets".
+
+    Examples
+    --------
+    Cases are counted by district, and people are examined at 30 places.
+
+    >>> import numpy as np
+    >>> from bdr_stan import Bags, JointRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> rain = rng.uniform(size=(1000, 1))
+    >>> districts = Bags.from_points(rain, bag=(rain[:, 0] * 10).astype(int))
+    >>> cases = rng.poisson(districts.sums(0.2 * np.exp(2 * districts.points[:, 0])))
+    >>> places = Bags.from_list([point[None] for point in rain[:30]])
+    >>> positives = rng.binomial(100, 0.05 * np.exp(2 * rain[:30, 0]))
+    >>> model = JointRegressor("poisson", n_landmarks=6, method="laplace").fit(
+    ...     districts, cases, surveys=places, positives=positives, examined=[100] * 30, seed=1
+    ... )
+    >>> model.agreement_.disagrees
+    False
+    >>> rate = model.predict_points([[0.2], [0.8]])
+    >>> prevalence = model.predict_prevalence([[0.2], [0.8]])
+    >>> bool(prevalence.mean[1] > 2 * prevalence.mean[0])
+    True
+    """
+
+    link: str | None = "exp"
+    _: KW_ONLY
+    survey_family: str = "beta_binomial"
+
+    takes_label_sd = False
+    methods = METHODS
+    closed_form = ()
+    _training_kind: ClassVar[type[JointFeatures]] = JointFeatures
+
+    def fit(  # type: ignore[override]
+        self,
+        bags: BagsLike,
+        y: ArrayLike,
+        *,
+        surveys: BagsLike,
+        positives: ArrayLike | str,
+        examined: ArrayLike | str,
+        chains: int = 4,
+        warmup: int | None = None,
+        draws: int = 1000,
+        seed: int | None = None,
+        progress: bool | None = None,
+        **cmdstan_options: Any,
+    ) -> Self:
+        """Fit to bags with their totals, and to surveys.
+
+        Parameters
+        ----------
+        bags : Bags, or list of n arrays, shapes (n_points, p)
+        y : array, shape (n,), or str
+            Label of each bag, as for `AggregateRegressor.fit`.
+        surveys : Bags, or list of m arrays, shapes (n_points, p)
+            Places with the columns of `bags`: of one point, or of several weighted points where
+            the place is known up to an area.
+        positives : array, shape (m,), or str
+            How many people were positive at each place, or the column of the places' metadata. A
+            Series is matched to the places by their ids.
+        examined : array, shape (m,), or str
+            How many people were examined at each place, at least 1.
+        chains, warmup, draws, seed, progress, **cmdstan_options
+            As for `AggregateRegressor.fit`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            Unusable bags, labels, surveys or parameters; raised before any work starts.
+        RuntimeError
+            Stan's message if it fails.
+
+        Warns
+        -----
+        UserWarning
+            Trouble of the sampler, and surveys that disagree with the totals.
+        """
+        bags = as_bags(bags, in_parts=True)
+        self.check_parameters()
+        self._check_parts(bags)
+        totals = self.check_labels(bags, y)
+        checked_surveys(bags, surveys, positives, examined)
+        settings = self._settings(chains, warmup, draws, seed, progress, **cmdstan_options)
+        known = {"surveys": surveys, "positives": positives, "examined": examined}
+        return self._fit_totals(bags, totals, settings, known, label_name=label_name(y))
+
+    def training_features(  # type: ignore[override]
+        self,
+        bags: BagsLike,
+        y: ArrayLike,
+        *,
+        surveys: BagsLike,
+        positives: ArrayLike | str,
+        examined: ArrayLike | str,
+        seed: int | None = None,
+    ) -> JointFeatures:
+        """Landmarks, kernel and rows, as of `AggregateRegressor`, and the rows of the surveys.
+
+        Parameters
+        ----------
+        bags, y, surveys, positives, examined : as for `fit`
+        seed : int, optional
+            Of landmarks and bandwidth; default `random_state`.
+
+        Returns
+        -------
+        JointFeatures
+            For `fit_features`.
+        """
+        bags = as_bags(bags, in_parts=True)
+        self._check_parts(bags)
+        places = checked_surveys(bags, surveys, positives, examined)
+        found = super().training_features(bags, y, seed=seed)
+        return JointFeatures(**vars(found), surveys=survey_rows(places, found.feature_map))
+
+    def _fit_features(self, training, y, settings):
+        super()._fit_features(training, y, settings)
+        drawn = self._draws()
+        theta = np.append(drawn["w"].mean(axis=0), drawn["intercept"].mean())
+        percentiles = percentiles_of_places(training.rows, training.surveys, theta)
+        constants = self.result_.groups["constant_data"]
+        constants = constants.assign(survey_percentile=("place", percentiles))
+        self._keep_too({"constant_data": constants})
+        if self.agreement_.disagrees and len(self.agreement_.slope) > 1:
+            text = self.agreement_.slope_text
+            warn(text[0].upper() + text[1:])
+        return self
+
+    def _model(self, training, y, likelihood=None):
+        return joint_model(
+            training.rows,
+            y,
+            likelihood or self._family,
+            training.surveys,
+            self.survey_family,
+            prior=self.prior,
+            bag_effects=bool(self.bag_effects),
+            weight_basis=training.feature_map.projection,
+        )
+
+    def predict_prevalence(self, points: Any, *, n_draws: int = 1000) -> PointPredictive:
+        """Posterior of the probability of a positive at points, as surveys there would find it.
+
+        Parameters
+        ----------
+        points : array, shape (n, p), Bags, or DataFrame with the columns of the fit
+        n_draws : int, default 1000
+            Draws of the posterior that are used, evenly spaced.
+
+        Returns
+        -------
+        PointPredictive
+            With `mean`, `sd`, `quantile(q)`, `interval(level)`, `exceedance(threshold)`, each of
+            shape (n,): probabilities.
+        """
+        check_counts(n_draws=n_draws)
+        bags = self._like_training(as_points(self, points), need_weights=False)
+        scale = None
+        if self.result_.has_draws("rho"):
+            scale = np.abs(self.result_.draws("survey_slope")) * self.result_.draws("rho")
+        return PointPredictive(
+            bags.read_checked,
+            len(bags.points),
+            self.feature_map_,
+            evenly_spaced(self._survey_thetas(), n_draws),
+            LOGIT,
+            rho=None if scale is None else evenly_spaced(scale, n_draws),
+        )
+
+    def predictive_surveys(
+        self, surveys: BagsLike, examined: ArrayLike | str
+    ) -> AggregatePredictive:
+        """Posterior predictive distribution of the number of positives at survey places.
+
+        Parameters
+        ----------
+        surveys : Bags, or list of m arrays, shapes (n_points, p)
+        examined : array, shape (m,), or str
+            How many people are examined at each place, or the column of the places' metadata.
+
+        Returns
+        -------
+        AggregatePredictive
+            With `mean`, `sd`, `quantile(q)`, `interval(level)`, `log_prob(y)`, `sample(size)`.
+        """
+        places = self._like_training(surveys, need_weights=False)
+        examined = checked_examined(places, examined)
+        means = LOGIT.means_of_bags(places, self.feature_map_, self._survey_thetas())
+        family = FAMILIES[self.survey_family]
+        scales = {n: self.result_.draws(f"survey_{n}") for n in family.likelihood.scales}
+        means, likelihood, _ = family.without_mixing(logit(means), scales)
+        return AggregatePredictive(
+            lambda i: means[:, i], len(places), len(means), likelihood, trials=examined
+        ).with_ids_of(places)
+
+    def report(self) -> str:
+        """As for `AggregateRegressor`, and whether the surveys agree with the totals; a str."""
+        found = self.agreement_
+        return f"{super().report()}\nSurveys: {found.slope_text} The {found.places_text}"
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        check_choice(self.survey_family, "survey_family", SURVEY_FAMILIES)
+        if self._link.name != "exp":
+            raise ValueError(
+                "the surveys of JointRegressor read a log rate: use link='exp', found "
+                f"{self.link!r}"
+            )
+
+    @property
+    def prior_texts(self) -> dict[str, tuple[str, str, str]]:  # type: ignore[override]
+        return {**super().prior_texts, **SURVEYS}
+
+    def _survey_thetas(self) -> Array:
+        """Weights and intercept of the surveys' log odds under each draw, shape (S, d + 1)."""
+        drawn = self._draws()
+        return survey_theta(
+            np.column_stack([drawn["w"], drawn["intercept"]]),
+            self.result_.draws("survey_intercept"),
+            self.result_.draws("survey_slope"),
+            float(self.result_.constants["overall"]),
+        )
+
+    def _set_fitted(self, result: Result) -> None:
+        super()._set_fitted(result)
+        if "survey_percentile" in result.constants:  # the last that a fit keeps
+            self.agreement_ = SurveyAgreement(
+                result.draws("survey_slope"), result.constants["survey_percentile"]
+            )

@@ -1,0 +1,214 @@
+// aggregate_joint: rates at points, from totals of bags and from surveys.
+//
+// Both read one function f of a point's features psi. Totals are those of
+// aggregate_exp, with the log rate f:
+//
+//   y_a ~ a likelihood of mean exp(effect_a) sum_j p_j exp(f_j)
+//   f_j = intercept + psi_j' w
+//
+// Of the examined_s people of survey place s, positives_s are positive. A share
+// share_j of them is at point j, where the log odds of a positive are a line in
+// the log rate:
+//
+//   positives_s ~ family(examined_s, sum_j share_j inv_logit(h_j))
+//   h_j = survey_intercept + survey_slope (f_j - overall)
+//
+//   intercept ~ normal(intercept_location, intercept_scale)
+//   w_k ~ normal(0, rho)        makes f a Gaussian process, variance rho^2 k
+//   rho ~ lognormal(log(rho_median), rho_log_sd)
+//   survey_intercept ~ normal(survey_intercept_location,
+//                             survey_intercept_scale)
+//   survey_slope ~ normal(survey_slope_location, survey_slope_scale), of either
+//                  sign: near 0 or below it surveys and totals disagree
+//   scale_k ~ half-normal(0, scale_prior_k)   scales of the totals' likelihood
+//   survey_dispersion ~ normal(survey_dispersion_location,
+//                              survey_dispersion_scale), above 0, of
+//                  beta-binomial surveys, whose places differ by more than f
+//   effect_a ~ normal(0, tau), tau ~ half-normal(0, tau_scale), or no effects
+//
+// The families are in functions/family.stanfunctions: 5 binomial,
+// 6 beta-binomial. reduce_sum shares the bags among threads.
+// The sampler moves in t and t_effect: t is the whitened theta = [w; gamma;
+// intercept], gamma what survey_intercept and survey_slope are above their
+// prior means. Whatever the whitening's data, the posterior is the same.
+// Units: y and p as given, exp(intercept) in units of y per p; w, rho, tau,
+// effects and overall on the scale of log rates, survey_intercept of log odds.
+// Data: bdr_stan/models/joint.py, joint_data().
+// Source: Lucas, Nandi, Chestnutt et al. (2021), "Mapping malaria by sharing
+// spatial information between incidence and prevalence data sets", with a line
+// as the link between the two.
+functions {
+  #include functions/whitening.stanfunctions
+  #include functions/finite.stanfunctions
+  #include functions/aggregate.stanfunctions
+  #include functions/effects.stanfunctions
+  #include functions/log_totals.stanfunctions
+  #include functions/family.stanfunctions
+  /**
+   * Log odds of the mean probability of each place.
+   * @param h log odds at the points of all places
+   * @param log_share logarithms of the points' shares, adding up to 1 per place
+   * @param start first point of each place
+   * @param length number of its points
+   */
+  vector mean_log_odds(vector h, vector log_share, array[] int start,
+                       array[] int length) {
+    int n = size(start);
+    vector[n] log_odds;
+    for (s in 1 : n) {
+      int end = start[s] + length[s] - 1;
+      vector[length[s]] own = h[start[s] : end];
+      vector[length[s]] part = log_share[start[s] : end];
+      log_odds[s] = log_sum_exp(part + log_inv_logit(own))
+                    - log_sum_exp(part + log_inv_logit(-own));
+    }
+    return log_odds;
+  }
+}
+data {
+  // Totals
+  int<lower=1> A;                        // bags
+  int<lower=1> D;                        // weights (landmarks)
+  int<lower=1> T;                        // points of all bags
+  matrix[T, D + 1] rows;                 // their rows [psi, 1]
+  vector<lower=0>[T] weight;             // p_j, > 0
+  array[A] int<lower=1, upper=T> start;  // first point of the bag
+  array[A] int<lower=1> length;          // points of the bag
+  vector<lower=0>[A] y;                  // labels
+  int<lower=1> likelihood;               // its number
+  int<lower=0> n_scales;                 // its scales
+  int<lower=0, upper=1> has_effects;     // 1: an effect of each bag
+  int<lower=1> grainsize;                // bags that a thread takes at a time
+
+  // Surveys
+  int<lower=1> S;                        // places
+  int<lower=1> V;                        // points of all places
+  matrix[V, D + 1] survey_rows;          // their rows [psi, 1]
+  vector<lower=0>[V] survey_weight;      // weights of the points, > 0
+  array[S] int<lower=1, upper=V> survey_start;  // first point of the place
+  array[S] int<lower=1> survey_length;   // points of the place
+  vector<lower=0>[S] positives;          // people who are positive
+  array[S] int<lower=1> examined;        // people examined
+  int<lower=5, upper=6> survey_family;   // 5 binomial, 6 beta-binomial
+  real overall;                          // log of the totals' overall rate
+
+  // Whitening: see functions/whitening.stanfunctions
+  vector<lower=0>[D] information;        // precision of w by the labels
+  vector[D] linear_term;                 // mode of the weights, times precision
+  matrix[D, D] axes;                     // weights per unit along each axis
+  vector[2] gamma_centre;                // gamma at w = 0, t = 0
+  matrix[2, D] gamma_slope;              // its change with w
+  matrix[2, 2] gamma_unit;               // its change with t, triangular
+  real intercept_centre;                 // intercept at w = 0, t = 0
+  vector[D + 2] intercept_slope;         // its change with w and gamma
+  real<lower=0> intercept_unit;          // its change with t
+  vector<lower=0>[has_effects * A] effect_information;  // of labels on effects
+  vector[has_effects * A] effect_target;   // log of each label
+
+  // Priors
+  real intercept_location;               // prior mean of intercept
+  real<lower=0> intercept_scale;         // prior sd of intercept
+  real<lower=0> rho_median;              // prior median of rho
+  real<lower=0> rho_log_sd;              // prior sd of log(rho)
+  vector<lower=0>[n_scales] scale_prior;  // prior scales of its scales
+  real<lower=0> tau_scale;               // prior scale of tau
+  real survey_intercept_location;        // prior mean of survey_intercept
+  real<lower=0> survey_intercept_scale;  // its prior sd
+  real survey_slope_location;            // prior mean of survey_slope
+  real<lower=0> survey_slope_scale;      // its prior sd
+  real survey_dispersion_location;       // normal prior of survey_dispersion,
+  real<lower=0> survey_dispersion_scale; // above 0
+  int<lower=0, upper=1> use_likelihood;  // 0: sample the prior
+}
+transformed data {
+  matrix[D + 1, T] phi = rows';          // a bag's points lie together
+  vector[T] log_weight = log(weight);
+  vector[V] log_share = log(survey_weight);
+  array[A] int count = zeros_int_array(A);
+  array[S] int n_positive = as_counts(positives);
+  array[8] real positive = {intercept_unit, intercept_scale, rho_median,
+                            rho_log_sd, tau_scale, survey_intercept_scale,
+                            survey_slope_scale, survey_dispersion_scale};
+  if (!(min(append_array(positive, to_array_1d(scale_prior))) > 0)) {
+    reject("intercept_unit, intercept_scale, rho_median, rho_log_sd,",
+           " tau_scale, survey_intercept_scale, survey_slope_scale,",
+           " survey_dispersion_scale and scale_prior must be > 0, found ",
+           positive, " and ", scale_prior);
+  }
+  array[5] int checked = {check_gamma_unit(gamma_unit),
+                          check_likelihood(likelihood, n_scales),
+                          check_effects(effect_information, use_likelihood),
+                          check_rows(rows, start, length),
+                          check_rows(survey_rows, survey_start, survey_length)};
+  if (min(weight) == 0 || min(survey_weight) == 0) {
+    reject("weight and survey_weight must be > 0, found 0: leave these points",
+           " out");
+  }
+  if (is_of_counts(likelihood)) {
+    count = as_counts(y);
+  }
+  for (s in 1 : S) {
+    int end = survey_start[s] + survey_length[s] - 1;
+    log_share[survey_start[s] : end]
+      -= log_sum_exp(log_share[survey_start[s] : end]);
+    if (n_positive[s] > examined[s]) {
+      reject("positives[", s, "] must be <= examined, found ", n_positive[s],
+             " > ", examined[s]);
+    }
+  }
+}
+parameters {
+  vector[D + 3] t;                       // whitened [w; gamma; intercept]
+  real<lower=0> rho;
+  vector<lower=0>[n_scales] scale;       // of the totals' likelihood
+  vector<lower=0>[survey_family == 6] survey_scale;  // survey_dispersion
+  array[has_effects] real<lower=0> tau;
+  vector[has_effects * A] t_effect;      // whitened effects
+}
+transformed parameters {
+  vector[D] precision = information + inv_square(rho);
+  vector[D] w = whitened_weights(t[1 : D], precision, linear_term, axes);
+  vector[2] gamma = gamma_centre + gamma_slope * w
+                    + gamma_unit * t[D + 1 : D + 2];
+  real intercept = intercept_centre
+                   + dot_product(intercept_slope, append_row(w, gamma))
+                   + intercept_unit * t[D + 3];
+  real survey_intercept = survey_intercept_location + gamma[1];
+  real survey_slope = survey_slope_location + gamma[2];
+}
+model {
+  vector[D + 1] theta = append_row(w, intercept);
+  intercept ~ normal(intercept_location, intercept_scale);
+  w ~ normal(0, rho);
+  gamma[1] ~ normal(0, survey_intercept_scale);
+  gamma[2] ~ normal(0, survey_slope_scale);
+  target += -0.5 * sum(log(precision));  // Jacobian of t -> w at given rho
+  rho ~ lognormal(log(rho_median), rho_log_sd);
+  scale ~ normal(0, scale_prior);
+  survey_scale ~ normal(survey_dispersion_location, survey_dispersion_scale);
+  tau ~ normal(0, tau_scale);
+  if (use_likelihood) {
+    vector[V] h = survey_intercept
+                  + survey_slope * (survey_rows * theta - overall);
+    // static: the sum does not depend on the number of threads
+    target += reduce_sum_static(bags_log_density, start, grainsize, length,
+                                phi, log_weight, y, count, likelihood,
+                                effect_information, effect_target, theta,
+                                t_effect, tau, scale);
+    target += family_log_density(positives, n_positive, examined,
+                                 mean_log_odds(h, log_share, survey_start,
+                                               survey_length),
+                                 survey_family, survey_scale);
+  } else {
+    t_effect ~ std_normal();
+  }
+}
+generated quantities {
+  vector[has_effects * A] effect;
+  if (has_effects) {
+    vector[A] log_lambda = log_means(append_row(w, intercept), start, length,
+                                     phi, log_weight);
+    effect = whitened_effects(t_effect, log_lambda, effect_information,
+                              effect_target, tau[1]);
+  }
+}

@@ -1,0 +1,79 @@
+"""bdr_stan.aggregate.surveys: checks of places, and their percentiles among the bags' points."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from builders.totals import Given
+
+from bdr_stan import Bags
+from bdr_stan.aggregate.rows import point_rows
+from bdr_stan.aggregate.surveys import checked_surveys, percentiles_of_places, survey_rows
+
+RNG = np.random.default_rng(1)
+BAGS = Bags.from_points(
+    RNG.uniform(size=(60, 2)), sizes=[20, 40], weights=RNG.gamma(2, 1, 60), features=["x", "z"]
+)
+PLACES = Bags.from_points(
+    RNG.uniform(0.2, 0.8, (4, 2)),
+    sizes=[1, 2, 1],
+    weights=[1.0, 1.0, 3.0, 2.0],
+    features=["x", "z"],
+    ids=["a", "b", "c"],
+    metadata=pd.DataFrame({"positive": [1, 0, 3], "examined": [5, 4, 3]}),
+)
+
+
+def test_percentiles_are_weighted_shares_of_points_below():
+    surveys = checked_surveys(BAGS, PLACES, "positive", "examined")
+    rows, places = point_rows(BAGS, Given(2)), survey_rows(surveys, Given(2))
+    theta = np.array([1.0, -0.5, 0.3])
+    f = BAGS.points @ theta[:2] + theta[2]
+    expected = []
+    for points, weights in zip(np.split(PLACES.points, [1, 3]), np.split(PLACES.weights, [1, 3])):
+        place = np.average(points @ theta[:2] + theta[2], weights=weights)
+        expected.append(BAGS.weights[f < place].sum() / BAGS.weights.sum())
+    found = percentiles_of_places(rows, places, theta)
+    np.testing.assert_allclose(found, expected)
+
+
+def test_ties_count_by_half():
+    place = Bags.from_points(BAGS.points[:1], sizes=[1], features=["x", "z"])
+    surveys = checked_surveys(BAGS, place, [1], [2])
+    rows, places = point_rows(BAGS, Given(2)), survey_rows(surveys, Given(2))
+    np.testing.assert_allclose(percentiles_of_places(rows, places, np.array([0, 0, 1.0])), 0.5)
+
+
+def test_series_are_matched_by_their_index():
+    shuffled = PLACES.metadata.iloc[[2, 0, 1]]
+    found = checked_surveys(BAGS, PLACES, shuffled["positive"], shuffled["examined"])
+    np.testing.assert_array_equal(found.positives, [1, 0, 3])
+    np.testing.assert_array_equal(found.examined, [5, 4, 3])
+
+
+FAR = Bags.from_points([[0.5, 0.5], [30.0, 0.5]], sizes=[1, 1], features=["x", "z"])
+
+
+@pytest.mark.parametrize(
+    "places, positives, examined, says",
+    [
+        (PLACES, [1, 0, 4], [5, 4, 3], "number of positives of bag 2 .id 'c'. is 4 .*exceeds"),
+        (PLACES, [1, -1, 3], [5, 4, 3], "number of positives of bag 1 .* is -1"),
+        (PLACES, [1, 0.5, 3], [5, 4, 3], "number of positives of bag 1 .* is 0.5"),
+        (PLACES, [1, np.nan, 3], [5, 4, 3], "number of positives of bag 1 .* is nan"),
+        (PLACES, [1, 0, 0], [5, 4, 0], "number examined of bag 2 .* is 0 .*at least one"),
+        (PLACES, [1, 0, 0], [5, np.inf, 1], "number examined of bag 1 .* is inf"),
+        (PLACES, [1, 0], [5, 4, 3], "positives has shape .2,., but there are 3 survey places"),
+        (PLACES, [1, 0, 3], 5, "examined has shape .., but there are 3 survey places"),
+        (PLACES, ["a", "b", "c"], [5, 4, 3], "the positives are not numbers"),
+        (PLACES, "positives", "examined", "positives='positives' is no column"),
+        (FAR, [0, 1], [2, 2], "bag 1 lies outside all bags .1 in all., as column 'x' is 30 there"),
+        ([np.ones((1, 3))], [0], [1], "the surveys have 3 features per point, but the bags have 2"),
+        (
+            Bags.from_points([[0.5, 0.5]], sizes=[1], features=["z", "x"]), [0], [1],
+            "column 0 of the surveys is 'z', but the bags have 'x' there",
+        ),
+    ],
+)  # fmt: skip
+def test_unusable_surveys(places, positives, examined, says):
+    with pytest.raises((ValueError, TypeError), match=says):
+        checked_surveys(BAGS, places, positives, examined)

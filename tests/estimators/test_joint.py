@@ -1,0 +1,241 @@
+"""JointRegressor: totals and surveys that share one function."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bdr_stan import RBF, AggregateRegressor, Bags, JointRegressor
+
+N_PLACES = 40
+
+
+def log_rate(points):
+    return 0.5 * points[:, 0] + np.sin(2 * points[:, 1])
+
+
+RNG = np.random.default_rng(3)
+POINTS = RNG.uniform(-2, 2, (1200, 2))
+LOG_RATE = log_rate(POINTS)
+DISTRICTS = Bags.from_points(
+    POINTS, bag=(4 + np.floor(POINTS[:, 0] * 2)).astype(int), features=["x", "z"]
+)
+CASES = RNG.poisson(DISTRICTS.sums(np.exp(log_rate(DISTRICTS.points))))
+AT = RNG.choice(1200, N_PLACES, replace=False)
+PLACES = Bags.from_points(
+    POINTS[AT],
+    sizes=np.ones(N_PLACES, int),
+    features=["x", "z"],
+    ids=[f"p{i:02}" for i in range(N_PLACES)],
+    metadata=pd.DataFrame({"examined": np.full(N_PLACES, 200)}),
+)
+POSITIVES = RNG.binomial(200, 1 / (1 + np.exp(1.5 - 0.9 * LOG_RATE[AT])))
+SURVEYS = {"surveys": PLACES, "positives": POSITIVES, "examined": "examined"}
+NEW = RNG.uniform(-1.8, 1.8, (200, 2))
+TRUE = log_rate(NEW)
+SETTINGS = {"n_landmarks": 25, "kernel": RBF(0.8), "learn_kernel": False, "random_state": 1}
+
+
+def fitted(likelihood="poisson", method="laplace", surveys=SURVEYS, draws=400, fit=None, **options):
+    model = JointRegressor(likelihood, method=method, **SETTINGS | options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return model.fit(DISTRICTS, CASES, **surveys, draws=draws, seed=1, **(fit or {}))
+
+
+@pytest.fixture(scope="module")
+def joint():
+    return fitted()
+
+
+def correlation(points):
+    return np.corrcoef(np.log(points.quantile(0.5)), TRUE)[0, 1]
+
+
+def test_both_sources_are_better_than_totals_alone(joint):
+    """Districts are strips along z, which only the surveys tell apart."""
+    alone = AggregateRegressor("poisson", "exp", method="laplace", **SETTINGS)
+    alone.fit(DISTRICTS, CASES, draws=400, seed=1)
+    assert correlation(joint.predict_points(NEW)) > 0.9
+    assert correlation(joint.predict_points(NEW)) > correlation(alone.predict_points(NEW)) + 0.1
+
+
+def test_truth_is_in_the_intervals(joint):
+    slope, intercept = joint.result_.draws("survey_slope"), joint.result_.draws("survey_intercept")
+    overall = joint.result_.constants["overall"]
+    assert overall == pytest.approx(np.log(CASES.sum() / 1200))
+    assert abs(slope.mean() - 0.9) < 3 * slope.std()
+    assert abs(intercept.mean() - (-1.5 + 0.9 * overall)) < 3 * intercept.std()
+    rates, prevalence = joint.predict_points(NEW), joint.predict_prevalence(NEW)
+    for points, true in ((rates, np.exp(TRUE)), (prevalence, 1 / (1 + np.exp(1.5 - 0.9 * TRUE)))):
+        low, high = points.interval(0.95)
+        assert np.mean((low < true) & (true < high)) > 0.85
+
+
+def test_prevalence_is_the_line_of_the_log_rate(joint):
+    drawn = {name: joint.result_.draws(name) for name in ("survey_intercept", "survey_slope")}
+    rho, some = joint.result_.draws("rho"), np.arange(5)
+    f = joint.feature_map_(NEW[some]) @ joint.result_.draws("w").T + joint.result_.draws(
+        "intercept"
+    )
+    h = drawn["survey_intercept"] + drawn["survey_slope"] * (f - joint.result_.constants["overall"])
+    found = joint.predict_prevalence(NEW)
+    assert np.all(rho > 0)
+    np.testing.assert_allclose(found.mean_of(some), (1 / (1 + np.exp(-h))).mean(axis=1))
+
+
+def test_surveys_without_weight_in_the_model_change_nothing():
+    """With a slope of 0 surveys say nothing of the rates."""
+    alone = AggregateRegressor("poisson", "exp", method="optimize", **SETTINGS)
+    alone.fit(DISTRICTS, CASES, seed=1)
+    prior = {"survey_slope_location": 0.0, "survey_slope_scale": 1e-6}
+    model = fitted(method="optimize", prior=prior)
+    found, expected = (each.predict_points(NEW).mean for each in (model, alone))
+    np.testing.assert_allclose(found, expected, rtol=2e-3)
+
+
+def test_order_of_bags_and_places_does_not_matter():
+    model = fitted(method="optimize")
+    turned = {**SURVEYS, "surveys": PLACES[::-1], "positives": POSITIVES[::-1]}
+    again = JointRegressor(
+        "poisson", method="optimize", **SETTINGS | {"landmarks": model.landmarks_}
+    )
+    again.fit(DISTRICTS[::-1], CASES[::-1], **turned, seed=1)
+    np.testing.assert_allclose(
+        again.predict_points(NEW).mean, model.predict_points(NEW).mean, rtol=5e-3
+    )
+    np.testing.assert_allclose(again.agreement_.percentiles[::-1], model.agreement_.percentiles)
+
+
+def test_series_are_matched_to_places():
+    named = pd.Series(POSITIVES, index=PLACES.ids).sample(frac=1, random_state=1)
+    found = fitted(method="optimize", surveys=SURVEYS | {"positives": named})
+    expected = fitted(method="optimize")
+    np.testing.assert_array_equal(found.predict_points(NEW).mean, expected.predict_points(NEW).mean)
+
+
+def test_predictive_of_surveys(joint):
+    predictive = joint.predictive_surveys(PLACES, "examined")
+    low, high = predictive.interval(0.95)
+    assert np.mean((low <= POSITIVES) & (high >= POSITIVES)) > 0.85
+    assert list(predictive.ids) == list(PLACES.ids)
+    with pytest.raises(ValueError, match="number examined of bag 0 .* is 0"):
+        joint.predictive_surveys(PLACES, np.zeros(N_PLACES))
+
+
+def test_agreement_is_reported(joint):
+    assert not joint.agreement_.disagrees
+    assert "surveys and totals agree" in joint.report()
+    assert "as places drawn like the bags' points" in joint.report()
+    assert {"survey_intercept", "survey_slope", "survey_dispersion"} <= set(joint.priors().index)
+    assert "survey_slope" in joint.summary().index
+
+
+def test_disagreement_warns():
+    reverse = {**SURVEYS, "positives": 200 - POSITIVES}
+    model = JointRegressor("poisson", method="laplace", **SETTINGS)
+    with pytest.warns(UserWarning, match="surveys and totals disagree"):
+        model.fit(DISTRICTS, CASES, **reverse, draws=400, seed=1)
+    assert model.agreement_.disagrees
+    assert "compare the map with that of AggregateRegressor" in model.report()
+
+
+def test_places_of_high_rates_are_reported():
+    high = np.random.default_rng(2).choice(np.argsort(LOG_RATE)[-240:], N_PLACES, replace=False)
+    places = Bags.from_list([POINTS[[i]] for i in high], features=["x", "z"])
+    positives = np.random.default_rng(1).binomial(200, 1 / (1 + np.exp(1.5 - 0.9 * LOG_RATE[high])))
+    chosen = {"surveys": places, "positives": positives, "examined": np.full(N_PLACES, 200)}
+    model = fitted(surveys=chosen)
+    assert model.agreement_.percentiles.mean() > 0.65
+    assert "surveyed where rates are high" in model.report()
+
+
+def test_areas_of_several_points_are_places():
+    areas = Bags.from_list(
+        [DISTRICTS.points[i : i + 3] for i in range(0, 60, 3)], features=["x", "z"]
+    )
+    model = fitted(
+        "negative binomial",
+        surveys={"surveys": areas, "positives": [9] * 20, "examined": [50] * 20},
+    )
+    assert model.agreement_.percentiles.shape == (20,)
+    assert model.predictive_surveys(areas, [50] * 20).mean.shape == (20,)
+
+
+def test_binomial_surveys_have_no_dispersion():
+    model = fitted(survey_family="binomial")
+    assert not model.result_.has_draws("survey_dispersion")
+    assert "survey_dispersion" not in model.priors().index
+    assert model.predictive_surveys(PLACES, "examined").mean.shape == (N_PLACES,)
+
+
+def test_an_overdispersed_fit_is_compared_with_its_own_surveys():
+    """Districts of three times as many cases as expected, or a third."""
+    model = JointRegressor("poisson", method="laplace", **SETTINGS)
+    scattered = np.round(CASES * np.where(np.arange(len(CASES)) % 2, 3.0, 1 / 3))
+    with pytest.warns(UserWarning, match="scatter more"):
+        model.fit(DISTRICTS, scattered, **SURVEYS, draws=100, seed=1)
+
+
+def test_training_features_are_of_joint_models():
+    model = JointRegressor("poisson", method="optimize", **SETTINGS)
+    training = model.training_features(DISTRICTS, CASES, **SURVEYS, seed=1)
+    assert training.surveys.rows.rows.shape == (N_PLACES, training.rows.rows.shape[1])
+    found = model.fit_features(training, CASES, seed=1).predict_points(NEW).mean
+    np.testing.assert_allclose(found, fitted(method="optimize").predict_points(NEW).mean)
+    others = AggregateRegressor("poisson", "exp", **SETTINGS).training_features(DISTRICTS, CASES)
+    with pytest.raises(TypeError, match="training must come from"):
+        model.fit_features(others, CASES)
+
+
+@pytest.mark.parametrize(
+    "parameters, says",
+    [
+        ({"link": "square"}, "the surveys of JointRegressor read a log rate: use link='exp'"),
+        ({"likelihood": "binomial"}, "the binomial likelihood takes the link 'logit'"),
+        ({"method": "vb"}, "JointRegressor has no method 'vb'"),
+        ({"prior": {"slope_scale": 1}}, "no number called 'slope_scale'.*survey_slope_scale"),
+        ({"survey_family": "poisson"}, "survey_family must be 'beta_binomial' or 'binomial'"),
+    ],
+)
+def test_unusable_parameters(parameters, says):
+    model = JointRegressor(**SETTINGS | parameters)
+    with pytest.raises(ValueError, match=says):
+        model.fit(DISTRICTS, CASES, **SURVEYS)
+
+
+def test_surveys_are_checked_before_work():
+    model = JointRegressor(**SETTINGS)
+    with pytest.raises(ValueError, match="it exceeds the number examined"):
+        model.fit(DISTRICTS, CASES, **SURVEYS | {"positives": POSITIVES + 200})
+    with pytest.raises(TypeError, match="surveys"):
+        model.fit(DISTRICTS, CASES)
+    assert not hasattr(model, "result_")
+
+
+@pytest.mark.slow
+def test_nuts_agrees_with_laplace():
+    """With 64 districts, which identify rho, that Laplace's method holds fixed."""
+    cell = np.floor(POINTS * 2 + 4).astype(int) @ [8, 1]
+    bags = Bags.from_points(POINTS, bag=cell, features=["x", "z"])
+    totals = np.random.default_rng(4).poisson(bags.sums(np.exp(log_rate(bags.points))))
+    nuts, laplace = (
+        JointRegressor("poisson", method=method, **SETTINGS).fit(
+            bags, totals, **SURVEYS, draws=500, seed=1, **chains
+        )
+        for method, chains in (("nuts", {"chains": 2}), ("laplace", {}))
+    )
+    for name in ("survey_slope", "survey_intercept"):
+        one, other = (each.result_.draws(name) for each in (nuts, laplace))
+        assert abs(one.mean() - other.mean()) < 0.5 * one.std()
+        assert 0.7 < other.std() / one.std() < 1.3
+    found, expected = (np.log(each.predict_points(NEW).quantile(0.5)) for each in (nuts, laplace))
+    assert np.abs(found - expected).max() < 0.3
+
+
+@pytest.mark.slow
+def test_effects_of_bags_with_nuts():
+    model = fitted(method="nuts", bag_effects=True, draws=200, fit={"chains": 2})
+    assert model.result_.draws("effect").shape == (400, len(DISTRICTS))
+    np.testing.assert_allclose(model.predict(DISTRICTS), CASES, rtol=0.2)

@@ -1,0 +1,94 @@
+"""bdr_stan.models.joint: the likelihood of totals and surveys, and its mode."""
+
+import numpy as np
+import pytest
+from builders import joint, reference
+
+from bdr_stan.models.joint import survey_theta
+from bdr_stan.posterior.latent_gaussian import most_probable_scales
+
+
+def problem(likelihood, family):
+    p, true = joint.random_joint(np.random.default_rng(5), likelihood, family)
+    model = joint.package_model(p)
+    # The package's own overall rate, which tests of the program replace.
+    p = joint.replace(p, overall=model.data["overall"])
+    names = ("dispersion", "survey_dispersion")
+    scales = {name: true[name] for name in names if name in true}
+    theta = np.r_[true["w"], joint.gamma_of(p, true), true["intercept"]]
+    return p, model, true, scales, theta
+
+
+@pytest.mark.parametrize("likelihood", ["poisson", "negative binomial"])
+@pytest.mark.parametrize("family", ["binomial", "beta_binomial"])
+def test_likelihood_is_that_of_scipy_and_its_slope_that_of_differences(likelihood, family):
+    p, model, true, scales, theta = problem(likelihood, family)
+    density = model.likelihood(**scales)
+    assert density(theta)[0] == pytest.approx(joint.log_likelihood(p, **true), rel=1e-10)
+    slope = reference.gradient(lambda x: density(x)[0], theta)
+    np.testing.assert_allclose(density(theta)[1], slope, rtol=1e-7, atol=1e-7)
+
+
+def test_information_of_single_points_is_minus_the_expected_hessian():
+    """Averaged over labels from the model, the squared slope is the information."""
+    p, model, true, _, theta = problem("poisson", "binomial")
+    rng, slopes = np.random.default_rng(1), []
+    of_totals = joint.totals.law_of_labels(p.totals, **joint.of_totals(true) | {"rho": 0.0})
+    for _ in range(4000):
+        y = of_totals.rvs(random_state=rng).astype(float)
+        positives = joint.law_of_positives(p, **true).rvs(random_state=rng).astype(float)
+        again = joint.replace(p, totals=joint.replace(p.totals, y=y), positives=positives)
+        drawn = joint.package_model(again)
+        # Data whose level is that of the first: the overall rate is data too.
+        likelihood = drawn.likelihood
+        arguments = (*likelihood.args[:-1], p.overall)
+        slopes.append(likelihood.func(*arguments)(theta)[1])
+    found = np.cov(np.transpose(slopes))
+    information = model.likelihood()(theta)[2]
+    spread = np.sqrt(np.outer(np.diag(information), np.diag(information)))
+    np.testing.assert_allclose(found / spread, information / spread, atol=0.1)
+
+
+def test_the_mode_has_slope_zero():
+    _, model, _, _, _ = problem("negative binomial", "beta_binomial")
+    scales, mode, _ = most_probable_scales(model)
+    given = {name: value for name, value in scales.items() if name != "rho"}
+    slope = model.likelihood(**given)(mode.theta)[1]
+    location, spread = model.intercept_prior
+    sds = np.r_[np.full(3, scales["rho"]), model.gamma_scales(scales), spread]
+    slope -= (mode.theta - np.r_[np.zeros(5), location]) / sds**2
+    np.testing.assert_allclose(slope, 0, atol=1e-4)
+
+
+def test_log_odds_of_surveys_from_draws():
+    rng = np.random.default_rng(2)
+    p, *_ = problem("poisson", "binomial")
+    draws = [joint.draw_parameters(rng, p) for _ in range(3)]
+    theta = np.array([np.append(d["w"], d["intercept"]) for d in draws])
+    intercept, slope = (np.array([d[name] for d in draws]) for name in joint.LINE)
+    of_odds = survey_theta(theta, intercept, slope, p.overall)
+    single = joint.replace(p, psi=[psi[:1] for psi in p.psi], weights=[np.ones(1)] * len(p.psi))
+    for found, d in zip(of_odds, draws):
+        h = np.array([psi[0] for psi in single.psi]) @ found[:-1] + found[-1]
+        d = {name: d[name] for name in ("w", "intercept", *joint.LINE)}
+        np.testing.assert_allclose(1 / (1 + np.exp(-h)), joint.probabilities(single, **d))
+
+
+def test_priors_are_those_of_the_data_and_the_users():
+    p, _ = joint.random_joint(np.random.default_rng(5))
+    given = joint.joint_model(
+        joint.totals.compressed(p.totals),
+        p.totals.y,
+        joint.LIKELIHOODS["poisson"],
+        joint.surveys(p),
+        "beta_binomial",
+        prior={"survey_slope_scale": 0.2, "rho_log_sd": 0.3},
+    ).priors
+    share = (p.positives.sum() + 0.5) / (p.examined.sum() + 1)
+    assert given["survey_intercept_location"] == pytest.approx(np.log(share / (1 - share)))
+    assert (given["survey_slope_location"], given["survey_slope_scale"]) == (1.0, 0.2)
+    assert given["rho_log_sd"] == 0.3
+    with pytest.raises(ValueError, match="no number called 'tau_scale'; this model has .*survey_s"):
+        joint.package_model(
+            joint.replace(p, totals=joint.replace(p.totals, priors={"tau_scale": 1}))
+        )
