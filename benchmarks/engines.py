@@ -27,6 +27,7 @@ from bdr_stan import (
     BLRClassifier,
     InverseBDR,
     InverseBDRClassifier,
+    JointRegressor,
     NonlinearBDR,
 )
 from bdr_stan.cmdstan.programs import compile_program
@@ -52,6 +53,11 @@ class Labels(NamedTuple):
 # Name -> (estimator, its labels, further arguments of fit): every program, and its branches.
 TRIALS = np.full(N_BAGS, 30)
 SIZED = {"label_sd": np.full(N_BAGS, 0.1)}
+PLACES = {
+    "surveys": [np.array([[x, -x]]) for x in np.linspace(-1, 1, 5)],
+    "positives": [1, 0, 3, 4, 9],
+    "examined": [20, 20, 30, 20, 25],
+}
 MODELS = {
     "BLR": (BLR(4, smooths=["year"]), "numbers", {}),
     "BLR, size noise": (BLR(4, label_noise="size"), "numbers", SIZED),
@@ -81,6 +87,7 @@ MODELS = {
         "of_trials",
         {"trials": TRIALS},
     ),
+    "counts and surveys": (JointRegressor("poisson", n_landmarks=4), "counts", PLACES),
     "normal totals, coefficients": (
         AggregateRegressor("normal", "identity", 4, bag_effects=[0]),
         "totals",

@@ -31,7 +31,7 @@ SHORT = {"chains": 2, "warmup": 100, "draws": 60, "seed": 1, "engine": "stanli"}
 FIRST = {
     *("BLR", "BDR, terms", "BDR, Poisson", "BDRClassifier", "BLRClassifier", "NonlinearBDR"),
     *("InverseBDR", "counts, square link", "counts, exp link, effects"),
-    *("binomial totals, effects", "normal totals, coefficients"),
+    *("binomial totals, effects", "normal totals, coefficients", "counts and surveys"),
 }
 SHAPES = """
 data {

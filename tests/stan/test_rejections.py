@@ -91,6 +91,7 @@ DATA = {
     "bdr_probit": {"N": 4, "D": 2, "Q": 0, "z": Z, "x": NONE, "y": [0, 1, 1, 0]}
     | (GROUPS | EMBEDDINGS | WHITENING | PRIORS | OF_ETA | {"latent_spread": 0.0}),
     "bdr_glm": {"N": 4, "D": 2, "Q": 0, "z": Z, "x": NONE, "y": [0.0, 3.0, 1.0, 2.0]}
+    | {"K": 0, "node": [], "log_node_weight": []}
     | (GROUPS | EMBEDDINGS | WHITENING | PRIORS | COUNTS | NO_TERMS | ONE_SAMPLE),
     "nonlinear": {"N": 4, "D": 2, "Q": 0, "K": 1, "M": 2, "B": 0, "rows": ROWS, "sigma_scale": 1.0}
     | (GROUPS | EMBEDDINGS | WHITENING | PRIORS | CURVE),
