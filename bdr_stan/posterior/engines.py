@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from bdr_stan.cmdstan.programs import runs_at_once
+from bdr_stan.cmdstan.scratch import scratch_folder
 from bdr_stan.extras import STANLI_VERSION, in_main_thread, require_stanli, stanli_version
 from bdr_stan.posterior.options import STANLI_OPTIONS
 from bdr_stan.posterior.settings import ENGINES, SamplerSettings
@@ -35,8 +36,11 @@ def engine_of_run(program: PathName, settings: SamplerSettings) -> str:
     options = STANLI_OPTIONS.get(settings.method)
     if options is None or not set(settings.options) <= set(options):
         return "cmdstan"
-    if stanli_version() != STANLI_VERSION or not in_main_thread() or runs_at_once(program):
+    if stanli_version() != STANLI_VERSION or not in_main_thread():
         return "cmdstan"
+    with scratch_folder():  # comes before CmdStanPy, which keeps files there from its import on
+        if runs_at_once(program):
+            return "cmdstan"
     warn(
         f"CmdStan is not set up, so {Path(program).stem} runs on stanli, an interpreter of Stan "
         "that is still in its alpha stage: set CmdStan up by bdr-stan setup, or set "
