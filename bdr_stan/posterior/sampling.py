@@ -2,6 +2,7 @@
 
 import os
 import re
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -152,10 +153,12 @@ def _optimized(model, options, chosen):
     """The mode, as near as the log density's own rounding lets the search come."""
     if "algorithm" in options:  # whose tolerances are its own
         return model.optimize(**options)
-    try:
-        return model.optimize(**{**_MODE_OPTIONS, **chosen, **options})
-    except RuntimeError:  # steps lost in rounding; other errors come again
-        return model.optimize(**options)
+    # Near the mode steps may be lost in rounding, the first of all, which is short by default. In
+    # whitened coordinates a step of length 1 along the gradient is nearly Newton's.
+    for first_step in ({}, {"init_alpha": 1.0}):
+        with suppress(RuntimeError):  # other errors come again
+            return model.optimize(**{**_MODE_OPTIONS, **chosen, **first_step, **options})
+    return model.optimize(**options)
 
 
 def _reporting(model, progress):
@@ -194,5 +197,6 @@ def _stan_message(text):
     # CmdStanPy's first line ends in a colon, or quotes the whole command before Stan's message.
     first, _, rest = text.partition("\n")
     lines = [line.strip() for line in (first.partition("' failed: ")[2], *rest.splitlines())]
-    by_stan = [line for line in lines if re.match("Exception|Error|Rejecting|Initialization", line)]
+    beginnings = "Exception|Error|Rejecting|Initialization|Line search"
+    by_stan = [line for line in lines if re.match(beginnings, line)]
     return "\n".join(dict.fromkeys(by_stan)) or text

@@ -5,6 +5,7 @@ import pytest
 from builders import reference
 from builders.scales import blr_closed_form
 from builders.training import labelled_bags
+from cmdstanpy import CmdStanModel
 
 from bdr_stan.embedding.mean_embedding import embed
 from bdr_stan.kernels import RBF, LandmarkFeatures
@@ -63,6 +64,31 @@ def test_approximations_hold_rho_at_its_marginal_mode(model, method):
     np.testing.assert_allclose(
         sample_posterior(model, SamplerSettings(method, **SHORT)).draws["rho"], rho, rtol=0.01
     )
+
+
+@pytest.mark.parametrize("method", ["optimize", "laplace"])
+def test_a_search_that_loses_its_first_step_tries_a_longer_one(model, method, monkeypatch):
+    search, lost = (
+        CmdStanModel.optimize,
+        "console log output:\n\n  Line search failed to decrease\n",
+    )
+
+    def loses_short_steps(self, **options):
+        if options.get("init_alpha", 0.001) < longest:
+            raise RuntimeError(f"Error during optimization! Command 'x' failed: {lost}")
+        return search(self, **options)
+
+    monkeypatch.setattr(CmdStanModel, "optimize", loses_short_steps)
+    longest = 0.0
+    usual = sample_posterior(model, SamplerSettings(method, **SHORT)).draws
+    longest = 1.0
+    found = sample_posterior(model, SamplerSettings(method, **SHORT)).draws
+    for name in ("w", "intercept", "sigma", "rho"):
+        np.testing.assert_allclose(found[name], usual[name], rtol=1e-3, atol=1e-3)
+    longest = 2.0
+    with pytest.raises(RuntimeError) as error:
+        sample_posterior(model, SamplerSettings(method, **SHORT))
+    assert str(error.value) == f"Stan's {method} of blr failed: Line search failed to decrease"
 
 
 def test_draws_come_from_the_seed(model):
