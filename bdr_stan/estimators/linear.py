@@ -34,7 +34,7 @@ from bdr_stan.estimators.validation import (
     labels_of_training,
 )
 from bdr_stan.families import FAMILIES, KNOWN, Family, NormalNumbers, Ordinal
-from bdr_stan.models.bdr_glm import integrates_deviations, samples_model
+from bdr_stan.models.bdr_glm import samples_model, without_deviations
 from bdr_stan.models.label_noise import LABEL_NOISE
 from bdr_stan.models.latent import (
     class_predictive,
@@ -730,7 +730,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
 
     def _without_deviations(self, n_bags: int) -> bool:
         uncertain = self._family is not None and not self.exact_embeddings
-        return uncertain and self.method == "laplace" and integrates_deviations(n_bags)
+        return uncertain and without_deviations(self.method, n_bags)
 
     def _sample(
         self, model: LatentGaussianModel, settings: SamplerSettings

@@ -42,15 +42,17 @@ _FIXED_SHARE = 1e-3
 # most probable scales begins.
 _FIRST_BAGS = 3000
 _NO_DISPERSION = 1e-4  # as good as 0
-# The deviations of so many bags are parameters of the program; of more it integrates them out.
-# Steps of NUTS shrink with the fourth root of the number of parameters, and Laplace's method needs
-# the Hessian of all.
-_MOST_DEVIATIONS = 3000
+# The deviations of the bags are parameters of the program: Laplace's method needs the Hessian of
+# all, by differences, and steps of NUTS shrink with the fourth root of their number. Of many bags
+# the program integrates them out, which of other families than these takes too long.
+_MOST_BAGS_OF_LAPLACE = 3000
+_MOST_DEVIATIONS = 10_000
+_INTEGRATED = ("poisson", "binomial")
 
 
-def integrates_deviations(n_bags: int) -> bool:
-    """Whether the program integrates the deviations of bags out."""
-    return n_bags > _MOST_DEVIATIONS
+def without_deviations(method: str, n_bags: int) -> bool:
+    """Whether Laplace's method is that of weights and scales alone: Stan's would take too long."""
+    return method == "laplace" and n_bags > _MOST_BAGS_OF_LAPLACE
 
 
 def bdr_glm_data(
@@ -269,7 +271,7 @@ def _model(
     priors = with_user_values(defaults, prior)
     scales = tuple(family.likelihood.scales)
     has_deviations = uncertain and family.name != "normal"
-    integrated_out = has_deviations and integrates_deviations(len(y))
+    integrated_out = uncertain and family.name in _INTEGRATED and len(y) > _MOST_DEVIATIONS
 
     def with_label_coordinates(whitened, scales, mode):
         """Whitened coordinates of theta, and those of the deviations of bags: see the program."""
@@ -307,9 +309,7 @@ def _model(
             "label_centre": centre,
         }
         if integrated_out:
-            of_labels |= deviation_nodes(
-                family, rows.rows[:, -1], h, nu, at_mode, centre, trials, **family_scales
-            )
+            of_labels |= deviation_nodes(family, rows.rows[:, -1], h, nu, at_mode, centre, trials)
         return {**whitened, **of_labels}
 
     def fixed(found):

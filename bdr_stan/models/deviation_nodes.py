@@ -23,9 +23,8 @@ def deviation_nodes(
     information: Array,
     centre: Array,
     trials: Array | None,
-    **scales: float,
 ) -> dict[str, Any]:
-    """Data of the program: as few nodes as integrate accurately at the mode.
+    """Data of the program for a family without scales: few nodes, but accurate at the mode.
 
     Labels, means and variances of their linear predictors, precisions and centres of normal labels
     of the same curvature, and trials have the shape (n,).
@@ -34,7 +33,7 @@ def deviation_nodes(
     some = slice(None, None, -(-n // _MOST_BAGS))
     y, mean, variance = y[some], mean[some], variance[some]
     trials = None if trials is None else trials[some]
-    exact = label_densities(family, y, mean, variance, trials, **scales).value
+    exact = label_densities(family, y, mean, variance, trials).value
     out_of = None if trials is None else trials[:, None]
     u_sd = (1 + variance * information[some]) ** -0.5
     u_mean = np.sqrt(variance) * information[some] * (centre[some] - mean) * u_sd**2
@@ -43,7 +42,7 @@ def deviation_nodes(
         log_weight = np.log(weight / np.sqrt(2 * np.pi))
         u = u_mean[:, None] + u_sd[:, None] * node
         h = mean[:, None] + np.sqrt(variance)[:, None] * u
-        at_node = family.terms(y[:, None], h, out_of, **scales).value
+        at_node = family.terms(y[:, None], h, out_of).value
         found = logsumexp(at_node + log_weight + 0.5 * (node**2 - u**2), axis=1) + np.log(u_sd)
         if np.mean(np.abs(found - exact)) < _TOLERANCE / np.sqrt(n):
             break
