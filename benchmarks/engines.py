@@ -1,4 +1,4 @@
-"""stanli beside CmdStan: log densities and gradients of every program, and times of a fit.
+"""Compare stanli with CmdStan: log densities and gradients of every program, times of a fit.
 
 python benchmarks/engines.py            100 points per model, 1,000 gamma bags; a quiet machine
 python benchmarks/engines.py --quick    3 points, 100 bags, few draws

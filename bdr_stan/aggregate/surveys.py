@@ -1,4 +1,4 @@
-"""Surveys at places beside totals of bags: checks, rows, and how the places compare with the bags.
+"""Surveys of places for joint fits with totals of bags: checks, rows, percentiles of the places.
 
 A survey place is a bag of one or a few points, of whose examined people some are positive.
 """
@@ -50,7 +50,7 @@ class JointFeatures(AggregateFeatures):
 def checked_surveys(
     bags: Bags, places: BagsLike, positives: ArrayLike | str, examined: ArrayLike | str
 ) -> Surveys:
-    """Surveys of use beside these bags; TypeError or ValueError names the first that is not."""
+    """Surveys that suit these bags; TypeError or ValueError names the first that does not."""
     places = as_bags(places).like(bags.columns)
     places.check_like(
         bags.n_features, bags.features, bags.columns, whose="the surveys", known="the bags have"

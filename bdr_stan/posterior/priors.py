@@ -112,7 +112,7 @@ RATES = {
     ),
 }
 
-# Surveys beside totals: the line of their log odds in the log rate.
+# Joint fits: the line of the surveys' log odds in the log rate.
 SURVEYS = {
     "survey_intercept": (
         "normal({survey_intercept_location:.4g}, {survey_intercept_scale:.4g})",

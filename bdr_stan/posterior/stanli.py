@@ -221,7 +221,7 @@ def _block(text, name):
 
 
 def _message(error):
-    """The message of stanli, of its first chain, and what to do where it lacks something."""
+    """Error message of the first chain, with advice where stanli lacks a feature."""
     text = re.sub(r"^\d+ of \d+ chains failed; first: (chain \d+: )?", "", str(error))
     missing = "; engine='cmdstan' takes all of Stan" if "unsupported" in text else ""
     return text + missing
