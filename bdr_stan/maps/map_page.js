@@ -353,6 +353,6 @@ new ResizeObserver(() => {
   canvas.height = Math.round(canvas.clientHeight * devicePixelRatio);
   view.scale = whole ? view.scale * wholeScale() / whole : wholeScale();
   whole = wholeScale();
-  redraw();
+  if (view.scale) draw();  // at once: a new size has cleared the canvas, which would flicker
 }).observe(canvas);
 showTime(0);
