@@ -19,6 +19,7 @@ from bdr_stan.bags.checks import as_real_numbers
 from bdr_stan.bags.matching import labels_in_order
 from bdr_stan.predictive.classes import class_codes
 from bdr_stan.predictive.distributions import check_level
+from bdr_stan.predictive.energy import distance_to, distance_within, even_quantiles
 from bdr_stan.types import Array, ArrayLike, is_number
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 FEW_SIZES = 6  # at most this many distinct sizes are a class each
 DEFAULT_EDGES = (1, 5, 20, 100)
-_CRPS_LEVELS = 200  # quantiles that stand for a distribution
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 
@@ -247,11 +247,9 @@ def crps(y: ArrayLike, predictive: HasQuantiles) -> float:
     True
     """
     y = labels_in_order(y, predictive)
-    quantiles = predictive.quantile((np.arange(_CRPS_LEVELS) + 0.5) / _CRPS_LEVELS)
+    quantiles = even_quantiles(predictive)
     y, _ = _same_length(y=y, predictions=quantiles[0])
-    share = (2 * np.arange(_CRPS_LEVELS) + 1 - _CRPS_LEVELS) / _CRPS_LEVELS
-    spread = np.mean(share[:, None] * quantiles, axis=0)  # E|Y - Y'| / 2, as they are sorted
-    return float(np.mean(np.abs(quantiles - y).mean(axis=0) - spread))
+    return float(np.mean(distance_to(y, quantiles) - distance_within(quantiles) / 2))
 
 
 def size_classes(sizes: ArrayLike, edges: ArrayLike | None = None) -> dict[str, Array]:

@@ -55,6 +55,11 @@ class Blend(Distributions):
             "mean, sd, quantile(q), interval(level), cdf(y), log_prob(y), sample(size))"
         )
 
+    @property
+    def is_count(self) -> bool:  # type: ignore[override]
+        """Whether the labels are counts."""
+        return all(p.is_count for p in self.predictives)
+
     def cdf(self, y: ArrayLike) -> Array:
         """Predictive probability of a label below each of `y`, shape (n,)."""
         return self.weights @ np.array([p.cdf(y) for p in self.predictives])
@@ -75,8 +80,7 @@ class Blend(Distributions):
             middle = (low + high) / 2
             below = self.cdf(middle) < level
             low, high = np.where(below, middle, low), np.where(below, high, middle)
-        counts = all(hasattr(p, "pmf") and p.family.likelihood.is_count for p in self.predictives)
-        return np.round(high) if counts else (low + high) / 2
+        return np.round(high) if self.is_count else (low + high) / 2
 
     def sample(self, size: int | None = None, *, seed: Seed = None) -> Array:
         """Draw labels from the predictive distribution.

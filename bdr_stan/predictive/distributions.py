@@ -25,7 +25,7 @@ USED_HERE = {
 }
 # What other modules use; completions of a user's prompt omit it.
 _FOR_MODULES = {
-    *("components", "label_moments", "log_density_function", "pooled", "with_ids_of"),
+    *("components", "is_count", "label_moments", "log_density_function", "pooled", "with_ids_of"),
 }
 
 
@@ -34,6 +34,7 @@ class Distributions(ABC):
 
     ids: Array | None = None
     id_name = "bag"
+    is_count: bool = False  # whether the labels are counts
 
     def __len__(self) -> int:
         return len(self.mean)

@@ -82,8 +82,13 @@ class OutcomePredictive(LabelMixture):
         """Name of the family: distributions of one family are pooled, of several blended."""
         return self.family.name
 
+    @property
+    def is_count(self) -> bool:  # type: ignore[override]
+        """Whether the labels are counts."""
+        return self.family.likelihood.is_count
+
     def __repr__(self) -> str:
-        pmf = "pmf(y), " if self.family.likelihood.is_count else ""
+        pmf = "pmf(y), " if self.is_count else ""
         return (
             f"OutcomePredictive({self.family.name}, {len(self)} bags, {self.n_draws} draws; "
             f"mean, sd, quantile(q), interval(level), {pmf}cdf(y), log_prob(y), sample(size))"
@@ -122,7 +127,7 @@ class OutcomePredictive(LabelMixture):
         TypeError
             The family is not one of counts.
         """
-        if not self.family.likelihood.is_count:
+        if not self.is_count:
             raise TypeError(f"labels of the {self.family.name} family have a density: use log_prob")
         return np.exp(self.log_prob(y))
 
@@ -169,7 +174,7 @@ class OutcomePredictive(LabelMixture):
         shape = mean.shape
         trials = None if self.trials is None else self.trials[i]
         possible = self.family.supports(labels, trials)
-        labels = np.where(possible, labels, 0 if self.family.likelihood.is_count else 0.5)
+        labels = np.where(possible, labels, 0 if self.is_count else 0.5)
         trials = None if trials is None else np.broadcast_to(trials, shape).ravel()
         scales = {n: np.broadcast_to(v[:, None], shape).ravel() for n, v in self.scales.items()}
         found = label_densities(
@@ -186,12 +191,12 @@ class OutcomePredictive(LabelMixture):
         mean, variance = (values[draws] for values in components)
         given = self._distribution(rng.normal(mean, np.sqrt(variance)), i, draws)
         labels = given.rvs(size=mean.shape, random_state=rng)
-        return labels.astype(np.int64) if self.family.likelihood.is_count else labels
+        return labels.astype(np.int64) if self.is_count else labels
 
     # ------------------------------------------------------------ over all draws
 
     def _quantiles(self, components, i, levels):
-        if self.family.likelihood.is_count:
+        if self.is_count:
             return self._given_predictors(components, i).quantile(levels) + 0.0  # not -0
         values = np.empty((len(levels), len(i)))
         for k in range(len(i)):  # one generator per bag: see `_stratified`

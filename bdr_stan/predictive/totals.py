@@ -92,6 +92,11 @@ class AggregatePredictive(NumericMixture):
             raise ValueError(f"trials must be whole numbers, found {self.trials[i]} at {i}")
         super().__init__(components, n_bags, n_draws, weights)
 
+    @property
+    def is_count(self) -> bool:  # type: ignore[override]
+        """Whether the totals are counts."""
+        return self.likelihood.is_count
+
     def __repr__(self) -> str:
         return (
             f"AggregatePredictive({self.likelihood.name}, {len(self)} bags, {self.n_draws} draws; "
@@ -137,7 +142,7 @@ class AggregatePredictive(NumericMixture):
 
     def _quantiles(self, means, i, levels):
         weights = self._draw_weights
-        if self.likelihood.is_count:
+        if self.is_count:
 
             def given_draw(j):
                 return self._given_draw(means[:, j], i[j])
@@ -160,12 +165,12 @@ class AggregatePredictive(NumericMixture):
 
     def _log_density(self, means, i, labels):
         given_draw = self._given_draw(means, i)
-        return (given_draw.logpmf if self.likelihood.is_count else given_draw.logpdf)(labels)
+        return (given_draw.logpmf if self.is_count else given_draw.logpdf)(labels)
 
     def _labels(self, means, i, draws, rng):
         given_draw = self._given_draw(means, i, draws)
         labels = given_draw.rvs(size=(len(draws), len(i)), random_state=rng)
-        return labels.astype(np.int64) if self.likelihood.is_count else labels
+        return labels.astype(np.int64) if self.is_count else labels
 
 
 def count_quantile(

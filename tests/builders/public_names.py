@@ -6,7 +6,7 @@ from importlib import import_module
 import bdr_stan
 
 # Modules whose names are their own functions and classes, imported as `bdr_stan.metrics.mse`.
-MODULES = ("datasets", "metrics", "model_selection", "tuning", "types")
+MODULES = ("datasets", "metrics", "model_selection", "skpro", "tuning", "types")
 
 
 def public_packages():

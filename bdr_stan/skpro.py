@@ -1,0 +1,349 @@
+"""Regressors on bags as probabilistic regressors of skpro, on tables with one row per bag.
+
+Needs the extra "skpro": ``pip install 'bdr-stan[skpro]'``.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone
+
+from bdr_stan.bags import BagsLike, as_bags
+from bdr_stan.bags.checks import plain
+from bdr_stan.bags.matching import match_to_ids
+from bdr_stan.extras import require
+from bdr_stan.predictive.energy import distance_to, distance_within, even_quantiles
+from bdr_stan.types import Array, is_integer
+
+require("bdr_stan.skpro needs skpro: pip install 'bdr-stan[skpro]'", "skpro")
+
+from skpro.distributions.base import BaseDistribution  # noqa: E402
+from skpro.regression.base import BaseProbaRegressor  # noqa: E402
+
+__all__ = ["SkproDistribution", "SkproRegressor"]
+
+_SHOWN = 3  # ids or columns in messages
+
+
+class SkproRegressor(BaseProbaRegressor):
+    """A regressor on bags as a probabilistic regressor of skpro.
+
+    skpro's regressors take a table with one row per label. Here a row names its bag by the bag's
+    id, and the points of all bags, those of `fit` and those to predict, are in `bags`. A bag may
+    have several rows, as in a bootstrap.
+
+    Parameters
+    ----------
+    estimator : regressor of bdr_stan with `predictive`
+        Such as BDR, BLR, Shrinkage, NonlinearBDR, InverseBDR, Stacked, MERR or AggregateRegressor.
+        `fit` fits a copy.
+    bags : Bags, or what else the estimator's `fit` takes
+        Bags without ids are named 0 to n - 1.
+    bag : column of X with the ids, or level of its index of this name; default ``bags.id_name``
+        skpro refuses columns of text: ids that are text are the index, or of dtype category. Other
+        columns of X are columns of the bags' metadata for the estimator's `covariates`, `groups`
+        and `smooths`, and replace those of the same name in ``bags.metadata``.
+    fit_options : dict, optional
+        Arguments of the estimator's `fit` by name, such as ``{"draws": 500, "trials": "tested"}``;
+        `trials`, `exposure`, `offset` and `label_sd` are names of columns.
+
+    Attributes
+    ----------
+    estimator_
+        The fitted copy, with its `report()` and all else.
+
+    Raises
+    ------
+    TypeError
+        By `fit`: an estimator without a predictive distribution of numbers; labels of several
+        columns; columns of text.
+    ValueError
+        By `fit` and the predictions: X has no such column, or an id that no bag has; labels whose
+        index is neither that of X nor ids; all that the estimator's own `fit` raises.
+
+    Notes
+    -----
+    The scores of skpro use the exact density, distribution function and quantiles of the
+    predictive distribution, and for CRPS 200 even quantiles as `bdr_stan.metrics.crps` does. Counts
+    have `pmf` and `log_pmf`, and by skpro's convention a density of 0.
+
+    Source: the interface of skpro's ``BaseProbaRegressor``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from bdr_stan import BLR, Bags
+    >>> from bdr_stan.skpro import SkproRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.normal(size=40)
+    >>> people = pd.DataFrame({"town": np.repeat(np.arange(40), 50)})
+    >>> people["age"] = rng.normal(45 + 9 * y[people["town"]], 9)
+    >>> bags = Bags.from_dataframe(people, "town")
+    >>> X, y = pd.DataFrame({"town": bags.ids}), pd.DataFrame({"vote": y})
+    >>> model = SkproRegressor(BLR(8, method="exact"), bags, fit_options={"seed": 1})
+    >>> model = model.fit(X[:30], y[:30])
+    >>> predicted = model.predict_proba(X[30:])
+    >>> bool(predicted.log_pdf(y[30:]).mean().item() > -1)
+    True
+    >>> list(model.predict_interval(X[30:], coverage=0.9).columns)
+    [('vote', 0.9, 'lower'), ('vote', 0.9, 'upper')]
+    """
+
+    _tags: ClassVar[dict[str, Any]] = {
+        "capability:multioutput": False,
+        "capability:missing": False,
+        "X_inner_mtype": "pd_DataFrame_Table",
+        "y_inner_mtype": "pd_DataFrame_Table",
+    }
+
+    def __init__(
+        self,
+        estimator: Any,
+        bags: BagsLike,
+        bag: str | None = None,
+        fit_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.estimator, self.bags, self.bag, self.fit_options = estimator, bags, bag, fit_options
+        super().__init__()
+
+    def _fit(self, X: pd.DataFrame, y: pd.DataFrame) -> "SkproRegressor":
+        self._check_estimator()
+        if y.shape[1] != 1:
+            raise TypeError(f"y has {y.shape[1]} columns, expected one: fit a model to each")
+        bags, ids = self._bags_of(X)
+        labels = match_to_ids(y, X.index if X.index.isin(y.index).all() else ids, "y")
+        options = self.fit_options or {}
+        self.estimator_ = clone(self.estimator).fit(bags, labels.iloc[:, 0].to_numpy(), **options)
+        return self
+
+    def _predict_proba(self, X: pd.DataFrame) -> "SkproDistribution":
+        bags, _ = self._bags_of(X)
+        return SkproDistribution(self.estimator_.predictive, bags, X.index, self._get_columns())
+
+    def _check_X(self, X: Any, return_metadata: bool = False) -> Any:
+        text = X.select_dtypes(object).columns if isinstance(X, pd.DataFrame) else []
+        if len(text):
+            raise TypeError(
+                f"column {text[0]!r} of X has the dtype object, which skpro refuses: pass "
+                f"X.astype({{{text[0]!r}: 'category'}}), or ids of bags as the index of X"
+            )
+        return super()._check_X(X, return_metadata)
+
+    def _check_estimator(self) -> None:
+        name = type(self.estimator).__name__
+        if not hasattr(self.estimator, "predictive") or hasattr(self.estimator, "predict_proba"):
+            raise TypeError(
+                f"estimator must be a regressor of bdr_stan with a predictive distribution, found "
+                f"{name}: pass one such as BDR()"
+            )
+        if getattr(self.estimator, "family", None) == "ordinal":
+            raise TypeError(
+                "skpro's labels are numbers, but those of family='ordinal' are categories: use "
+                f"{name} itself"
+            )
+        if not isinstance(self.fit_options, Mapping | None):
+            raise TypeError(
+                f"fit_options must be a dict of arguments of {name}.fit, found {self.fit_options!r}"
+            )
+
+    def _bags_of(self, X: pd.DataFrame) -> tuple[Any, Array]:
+        """Bags of the rows of X, with its columns as their metadata, and their ids."""
+        bags = as_bags(self.bags, in_parts=True, samples=True)
+        ids = _ids(X, bags.id_name if self.bag is None else self.bag)
+        known = pd.Index(bags.index)
+        rows = known.get_indexer(ids)
+        unknown = np.flatnonzero(rows < 0)
+        if len(unknown):
+            shown = ", ".join(repr(plain(name)) for name in known[:_SHOWN])
+            raise ValueError(
+                f"row {unknown[0]} of X names the bag {plain(ids[unknown[0]])!r} "
+                f"({len(unknown)} such rows), but bags has {len(known)} others, such as {shown}: "
+                "pass the bags of all rows, of fits and predictions, as bags"
+            )
+        chosen = bags.take(rows)
+        own = X.set_axis(pd.Index(ids), axis=0)
+        if chosen.metadata is not None:
+            rest = chosen.metadata.drop(columns=own.columns, errors="ignore")
+            own = pd.concat([own, rest.set_axis(own.index, axis=0)], axis=1)
+        chosen.metadata = own
+        return chosen, ids
+
+    @classmethod
+    def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
+        """Parameters for skpro's `check_estimator`, whose table names no bags.
+
+        Parameters
+        ----------
+        parameter_set : ignored
+
+        Returns
+        -------
+        list of dict
+            Bags of random points, one for each body mass index in skpro's table.
+        """
+        from sklearn.datasets import load_diabetes
+
+        from bdr_stan import BLR, Bags
+
+        ids = load_diabetes(as_frame=True).data["bmi"].iloc[:100].unique()
+        points = np.random.default_rng(0).normal(np.repeat(ids, 5), 1)[:, None]
+        bags = Bags.from_points(points, sizes=np.full(len(ids), 5), ids=ids)
+        given = {"bags": bags, "bag": "bmi"}
+        return [
+            {"estimator": BLR(4, method="exact", random_state=1), **given},
+            {
+                "estimator": BLR(2, method="exact", covariates=["age"]),
+                "fit_options": {"seed": 1, "draws": 100},
+                **given,
+            },
+        ]
+
+
+def _ids(X, bag):
+    """Ids of the bags of the rows of a table, from its column or a level of its index."""
+    if bag in X.columns:
+        return X[bag].to_numpy()
+    if bag in X.index.names:
+        return X.index.get_level_values(bag).to_numpy()
+    shown = ", ".join(repr(plain(name)) for name in X.columns[:_SHOWN])
+    raise ValueError(
+        f"X has no column and no level of its index {bag!r} with the bag of each row; its first "
+        f"columns are {shown}: add it, or name another with bag="
+    )
+
+
+class SkproDistribution(BaseDistribution):
+    """Predictive distribution of a fitted regressor on bags, as a distribution of skpro.
+
+    Parameters
+    ----------
+    predict : callable
+        ``predict(bags)`` gives the predictive distribution of bags: `predictive` of a fit.
+    bags : Bags, n of them, or what else `predict` takes
+    index : pandas.Index, n rows, optional
+        Without it and `columns`, of one bag alone, the distribution is a scalar of skpro.
+    columns : pandas.Index of one name, optional
+
+    Notes
+    -----
+    `predict_proba` of `SkproRegressor` returns it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import BLR
+    >>> from bdr_stan.skpro import SkproDistribution
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.normal(size=40)
+    >>> bags = [rng.normal(mean, size=(100, 1)) for mean in y]
+    >>> model = BLR(5, method="exact").fit(bags[:30], y[:30], seed=1)
+    >>> predicted = SkproDistribution(model.predictive, bags[30:33], ["a", "b", "c"], ["y"])
+    >>> predicted.shape, predicted.iloc[[0, 2]].shape
+    ((3, 1), (2, 1))
+    >>> bool(predicted.at["a", "y"].cdf(10.0) > 0.99)
+    True
+    """
+
+    _tags: ClassVar[dict[str, Any]] = {
+        "capabilities:exact": ["mean", "var", "pdf", "log_pdf", "pmf", "log_pmf", "cdf", "ppf"],
+        "capabilities:approx": ["energy", "pdfnorm"],
+        "distr:measuretype": "continuous",
+        "distr:paramtype": "nonparametric",
+    }
+
+    def __init__(
+        self,
+        predict: Callable[[Any], Any],
+        bags: BagsLike,
+        index: Any = None,
+        columns: Any = None,
+    ) -> None:
+        self.predict, self.bags = predict, bags
+        super().__init__(index=index, columns=columns)
+        self._predictive = predict(bags)
+        if self._predictive.is_count:
+            self.set_tags(**{"distr:measuretype": "discrete"})
+
+    def _iloc(self, rowidx: Any = None, colidx: Any = None) -> "SkproDistribution":
+        if is_integer(rowidx) and is_integer(colidx):
+            return self._iat(rowidx, colidx)
+        every = np.arange(len(self.index))
+        rows = every if rowidx is None else np.atleast_1d(every[rowidx])
+        columns = self.columns if colidx is None else self.columns[np.atleast_1d(colidx)]
+        if np.array_equal(rows, every):
+            return self
+        return type(self)(self.predict, self._take(rows), self.index[rows], columns)
+
+    def _iat(self, rowidx: int | None = None, colidx: int | None = None) -> "SkproDistribution":
+        return type(self)(self.predict, self._take([rowidx]))
+
+    def _take(self, rows):
+        return as_bags(self.bags, in_parts=True, samples=True).take(rows)
+
+    def _shaped(self, values):
+        """Values of the bags, shape (n,), in the shape of the distribution, (n, 1) or ()."""
+        return np.asarray(values, float).reshape(self.shape)
+
+    def _mean(self):
+        return self._shaped(self._predictive.mean)
+
+    def _var(self):
+        return self._shaped(self._predictive.sd**2)
+
+    def _log_pdf(self, x):
+        return self._shaped(self._predictive.log_prob(np.ravel(x)))
+
+    def _pdf(self, x):
+        return np.exp(self._log_pdf(x))
+
+    _log_pmf, _pmf = _log_pdf, _pdf  # skpro asks for those that fit the tag "distr:measuretype"
+
+    def _cdf(self, x):
+        return self._shaped(self._predictive.cdf(np.ravel(x)))
+
+    def _ppf(self, p):
+        levels, place = np.unique(np.ravel(p), return_inverse=True)
+        return self._shaped(self._predictive.quantile(levels)[place, np.arange(len(place))])
+
+    def _energy_self(self):
+        return self._shaped(distance_within(even_quantiles(self._predictive)))
+
+    def _energy_x(self, x):
+        return self._shaped(distance_to(np.ravel(x), even_quantiles(self._predictive)))
+
+    def _sample(self, n_samples=None):
+        labels = self._predictive.sample(1 if n_samples is None else n_samples)
+        if self.ndim == 0:
+            return labels[0, 0] if n_samples is None else pd.DataFrame(labels)
+        rows = self.index
+        if n_samples is not None:
+            rows = pd.concat([rows.to_frame()] * n_samples, keys=range(n_samples)).index
+        return pd.DataFrame(labels.reshape(-1, 1), index=rows, columns=self.columns)
+
+    @classmethod
+    def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
+        """Parameters for skpro's `check_estimator`.
+
+        Parameters
+        ----------
+        parameter_set : ignored
+
+        Returns
+        -------
+        list of dict
+            A distribution of three bags, and one of a single bag.
+        """
+        from bdr_stan import BLR
+
+        rng = np.random.default_rng(0)
+        y = rng.normal(size=30)
+        bags = [rng.normal(mean, size=(20, 1)) for mean in y]
+        model = BLR(4, method="exact", random_state=1).fit(bags, y, draws=50)
+        three = {"index": pd.Index(["a", "b", "c"]), "columns": pd.Index(["y"])}
+        return [
+            {"predict": model.predictive, "bags": bags[:3], **three},
+            {"predict": model.predictive, "bags": bags[:1]},
+        ]
