@@ -28,6 +28,8 @@ from bdr_stan.bags.matching import as_metadata
 from bdr_stan.bags.memory_map import memory_map, release
 from bdr_stan.bags.partitions import PartitionedBags, parts_of_dask
 from bdr_stan.bags.samples import Samples
+from bdr_stan.bags.tables import is_table
+from bdr_stan.extras import require
 from bdr_stan.types import Array, ArrayLike, PathName
 from bdr_stan.user_warnings import warn
 
@@ -268,7 +270,7 @@ class Bags(BagsBase):
         like: Any = None,
         unseen: str = "error",
     ) -> Self:
-        """Bags from a pandas, polars or pyarrow table with one row per point.
+        """Bags from a pandas, polars, pyarrow or other Arrow table with one row per point.
 
         Numbers are unchanged, true and false become 1 and 0, texts and categories become indicator
         columns "name=value". Bags come in the order of their ids.
@@ -276,6 +278,8 @@ class Bags(BagsBase):
         Parameters
         ----------
         df : table, or ``table.groupby(column)`` of pandas
+            Of pandas, polars or pyarrow; with pyarrow installed, anything that offers
+            ``__arrow_c_stream__``, such as a relation of DuckDB.
         bag : column with the bag of each row; becomes `ids`; default that of the groupby
         features : columns of a point, default all without another role
         weight : column of point weights, optional
@@ -775,6 +779,11 @@ class Bags(BagsBase):
             The bag's id in a column called `id_name`, the columns of the points by their names,
             else x0, x1, ..; a column weight where the points have weights.
 
+        Notes
+        -----
+        Libraries that read ``__arrow_c_stream__`` take the bags themselves for this table:
+        ``polars.DataFrame(bags)``, ``pyarrow.table(bags)``, or ``duckdb.sql("from bags")``.
+
         Examples
         --------
         >>> from bdr_stan import Bags
@@ -789,6 +798,17 @@ class Bags(BagsBase):
         table = pd.DataFrame(self.points, columns=self._names())
         table.insert(0, self.id_name, np.repeat(self.index, self.sizes), allow_duplicates=True)
         return table if self.weights is None else table.assign(weight=self.weights)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The table of `to_dataframe` for libraries that read Arrow, such as polars and DuckDB.
+
+        Raises ImportError without pyarrow.
+        """
+        require("Arrow tables need pyarrow: pip install 'bdr-stan[parquet]'", "pyarrow")
+        import pyarrow as pa
+
+        table = pa.Table.from_pandas(self.to_dataframe(), preserve_index=False)
+        return table.__arrow_c_stream__(requested_schema)
 
     def describe(self) -> "pd.DataFrame":
         """Summary of the points' columns, their number per bag and the bags' metadata.
@@ -1073,7 +1093,7 @@ def as_bags(X: BagsLike, *, in_parts: bool = False, samples: bool = False) -> An
         return Bags(X.reshape(n * size, p), np.arange(n + 1) * size, copy=False)
     if isinstance(X, (list, tuple, np.ndarray)):
         return Bags.from_list(X)
-    if hasattr(X, "columns"):
+    if is_table(X):
         raise TypeError("X is a table, not bags: use Bags.from_dataframe(df, bag=...)")
     if readers.is_grouped(X):
         raise TypeError(

@@ -35,6 +35,7 @@ from bdr_stan.bags.csv_files import csv_table
 from bdr_stan.bags.matching import check_same_rows
 from bdr_stan.bags.memory_map import memory_map
 from bdr_stan.bags.parquet_files import folder_columns, index_columns, parquet_files
+from bdr_stan.bags.tables import as_table
 from bdr_stan.bags.text_columns import warn_of_similar_ids
 from bdr_stan.extras import require
 from bdr_stan.types import Array, ArrayLike, PathName
@@ -188,18 +189,11 @@ def from_dataframe(
     unseen: str = "error",
 ) -> dict[str, Any]:
     """Arguments of `Bags` from a table with one row per point."""
-    import narwhals as nw
-
     frame: Any = df
     index_names = getattr(getattr(df, "index", None), "names", ())
     if roles.bag in index_names and roles.bag not in frame.columns:
         df = frame.reset_index(level=roles.bag)
-    try:
-        table = nw.from_native(df, eager_only=True)
-    except TypeError:
-        raise TypeError(
-            f"expected a pandas, polars or pyarrow table, found {type(df).__name__}"
-        ) from None
+    table = as_table(df)
     columns = resolve_like(like, roles.features, missing, transformer, unseen)
     roles = roles.like(like).with_features(table.columns)
     if len(table) == 0:

@@ -19,6 +19,7 @@ from bdr_stan.bags import Bags, BagsLike, Samples, TableColumns, as_bags, values
 from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.matching import match_to_ids, rows_of_ids
 from bdr_stan.bags.record import BagsRecord, warn_of_other_ranges
+from bdr_stan.bags.tables import is_table
 from bdr_stan.estimators.prediction_table import prediction_table
 from bdr_stan.estimators.validation import StanFileOfFit, check_seed
 from bdr_stan.predictive.distributions import interval_ends
@@ -312,7 +313,7 @@ class BagEstimator(BaseEstimator):
         `named` are columns of their metadata, if they are a table.
         """
         columns, names = settings.get("columns"), settings.get("feature_names")
-        if columns is not None and hasattr(bags, "columns") and not isinstance(bags, BagsBase):
+        if columns is not None and is_table(bags):
             frame, bag = cast(Any, bags), cast(str, columns.bag)
             read = Bags.from_dask if hasattr(frame, "to_delayed") else Bags.from_dataframe
             of_fit = SimpleNamespace(columns_=columns)

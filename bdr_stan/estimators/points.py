@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan.bags import Bags, PartitionedBags, TableColumns, as_bags
+from bdr_stan.bags.tables import as_table, is_table
 from bdr_stan.types import Array, ArrayLike
 
 
@@ -27,12 +28,10 @@ def as_points(model: Any, points: Any) -> Bags:
             "ddf.map_partitions"
         )
     known = getattr(model, "feature_names_in_", None)
-    if known is None or not hasattr(points, "columns"):
+    if known is None or not is_table(points):
         return one_bag(np.asanyarray(points))
-    import narwhals as nw
-
     columns = model.columns_ or TableColumns(tuple(known))
-    frame = nw.from_native(points, eager_only=True)
+    frame = as_table(points)
     missing = [name for name in columns.names if name not in frame.columns]
     if missing:
         raise ValueError(

@@ -3,7 +3,7 @@
 from typing import Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan.kernel_means.covariance_operators import CovarianceOperator
@@ -11,7 +11,7 @@ from bdr_stan.kernels import Kernel
 from bdr_stan.types import Array, ArrayLike, is_integer
 
 
-class KernelPCA(TransformerMixin, BaseEstimator):
+class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Kernel principal components of a shrunk covariance operator around a shrunk mean.
 
     Parameters
@@ -77,6 +77,11 @@ class KernelPCA(TransformerMixin, BaseEstimator):
         self._axes = vectors[:, kept] / np.sqrt(values[kept]) @ axes[:, largest]
         self.operator_ = operator
         return self
+
+    @property
+    def _n_features_out(self):
+        """Number of components, by which `get_feature_names_out` and `set_output` name them."""
+        return len(self.explained_variance_)
 
     def transform(self, points: ArrayLike) -> Array:
         """Coordinates of points, shape (m, p), on the components; shape (m, n_components)."""

@@ -1,6 +1,7 @@
 """Kernel principal components against those of matrices, and scikit-learn's."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.decomposition import PCA
@@ -72,3 +73,12 @@ def test_estimator_and_errors(points):
         model.transform(points)
     with pytest.raises(ValueError, match=r"n_components must be from 1 to 4, .*, found 5"):
         KernelPCA(5, Linear()).fit(points)
+
+
+def test_components_in_a_data_frame():
+    points = pd.DataFrame(np.random.default_rng(0).normal(size=(6, 2)), index=list("abcdef"))
+    pca = KernelPCA(n_components=2)
+    expected = pca.fit(points.to_numpy()).transform(points.to_numpy())
+    found = pca.set_output(transform="pandas").transform(points)
+    assert list(found) == ["kernelpca0", "kernelpca1"] and list(found.index) == list("abcdef")
+    np.testing.assert_array_equal(found, expected)
