@@ -20,6 +20,7 @@ from bdr_stan import (
     FreqShrinkage,
     InverseBDR,
     RBFNetwork,
+    Samples,
     Shrinkage,
     learn_landmarks,
     metrics,
@@ -228,10 +229,20 @@ def test_metadata_are_matched_by_their_index(people, shuffled):
     about = pd.DataFrame({"centre": centres}, index=ids)
     for given in (about, about.iloc[shuffled], about.reset_index(drop=True)):
         bags = Bags(points.points, points.offsets, ids=ids, metadata=given)
-        assert_array_equal(bags.metadata["centre"], centres)
-        assert bags.metadata.index.equals(pd.Index(ids))
+        later = [read(table), Samples({"people": read(table)})]
+        for each in later:
+            each.metadata = given
+        for each in (bags, *later):
+            assert_array_equal(each.metadata["centre"], centres)
+            assert each.metadata.index.equals(pd.Index(ids))
+        assert_array_equal(later[0][::-1].metadata["centre"], centres[::-1])
+    wrong = about.rename({"town 00": "a"})
     with pytest.raises(ValueError, match=r"the index of metadata, 'a', .* lacks the id 'town 00'"):
-        Bags(points.points, points.offsets, ids=ids, metadata=about.rename({"town 00": "a"}))
+        Bags(points.points, points.offsets, ids=ids, metadata=wrong)
+    with pytest.raises(ValueError, match=r"the index of metadata, 'a', .* lacks the id 'town 00'"):
+        points.metadata = wrong
+    with pytest.raises(ValueError, match=r"metadata has 3 rows, but there are"):
+        points.metadata = about.reset_index(drop=True).iloc[:3]
 
 
 def test_masks_are_matched_by_their_index(people, shuffled):

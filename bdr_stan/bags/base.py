@@ -9,7 +9,7 @@ import numpy as np
 from bdr_stan.arguments import unknown_attribute
 from bdr_stan.bags.checks import describe
 from bdr_stan.bags.columns import TableColumns, same_transformer
-from bdr_stan.bags.matching import match_to_ids
+from bdr_stan.bags.matching import as_metadata, match_to_ids
 from bdr_stan.types import Array, ArrayLike, PathName
 
 if TYPE_CHECKING:
@@ -58,7 +58,6 @@ class BagsBase(metaclass=_AnswersReaders):
     """Bags in memory or in partitions: a subclass defines their number, columns and points."""
 
     ids: Array | None
-    metadata: "pd.DataFrame | None"
     features: list[str] | None
     columns: TableColumns | None
     replicate_weights: Array | None = None  # of the points, shape (N_points, R)
@@ -69,6 +68,17 @@ class BagsBase(metaclass=_AnswersReaders):
     weighted: Any  # whether points have weights, bool
     n_features: Any  # dimension p of a point
     n_points: Any  # number of points of all bags
+    _metadata: "pd.DataFrame | None" = None
+
+    @property
+    def metadata(self) -> "pd.DataFrame | None":
+        """Table with one row per bag, indexed by their ids; one that is set is matched to these."""
+        return self._metadata
+
+    @metadata.setter
+    def metadata(self, table: "pd.DataFrame | None") -> None:
+        known = None if table is None else as_metadata(table, len(self), self.ids)
+        self._metadata = None if known is None else known.copy()
 
     def __len__(self) -> int:
         raise NotImplementedError

@@ -24,7 +24,6 @@ from bdr_stan.bags.chunks import Chunk, cut_chunks
 from bdr_stan.bags.column_roles import ColumnRoles
 from bdr_stan.bags.columns import TableColumns
 from bdr_stan.bags.conditions import points_that_meet
-from bdr_stan.bags.matching import as_metadata
 from bdr_stan.bags.memory_map import memory_map, release
 from bdr_stan.bags.partitions import PartitionedBags, parts_of_dask
 from bdr_stan.bags.samples import Samples
@@ -141,7 +140,7 @@ class Bags(BagsBase):
         if columns is not None:
             features = columns.features
         self.features = None if features is None else as_features(features, self.n_features)
-        self.metadata = None if metadata is None else as_metadata(metadata, n, self.ids).copy()
+        self.metadata = metadata
         if pixels is not None and len(pixels) != len(self.points):
             raise ValueError(
                 f"pixels has {len(pixels)} pixels, but there are {len(self.points)} points: one "

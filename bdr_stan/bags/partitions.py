@@ -82,8 +82,8 @@ class PartitionedBags(BagsBase):
         """Arguments as from `from_parts`; `codes` are the bags of each part among all, or -1."""
         self._parts, self._codes, self._sizes_in_parts = parts, codes, sizes_in_parts
         self._reader = reader
-        self.ids, self.metadata = ids, metadata
         self.sizes, self.effective_sizes, self.totals = sizes, effective_sizes, totals
+        self.ids, self.metadata = ids, metadata
         self.client = client
 
     @classmethod
