@@ -57,6 +57,7 @@ lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32
 	$(BIN)/python docs/check_width.py
 
 # Pages of names that are gone would be warnings, and warnings are errors.

@@ -1,6 +1,7 @@
 """Arrays in a memory-mapped file."""
 
 import mmap
+import sys
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,8 @@ def memory_map(array: object) -> Array | None:
 
 
 def release(array: Array) -> None:
-    """Release the pages read from a memory map; the file keeps the data."""
+    """Release the pages read from a memory map, but on Windows; the file keeps the data."""
     mapped: Any = memory_map(array)
     # A private map ("c") would forget what was written to it.
-    if getattr(mapped, "mode", "c") != "c":
+    if getattr(mapped, "mode", "c") != "c" and sys.platform != "win32":
         mapped.base.madvise(mmap.MADV_DONTNEED)

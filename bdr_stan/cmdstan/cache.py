@@ -5,20 +5,19 @@ its final name is complete. A manifest records the files, so that later damage i
 """
 
 import errno
-import fcntl
 import hashlib
 import json
 import os
 import shutil
 import stat
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
 import platformdirs
+from filelock import FileLock, Timeout
 
 from bdr_stan.cmdstan.processes import end_all_in
 
@@ -68,7 +67,7 @@ def check_trusted() -> None:
     if os.environ.get("BDR_STAN_CACHE") or not folder.exists():
         return
     state = folder.stat()
-    if state.st_uid not in (os.getuid(), 0):
+    if not (belongs_to_user(state) or state.st_uid == 0):
         problem = f"belongs to the user {state.st_uid}"
     elif state.st_mode & stat.S_IWOTH:
         problem = "can be written to by all users"
@@ -78,6 +77,11 @@ def check_trusted() -> None:
         f"the cache folder {folder} {problem}, so programs in it are not run: set the environment "
         "variable BDR_STAN_CACHE to a folder of your own, or to this one if you trust it"
     )
+
+
+def belongs_to_user(state: os.stat_result) -> bool:
+    """Whether the user of this process owns a file; Windows, without such ids, has folders each."""
+    return not hasattr(os, "getuid") or state.st_uid == os.getuid()
 
 
 @contextmanager
@@ -105,31 +109,24 @@ def writing() -> Iterator[None]:
 def locked(name: str) -> Iterator[None]:
     """Wait for the lock called `name`, and keep it during the block.
 
-    The kernel releases the lock when the process ends, however it ends.
+    The system releases the lock when the process ends, however it ends.
     """
-    with _lock_file(name).open() as handle:
-        while not _lock(handle):
-            if interrupted.is_set():
-                raise ToolchainError(f"waiting for another process to build {name} was interrupted")
-            time.sleep(0.05)
+    try:
+        lock = _lock(name).acquire(cancel_check=interrupted.is_set)
+    except Timeout as error:
+        raise ToolchainError(
+            f"waiting for another process to build {name} was interrupted"
+        ) from error
+    with lock:
         yield
 
 
-def _lock(handle):
-    """Lock a file for this process; False where another process has it."""
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _lock_file(name):
-    path = cache_directory() / "locks" / f"{name}.lock"
+def _lock(name):
+    """Lock in the cache folder, not acquired yet."""
+    folder = cache_directory() / "locks"
     with writing():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-    return path
+        folder.mkdir(parents=True, exist_ok=True)
+    return FileLock(folder / f"{name}.lock")
 
 
 @contextmanager
@@ -165,10 +162,11 @@ def sweep() -> None:
     folder = cache_directory()
     for stale in (*folder.glob("*.building-*"), *folder.glob("programs/*.building-*")):
         try:
-            with _lock_file(stale.name.partition(".building-")[0]).open() as handle:
-                if _lock(handle):
-                    _clear(stale)
-        except ToolchainError:  # a cache that cannot be written to
+            with _lock(stale.name.partition(".building-")[0]).acquire(timeout=0):
+                _clear(stale)
+        except Timeout:  # a process works there
+            continue
+        except (ToolchainError, OSError):  # a cache that cannot be written to
             return
 
 

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from bdr_stan.cmdstan.cache import ToolchainError, cache_directory, interrupted
@@ -132,13 +132,16 @@ def make_local_texts(home: PathName) -> list[str]:
 # ------------------------------------------------------------------ running make
 
 
-def _most_compilers():
-    """Number of compilers that may run at once: each takes up to 3 GB."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return max(1, min(os.cpu_count() or 1, int(memory / 3e9)))
+@cache
+def _compiler_slots():
+    """For as many compilers as may run at once: each takes up to 3 GB."""
+    import psutil
+
+    return threading.BoundedSemaphore(
+        max(1, min(os.cpu_count() or 1, int(psutil.virtual_memory().total / 3e9)))
+    )
 
 
-_compiler_slots = threading.BoundedSemaphore(_most_compilers())
 _running: set[subprocess.Popen] = set()
 
 
@@ -166,7 +169,7 @@ def compile_with_make(home: Path, workplace: Path, what: str, *arguments: str) -
 
     Returns the exit code and all output; `what` is compiled, in messages.
     """
-    with _compiler_slots:
+    with _compiler_slots():
         if interrupted.is_set():
             raise ToolchainError(f"compiling {what} was interrupted")
         zig = workplace / "zig"

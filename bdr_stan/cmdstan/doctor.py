@@ -4,6 +4,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 from typing import NamedTuple
 
 from bdr_stan.cmdstan import prebuilt
@@ -58,7 +59,7 @@ def doctor() -> list[Finding]:
     """Check compiler, make, the httpstan package, the cache folder, CmdStan, programs and stanli.
 
     Builds nothing. Where the package includes compiled programs, what only compiling needs may be
-    missing.
+    missing. On Windows, where programs run on stanli, cache folder and stanli are checked alone.
 
     Returns
     -------
@@ -73,6 +74,8 @@ def doctor() -> list[Finding]:
     >>> all(finding.ok or finding.fix for finding in findings)
     True
     """
+    if sys.platform == "win32":
+        return [_cache(), _stanli()]
     to_compile = [_compiler(), _make(), *_stan()]
     if not prebuilt.prebuilt_directory().is_dir():
         return [*to_compile, _cache(), _programs(), _stanli()]

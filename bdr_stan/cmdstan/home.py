@@ -62,7 +62,8 @@ def find_wheel() -> Path:
     """Folder of the installed httpstan package, found without importing it, else ToolchainError."""
     if sys.platform != "linux":
         raise ToolchainError(
-            "building Stan from PyPI packages works on Linux only; use bdr-stan setup --from github"
+            "building Stan from PyPI packages works on Linux only: use bdr-stan setup --from "
+            "github, or pip install 'bdr-stan[stanli]' and engine='stanli'"
         )
     try:
         version = importlib.metadata.version("httpstan")

@@ -1,26 +1,29 @@
 """Processes that work in a folder: find them, and end them."""
 
 import os
-import signal
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import psutil
 
 
-def working_in(folder: Path) -> list[int]:
+def working_in(folder: Path) -> "list[psutil.Process]":
     """Processes of this user that write to a folder (file=...) or have temporary files there."""
-    writes = [os.fsencode(f"file={name}/") for name in {folder, folder.resolve()}]
-    keeps = os.fsencode(f"TMPDIR={folder}")
+    import psutil
+
+    writes = [f"file={name}{os.sep}" for name in {folder, folder.resolve()}]
     found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (process / "cmdline").read_bytes()
-            environment = (process / "environ").read_bytes().split(b"\0")
-        except OSError:  # ended meanwhile, or another user's
-            continue
-        works = keeps in environment or any(text in command for text in writes)
-        if works and int(process.name) != os.getpid():
-            found.append(int(process.name))
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):  # ended meanwhile, or another user's
+            command, environment = process.cmdline(), process.environ()
+            works = environment.get("TMPDIR") == str(folder) or any(
+                text in argument for argument in command for text in writes
+            )
+            if works and process.pid != os.getpid():
+                found.append(process)
     return found
 
 
@@ -30,11 +33,13 @@ def end_all_in(folder: Path) -> None:
     Repeats until none is found twice: a new process shows its command only a moment after it
     starts.
     """
+    import psutil
+
     deadline, quiet = time.monotonic() + 10, 0
     while quiet < 2 and time.monotonic() < deadline:
         found = working_in(folder)
-        for pid in found:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        for process in found:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
         quiet = 0 if found else quiet + 1
         time.sleep(0.02)

@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -68,6 +69,11 @@ _INCLUDE = re.compile(r"#include\s+(?:\"([^\"\n]+)\"|<([^>\n]+)>|([^\s\"<]\S*))"
 _OPTIONS_LINE = re.compile(r"^// stanc:((?: +--\S+)+) *$", re.MULTILINE)
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _REDUCE_SUM = re.compile(r"\breduce_sum(_static)?\s*\(")
+
+
+ON_WINDOWS = (
+    "on Windows Stan programs run on stanli: pip install 'bdr-stan[stanli]', then engine='stanli'"
+)
 
 
 class ProgramError(ToolchainError):
@@ -204,6 +210,8 @@ def compile_program(
 
     show = progress is None or bool(progress)
     source = source_path(program)
+    if sys.platform == "win32":
+        raise ToolchainError(ON_WINDOWS)
     check_trusted()
     name = _safe_name(source.stem)
     files, flags = _ingredients(source, threads, stanc_options, cpp_options)
@@ -243,6 +251,8 @@ def is_prebuilt(name: str) -> bool:
 
 def runs_at_once(program: PathName) -> bool:
     """Whether a program is compiled, or CmdStan and a compiler are there to do it."""
+    if sys.platform == "win32":
+        return False
     source, home = source_path(program), choose()
     check_trusted()
     name = _safe_name(source.stem)
@@ -439,7 +449,7 @@ def _key(files, flags, home):
 
 def _cpu_model():
     try:
-        text = Path("/proc/cpuinfo").read_text()
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
         return platform.processor()
     prefixes = ("model name", "flags", "Features")

@@ -1,29 +1,31 @@
 """Temporary folders for what Stan reads and writes during a fit.
 
-They are in one folder per process, locked by it. A process that is killed leaves its folder, and
-perhaps chains that still write there: the next process ends these and removes it.
+They are in one folder per process, with a file beside it that the process locks. A process that is
+killed leaves both, and perhaps chains that still write there: the next process ends these and
+removes it.
 """
 
 import atexit
 import errno
-import fcntl
 import os
+import secrets
 import shutil
 import signal
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
-from bdr_stan.cmdstan.cache import ToolchainError
+from filelock import FileLock, Timeout
+
+from bdr_stan.cmdstan.cache import ToolchainError, belongs_to_user
 from bdr_stan.cmdstan.processes import end_all_in
 
 _PREFIX = "bdr_stan-fits-"
 _MIN_FREE_BYTES = 1 << 20  # with less, chains have most likely failed for lack of space
-_LOCK, _CMDSTANPY_FOLDER = "lock", "also"  # files: the lock; the path of CmdStanPy's folder
+_CMDSTANPY_FOLDER = "also"  # file with the path of CmdStanPy's folder
 
 
 @contextmanager
@@ -98,15 +100,17 @@ def _existing_process_folder():
 def _process_folder(pid):
     """The folder of this process, made at its first fit; a forked process has its own."""
     remove_stale_folders()
-    # Under another name until it is locked, so that no process takes it for stale.
-    fresh = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}new-"))
-    handle = (fresh / _LOCK).open("w")
-    fcntl.flock(handle, fcntl.LOCK_EX)
-    folder = fresh.with_name(fresh.name.replace("new-", ""))
-    fresh.rename(folder)
-    atexit.register(_remove, folder, handle, pid)
-    (folder / _CMDSTANPY_FOLDER).write_text(_folder_of_cmdstanpy(folder))
+    folder = Path(tempfile.gettempdir()) / f"{_PREFIX}{secrets.token_hex(8)}"
+    lock = FileLock(_lock_path(folder), thread_local=False)
+    lock.acquire()  # before there is a folder that others could take for stale
+    folder.mkdir(mode=0o700)
+    atexit.register(_remove, folder, lock, pid)
+    (folder / _CMDSTANPY_FOLDER).write_text(_folder_of_cmdstanpy(folder), encoding="utf-8")
     return folder
+
+
+def _lock_path(folder):
+    return folder.with_name(f"{folder.name}.lock")
 
 
 def _folder_of_cmdstanpy(folder):
@@ -120,38 +124,35 @@ def _folder_of_cmdstanpy(folder):
     return cmdstanpy._TMPDIR
 
 
-def _remove(folder, handle, pid):
+def _remove(folder, lock, pid):
     if os.getpid() == pid:  # not in a fork of that process
         shutil.rmtree(folder, ignore_errors=True)
-        handle.close()
+        lock.release()
+        _lock_path(folder).unlink(missing_ok=True)
 
 
 def remove_stale_folders() -> None:
     """End the chains and remove the folders of processes that were killed."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+    for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*.lock"):
         try:
-            if folder.lstat().st_uid != os.getuid() or not folder.is_dir() or _is_fresh(folder):
-                continue
-            with (folder / _LOCK).open("a") as handle:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _clear(folder)
-        except OSError:  # in use, or gone meanwhile
+            if belongs_to_user(path.lstat()) and path.is_file():
+                with FileLock(path, timeout=0):
+                    _clear(path.with_suffix(""))
+                path.unlink(missing_ok=True)
+        except (OSError, Timeout):  # in use, or gone meanwhile
             continue
 
 
-def _is_fresh(folder):
-    """Whether another process may still be making it."""
-    return folder.name.startswith(f"{_PREFIX}new-") and time.time() - folder.stat().st_mtime < 60
-
-
 def _clear(folder):
+    if not folder.is_dir() or not belongs_to_user(folder.lstat()):
+        return
     for run in folder.iterdir():
         if run.is_dir():
             end_all_in(run)
     path = folder / _CMDSTANPY_FOLDER
-    other = Path(path.read_text() or os.devnull) if path.is_file() else None
+    other = Path(path.read_text(encoding="utf-8") or os.devnull) if path.is_file() else None
     # The text may have been written by anybody: only a folder of ours next to this one is removed.
     is_next_to_it = other and other.parent == folder.parent and other.is_dir()
-    if is_next_to_it and other.stat().st_uid == os.getuid():
+    if is_next_to_it and belongs_to_user(other.stat()):
         shutil.rmtree(other, ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)

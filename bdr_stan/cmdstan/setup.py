@@ -1,5 +1,6 @@
 """Set up CmdStan, and compile programs along with its driver."""
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from bdr_stan.cmdstan.cache import ToolchainError, sweep
 from bdr_stan.cmdstan.compiler import side_by_side
 from bdr_stan.cmdstan.discovery import choose, ready
 from bdr_stan.cmdstan.home import WHEEL_VERSION, compile_driver, is_own
-from bdr_stan.cmdstan.programs import compile_program, is_prebuilt, program_path
+from bdr_stan.cmdstan.programs import ON_WINDOWS, compile_program, is_prebuilt, program_path
 from bdr_stan.progress import status
 
 
@@ -33,8 +34,8 @@ def setup(source: str = "auto", *, programs: Sequence[str] = (), progress: bool 
 
     Raises
     ------
-    ToolchainError : no compiler, no httpstan package, no disk space; the message says how to fix
-        it.
+    ToolchainError : no compiler, no httpstan package, no disk space, Windows; the message says how
+        to fix it.
     ValueError, TypeError : an unknown `source` or program.
 
     Examples
@@ -50,6 +51,8 @@ def setup(source: str = "auto", *, programs: Sequence[str] = (), progress: bool 
         raise TypeError(f"programs must be a list of names: pass [{programs!r}]")
     for program in programs:
         program_path(program)
+    if sys.platform == "win32":
+        raise ToolchainError(ON_WINDOWS)
     if source == "auto" and programs and all(is_prebuilt(program) for program in programs):
         compile_program(programs[0])  # sets cmdstanpy's path
         return prebuilt.prebuilt_directory()

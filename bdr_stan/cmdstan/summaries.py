@@ -100,7 +100,7 @@ def stansummary(arguments: Sequence[str]) -> int:
     draws = read_draws(given.files)
     table = [("name", *_columns(percentiles)), *_rows(draws, percentiles, given.sig_figs)]
     if given.csv_filename:
-        with open(given.csv_filename, "w", newline="") as file:
+        with open(given.csv_filename, "w", newline="", encoding="utf-8") as file:
             csv.writer(file, lineterminator="\n").writerows(table)
     else:
         widths = [max(len(str(row[i])) for row in table) for i in range(len(table[0]))]

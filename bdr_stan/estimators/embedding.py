@@ -841,7 +841,9 @@ class EmbeddingEstimator(PosteriorEstimator):
                     "predictions take their mean from your model, but their spread is that of "
                     "normal noise of scale sigma"
                 )
-        elif not normal and _COMPRESSED_MARK not in path.read_text(errors="replace"):
+        elif not normal and _COMPRESSED_MARK not in path.read_text(
+            encoding="utf-8", errors="replace"
+        ):
             raise ValueError(
                 f"{path} uses neither group_normal_lpdf nor compressed_normal_lpdf, but "
                 "compressed rows replace the bags only if the labels are normal: pass "

@@ -1,5 +1,6 @@
 """Which of the engines that run Stan programs, CmdStan and stanli, runs one."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ def engine_of_run(program: PathName, settings: SamplerSettings) -> str:
     """The engine of a run: as the settings say, else CmdStan.
 
     Where CmdStan would have to be set up first it is stanli, with a warning, if it is installed,
-    has the method and the options, and this is the main thread.
+    has the method and the options, and this is the main thread; on Windows always.
     """
     if settings.engine is not None:
         return settings.engine
@@ -38,6 +39,8 @@ def engine_of_run(program: PathName, settings: SamplerSettings) -> str:
         return "cmdstan"
     if stanli_version() != STANLI_VERSION or not in_main_thread():
         return "cmdstan"
+    if sys.platform == "win32":
+        return "stanli"
     with scratch_folder():  # comes before CmdStanPy, which keeps files there from its import on
         if runs_at_once(program):
             return "cmdstan"

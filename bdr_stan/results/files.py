@@ -119,9 +119,9 @@ def written_whole(path: Path) -> Iterator[Path]:
 
 
 def _new_partial(path):
-    """A new temporary file; O_EXCL and O_NOFOLLOW keep links from redirecting the output."""
+    """A new temporary file; made only if there is none, so that no link redirects the output."""
     partial = path.with_name(f"{_prefix(path)}{os.getpid()}-{secrets.token_hex(4)}.partial")
-    os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666))
+    partial.touch(exist_ok=False)
     return partial
 
 
@@ -132,21 +132,13 @@ def _prefix(path):
 
 def _remove_stale(path):
     """Remove the temporary files of killed processes of this machine."""
+    import psutil
+
     prefix = _prefix(path)
     for stale in path.parent.glob(f"{glob.escape(prefix)}[0-9]*.partial"):
         pid = stale.name.removeprefix(prefix).removesuffix(".partial").partition("-")[0]
-        if pid.isdigit() and not _is_running(int(pid)):
+        if pid.isdigit() and not psutil.pid_exists(int(pid)):
             stale.unlink(missing_ok=True)
-
-
-def _is_running(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # another user's
-        pass
-    return True
 
 
 def _as_json(value: Any) -> Any:
