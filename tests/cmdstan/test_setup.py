@@ -83,7 +83,7 @@ def test_another_httpstan(monkeypatch, no_cmdstan):
 
 def test_another_system(monkeypatch, no_cmdstan):
     monkeypatch.setattr(sys, "platform", "darwin")
-    with pytest.raises(ToolchainError, match="on Linux only; use bdr-stan setup --from github"):
+    with pytest.raises(ToolchainError, match="on Linux only: use bdr-stan setup --from github, or"):
         cmdstan.setup(progress=False)
 
 
