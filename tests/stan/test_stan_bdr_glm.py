@@ -275,6 +275,17 @@ def test_nodes_integrate_deviations_out(model, name):
         np.testing.assert_allclose(of_labels - of_prior, likelihood(theta)[0], rtol=1e-8, atol=1e-6)
 
 
+def test_a_node_that_is_too_large_for_a_number_is_no_place_to_go_to(model):
+    """The log density is then -inf: with inf, NUTS would stay there."""
+    p, trials, scales = problem_of("poisson")
+    plain = stan_data("poisson", p, trials)
+    point = next(points(p, scales)) | {"intercept": 30.0}
+    data = with_nodes(plain, 5, "poisson", p, point)
+    data |= {"label_information": np.zeros(len(p.y))}
+    parameters = {**stan_parameters(data, p, point)[0], "e": []}
+    assert reference.log_density(model, data, parameters)[0] == -np.inf
+
+
 @pytest.mark.parametrize("name", FAMILIES)
 def test_likelihood_has_the_derivatives_of_differences(name):
     p, trials, scales = problem_of(name)
