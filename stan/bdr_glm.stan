@@ -13,8 +13,8 @@
 // b_i is the effect of groups and smooth functions, see
 // functions/terms.stanfunctions, and the families are in
 // functions/family.stanfunctions; of normal labels (family 10) u is integrated
-// out, of others by K > 0 nodes of quadrature. uncertain = 0 takes embeddings as
-// exact: then s = 1, without eta and u.
+// out, of Poisson and binomial ones (1, 5) by K > 0 nodes of quadrature.
+// uncertain = 0 takes embeddings as exact: then s = 1, without eta and u.
 // Bags may have M samples, such as residents and houses. Each has coordinates,
 // N_i, eta and rho of its own; a bag that lacks one has N_i = 0, thus s = 0.
 // NUTS samples t and e, whitened coordinates of theta = [w; gamma; intercept]
@@ -123,6 +123,8 @@ transformed data {
                                      bag_size' * ones_vector(M),
                                      zeros_vector(G));
   array[N] int count = zeros_int_array(N);
+  vector[N] real_trials = to_vector(trials);
+  real constant = 0;
   array[7] real positive = {intercept_unit, intercept_scale, gamma_scale,
                             min(rho_median), rho_log_sd, min(eta_median),
                             min(eta_log_sd)};
@@ -156,6 +158,12 @@ transformed data {
     reject("intercept_unit, intercept_scale, gamma_scale, rho_median,",
            " rho_log_sd, eta_median, eta_log_sd and scale_prior must be > 0,",
            " found ", positive, " and ", scale_prior);
+  }
+  if (K > 0) {
+    if (family != 1 && family != 5) {
+      reject("K must be 0 where family is not 1 or 5, found ", K);
+    }
+    constant = log_constant_of_counts(y, real_trials, family);
   }
   if (is_family_of_counts(family)) {
     count = as_counts(y + (family == 9));  // categories from 1
@@ -219,44 +227,66 @@ model {
   // Labels
   // theta .* s, a column per group, in operations on whole matrices, which
   // --O1 differentiates as such; loops over groups and bags make numbers of it.
-  array[N] real by_points;
-  vector[N] nu = zeros_vector(N);
+  matrix[P, G] shrunk = rep_matrix(theta, G);
   if (uncertain) {
     vector[P] etas = of_sample * eta;
-    matrix[P, G] shrunk = diag_pre_multiply(theta,
-                            inv(1 + diag_pre_multiply(inv(etas), within)));
-    array[G] real nu_of_group;
-    for (g in 1 : G) {                   // eta (1 - s) = s .* within
-      nu_of_group[g] = dot_product(theta, shrunk[, g] .* within[, g]);
+    shrunk = diag_pre_multiply(theta,
+                               inv(1 + diag_pre_multiply(inv(etas), within)));
+  }
+  if (K > 0) {
+    if (use_likelihood) {
+      array[U] real effect = to_array_1d(term_effect);
+      target += constant;
+      for (g in 1 : G) {  // names of the other branch would undo --O1's work
+        int first = start[g];
+        int last = start[g] + length[g] - 1;
+        real sd_g = sqrt(dot_product(theta, shrunk[, g] .* within[, g]));
+        vector[length[g]] h_g = known_part[first : last]
+                                + columns[, first : last]' * shrunk[, g];
+        for (j in 1 : U) {
+          h_g += rep_vector(effect[j], length[g])
+                 .* term_columns[first : last, j];
+        }
+        target += integrated_log_density(y[first : last],
+                                         real_trials[first : last], h_g, sd_g,
+                                         label_information[first : last],
+                                         label_centre[first : last], node,
+                                         log_node_weight, family);
+      }
     }
+  } else {
+    array[N] real by_points;
+    vector[N] nu = zeros_vector(N);
     for (i in 1 : N) {
       by_points[i] = dot_product(shrunk[, group[i]], columns[, i]);
     }
-    nu = to_vector(nu_of_group[group]);
-  } else {
-    for (i in 1 : N) {
-      by_points[i] = dot_product(theta, columns[, i]);
+    if (uncertain) {
+      array[G] real nu_of_group;
+      for (g in 1 : G) {                 // eta (1 - s) = s .* within
+        nu_of_group[g] = dot_product(theta, shrunk[, g] .* within[, g]);
+      }
+      nu = to_vector(nu_of_group[group]);
     }
-  }
-  vector[N] h = known_part + term_columns * term_effect + to_vector(by_points);
-  if (is_normal) {
-    if (use_likelihood) {
-      target += normal_lpdf(y | h, sqrt(nu + square(scale[1])));
-    }
-  } else if (!uncertain) {
-    if (use_likelihood) {
-      target += family_log_density(y, count, trials, h, family, scale);
-    }
-  } else {
-    // u given the label is nearly normal, with precision 1 + nu information and
-    // the mean that draws h to label_centre; e is u in these units.
-    vector[N] known = label_information;
-    if (n_scales > 0) {
-      known = known ./ (1 + known .* label_variance * square(scale[1]));
-    }
-    vector[N] u_sd = inv_sqrt(1 + nu .* known);
-    vector[N] u_mean = sqrt(nu) .* known .* (label_centre - h) .* square(u_sd);
-    if (K == 0) {
+    vector[N] h = known_part + term_columns * term_effect
+                  + to_vector(by_points);
+    if (is_normal) {
+      if (use_likelihood) {
+        target += normal_lpdf(y | h, sqrt(nu + square(scale[1])));
+      }
+    } else if (!uncertain) {
+      if (use_likelihood) {
+        target += family_log_density(y, count, trials, h, family, scale);
+      }
+    } else {
+      // u given the label is nearly normal, with precision 1 + nu information
+      // and the mean that draws h to label_centre; e is u in these units.
+      real dispersion = n_scales > 0 ? square(scale[1]) : 0;
+      vector[N] known = label_information
+                        ./ (1 + rep_vector(dispersion, N)
+                                .* (label_information .* label_variance));
+      vector[N] u_sd = inv_sqrt(1 + nu .* known);
+      vector[N] u_mean = sqrt(nu) .* known .* (label_centre - h)
+                         .* square(u_sd);
       vector[N] u = u_mean + u_sd .* e;
       u ~ std_normal();
       target += sum(log(u_sd));          // Jacobian of e -> u
@@ -264,10 +294,6 @@ model {
         target += family_log_density(y, count, trials, h + sqrt(nu) .* u,
                                      family, scale);
       }
-    } else if (use_likelihood) {
-      target += integrated_log_density(y, count, trials, h, sqrt(nu), u_mean,
-                                       u_sd, node, log_node_weight, family,
-                                       scale);
     }
   }
 }

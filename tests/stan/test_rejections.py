@@ -275,6 +275,11 @@ def test_no_weight_has_a_flat_prior(name, column):
             {"family": 8, "n_scales": 2, "scale_location": [0.0] * 2, "scale_prior": [1.0, 0.0]},
             "scale_prior must be > 0",
         ),
+        (
+            {"family": 10, "n_scales": 1, "scale_location": [0.0], "scale_prior": [1.0]}
+            | {"K": 1, "node": [0.0], "log_node_weight": [0.0]},
+            "K must be 0 where family is not 1 or 5, found 1",
+        ),
     ],
 )
 def test_labels_belong_to_their_family(changed, says):

@@ -171,8 +171,9 @@ def test_log_density(model, name, uncertain):
         np.testing.assert_allclose(gap, gap[0], rtol=0, atol=1e-8 + 1e-11 * np.abs(ours).max())
 
 
-@pytest.mark.parametrize("n_nodes", [0, 5])
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize(
+    "name, n_nodes", [*((name, 0) for name in FAMILIES), ("poisson", 5), ("binomial", 5)]
+)
 def test_gradient(model, name, n_nodes):
     p, trials, scales = problem_of(name)
     data = stan_data(name, p, trials)
@@ -248,7 +249,7 @@ def with_nodes(data, number, name, p, point):
     }
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", ["poisson", "binomial"])
 def test_nodes_integrate_deviations_out(model, name):
     p, trials, scales = problem_of(name)
     plain = stan_data(name, p, trials)
@@ -272,6 +273,17 @@ def test_nodes_integrate_deviations_out(model, name):
             **point["family"],
         )
         np.testing.assert_allclose(of_labels - of_prior, likelihood(theta)[0], rtol=1e-8, atol=1e-6)
+
+
+def test_a_node_that_is_too_large_for_a_number_is_no_place_to_go_to(model):
+    """The log density is then -inf: with inf, NUTS would stay there."""
+    p, trials, scales = problem_of("poisson")
+    plain = stan_data("poisson", p, trials)
+    point = next(points(p, scales)) | {"intercept": 30.0}
+    data = with_nodes(plain, 5, "poisson", p, point)
+    data |= {"label_information": np.zeros(len(p.y))}
+    parameters = {**stan_parameters(data, p, point)[0], "e": []}
+    assert reference.log_density(model, data, parameters)[0] == -np.inf
 
 
 @pytest.mark.parametrize("name", FAMILIES)
