@@ -23,7 +23,7 @@ from filelock import FileLock, Timeout
 from bdr_stan.cmdstan.cache import ToolchainError, belongs_to_user
 from bdr_stan.cmdstan.processes import end_all_in
 
-_PREFIX = "bdr_stan-fits-"
+_PREFIX = "bdr_stan-fit-"
 _MIN_FREE_BYTES = 1 << 20  # with less, chains have most likely failed for lack of space
 _CMDSTANPY_FOLDER = "also"  # file with the path of CmdStanPy's folder
 

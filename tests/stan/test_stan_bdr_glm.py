@@ -207,7 +207,7 @@ def test_integral_over_deviations_is_the_likelihood_of_weights(model, name):
     data = stan_data(name, p, trials)
     prior = stan_data(name, p, trials, use_likelihood=False)
     rows = rows_by_size((p.mu - p.m0) @ basis(p), p.y, p.sizes)
-    grid = np.linspace(-12, 12, 241)
+    grid = np.linspace(-12, 12, 49)
     for point in points(p, scales, number=2):
         parameters, _ = stan_parameters(data, p, point)
 
