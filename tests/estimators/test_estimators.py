@@ -310,13 +310,13 @@ def test_edited_program_fits_through_the_same_wrapper(problem, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("estimator", [BLR, BLRClassifier])
 def test_log_lik_of_an_ejected_program_is_the_density_of_each_label(problem, tmp_path, estimator):
-    """That of bdr is above, with another likelihood: each edit compiles for half a minute."""
+    """That of bdr is above, with another likelihood, and compiled."""
     bags, y = problem
     y = y > np.median(y) if estimator is BLRClassifier else y
     program = {BLR: "blr", BLRClassifier: "blr_logit"}[estimator]
     eject(program, tmp_path)
     options = {} if estimator is BLRClassifier else {"compress": False}
-    model = estimator(4, stan_file=tmp_path / f"{program}.stan", **options)
+    model = estimator(4, stan_file=tmp_path / f"{program}.stan", engine="stanli", **options)
     model = short_fit(model, bags, y)
     log_lik = model.idata["log_likelihood"]["y"].to_numpy().reshape(-1, len(y))
     of_draws = logsumexp(log_lik, axis=0) - np.log(len(log_lik))
