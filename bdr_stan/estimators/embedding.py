@@ -49,6 +49,7 @@ from bdr_stan.models.label_shape import dispersion_advice, label_advice
 from bdr_stan.posterior.sampling import Posterior, sample_posterior
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.predictive import ClassPredictive, Contrast, Predictive
+from bdr_stan.predictive.classes import of_category
 from bdr_stan.predictive.doubts import Doubts
 from bdr_stan.predictive.regions import ConformalClasses, ConformalIntervals
 from bdr_stan.predictive.robustness import Regression
@@ -519,16 +520,19 @@ class EmbeddingEstimator(PosteriorEstimator):
         trials: ArrayLike | str | None = None,
         exposure: ArrayLike | str | None = None,
         offset: ArrayLike | str | None = None,
+        category: Any = None,
     ) -> Contrast:
         """Posterior of the difference of each bag's expected label between two versions of it.
 
         Parameters
         ----------
         bags_a, bags_b : Bags, or lists of n arrays, shapes (n_points, p)
-            Two versions of the same n bags: label of `bags_a` less that of `bags_b`; of classes
-            the probability of the second.
+            Two versions of the same n bags: label of `bags_a` less that of `bags_b`; of two
+            classes the probability of the second.
         trials, exposure, offset : array, shape (n,), or str, optional
             Of both versions, as for `predictive`.
+        category : class or list of classes, optional
+            Of more than two classes those whose probability is meant, such as ["fair", "good"].
 
         Returns
         -------
@@ -539,7 +543,9 @@ class EmbeddingEstimator(PosteriorEstimator):
         Raises
         ------
         ValueError
-            The versions have different numbers of bags.
+            The versions have different numbers of bags, or a category is no class.
+        TypeError
+            The labels have more than two classes, and `category` is missing.
         """
         versions = self._two_versions(bags_a, bags_b)
         if isinstance(versions[0], Samples):
@@ -547,7 +553,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         given: dict[str, Any] = {"trials": trials, "exposure": exposure, "offset": offset}
         known = [self.known_of_bags(b, **given) for b in versions]
         first, second = (
-            self._by_draws(_embedded(bags, self._feature_map, each))
+            of_category(self._by_draws(_embedded(bags, self._feature_map, each)), category)
             for bags, each in zip(versions, known, strict=True)
         )
         regression = self._regression_of_contrast(*(each.get("covariates") for each in known))

@@ -96,6 +96,7 @@ class LinearEstimator(EmbeddingEstimator):
         weights: ArrayLike | str | None = None,
         total: bool = False,
         minus: BagsLike | None = None,
+        category: Any = None,
     ) -> Predictive:
         """Weighted mean, or total, of the labels of many bags, such as of a region's counties.
 
@@ -121,18 +122,22 @@ class LinearEstimator(EmbeddingEstimator):
             exposure, with trials or exposures as default weights; sums are of the counts.
         minus : Bags, optional
             Another subgroup, whose population is subtracted, under the same draws.
+        category : class or list of classes, optional
+            Of ordered categories those whose share of bags is meant, such as ["fair", "good"].
 
         Returns
         -------
         Predictive
-            One distribution per group, in units of y (of classes: the share of bags of the second
-            class), with `mean`, `sd`, `interval(level)`, `sample(size)` and `to_dataframe()`.
+            One distribution per group, in units of y (of two classes: the share of bags of the
+            second), with `mean`, `sd`, `interval(level)`, `sample(size)` and `to_dataframe()`.
 
         Raises
         ------
         ValueError
-            There is no such column, a bag without group, a negative weight, or a group without
-            weight.
+            There is no such column or category, a bag without group, a negative weight, or a group
+            without weight.
+        TypeError
+            Labels are ordered categories, and `category` is missing.
 
         Notes
         -----
@@ -158,7 +163,7 @@ class LinearEstimator(EmbeddingEstimator):
         >>> regions.index.tolist(), regions.columns.tolist()
         (['north', 'south'], ['mean', 'sd', 'lower', 'upper'])
         """
-        return population(self, bags, by, weights, total, minus)
+        return population(self, bags, by, weights, total, minus, category)
 
     def sensitivity(
         self,

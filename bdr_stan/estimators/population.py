@@ -9,6 +9,7 @@ from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.population import own_population
 from bdr_stan.models.latent import with_draws_of_new_levels
 from bdr_stan.predictive import Predictive
+from bdr_stan.predictive.classes import of_category
 from bdr_stan.predictive.population import difference, weighted_sums
 from bdr_stan.types import ArrayLike
 
@@ -20,15 +21,16 @@ def population(
     weights: ArrayLike | str | None,
     total: bool,
     minus: BagsLike | None,
+    category: Any,
 ) -> Predictive:
     """Distribution of the weighted mean, or total, of the labels of the bags of each group."""
-    names, found = _sums(model, bags, by, weights, total)
+    names, found = _sums(model, bags, by, weights, total, category)
     if minus is not None:
         if weights is not None and not isinstance(weights, str):
             raise ValueError(
                 "with minus= weights are a column of the metadata, which both have: name it"
             )
-        others, subtracted = _sums(model, minus, by, weights, total)
+        others, subtracted = _sums(model, minus, by, weights, total, category)
         odd = set(names.tolist()) ^ set(others.tolist())
         if odd:
             raise ValueError(
@@ -40,7 +42,7 @@ def population(
     return found
 
 
-def _sums(model, bags, by, weights, total):
+def _sums(model, bags, by, weights, total, category):
     """Names of the groups, and the distribution of their sums."""
     bags = model._like_training(bags)
     if isinstance(bags, Samples):
@@ -53,7 +55,8 @@ def _sums(model, bags, by, weights, total):
     coefficients = sum_coefficients(bags, group, len(names), weights, total)
     if rates:
         coefficients.data /= counted  # one bag per column
-    return names, weighted_sums(_predictive(model, embedding), coefficients)
+    labels = of_category(_predictive(model, embedding), category)
+    return names, weighted_sums(labels, coefficients)
 
 
 def _predictive(model: Any, embedding: Embedding) -> Any:

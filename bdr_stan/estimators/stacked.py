@@ -118,13 +118,15 @@ class Stack(BagEstimator):
         predictives = [self.models_[k].predictive(bags) for k in used]
         return mix(predictives, self.weights_[used])
 
-    def contrast(self, bags_a: BagsLike, bags_b: BagsLike) -> Contrast:
+    def contrast(self, bags_a: BagsLike, bags_b: BagsLike, *, category: Any = None) -> Contrast:
         """Posterior of the difference of each bag's expected label: the mixture of the models'.
 
         Parameters
         ----------
         bags_a, bags_b : Bags, or lists of n arrays, shapes (n_points, p)
             Two versions of the same n bags: label of `bags_a` less that of `bags_b`.
+        category : class or list of classes, optional
+            Of more than two classes those whose probability is meant.
 
         Returns
         -------
@@ -132,7 +134,8 @@ class Stack(BagEstimator):
         """
         versions = self._two_versions(bags_a, bags_b)
         used = np.flatnonzero(self.weights_)
-        return mix([self.models_[k].contrast(*versions) for k in used], self.weights_[used])
+        contrasts = [self.models_[k].contrast(*versions, category=category) for k in used]
+        return mix(contrasts, self.weights_[used])
 
     @property
     def idata(self) -> InferenceData:

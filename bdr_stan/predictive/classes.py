@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.special import logsumexp
 
 from bdr_stan.bags.checks import plain
 from bdr_stan.predictive.distributions import draw_quantiles
@@ -164,8 +165,8 @@ class MulticlassPredictive(_ClassMixture):
 
     def expected(self, i: Array) -> Array:
         raise TypeError(
-            f"{type(self).__name__} has no expected label: contrasts and populations need labels "
-            "that are numbers, or two classes"
+            f"{type(self).__name__} has no expected label: give category=, one or several of the "
+            f"classes {named(self.classes)}, whose probability is meant"
         )
 
     def label_moments(self, i: Array) -> tuple[Array, Array]:
@@ -189,6 +190,34 @@ class MulticlassPredictive(_ClassMixture):
         below = np.cumsum(np.exp(log_p[draws]), axis=2)
         codes = np.sum(rng.random((len(draws), len(i), 1)) > below[..., :-1], axis=2)
         return self.classes[codes]
+
+
+def of_category(predictive: Any, category: Any) -> Any:
+    """Of more than two classes the distribution of whether the class is one of `category`.
+
+    Otherwise the predictive itself. TypeError or ValueError where `category` does not fit.
+    """
+    if not isinstance(predictive, MulticlassPredictive):
+        if category is not None:
+            raise ValueError("category= is for labels of more than two classes: leave it out")
+        return predictive
+    if category is None:
+        predictive.expected(np.arange(0))  # raises
+    classes = predictive.classes
+    chosen = np.isin(classes, np.atleast_1d(np.asarray(category)))
+    unknown = np.setdiff1d(np.atleast_1d(np.asarray(category)), classes)
+    if len(unknown) or not chosen.any() or chosen.all():
+        raise ValueError(
+            f"category must be one or several, but not all, of {named(classes)}, found {category!r}"
+        )
+
+    def log_probabilities(i):
+        log_p = predictive.components(i)
+        return tuple(logsumexp(log_p[..., part], axis=-1) for part in (~chosen, chosen))
+
+    two = np.array([False, True])
+    n_draws, weights = predictive.n_draws, predictive.weights
+    return ClassPredictive(log_probabilities, len(predictive), n_draws, two, weights)
 
 
 class OrdinalPredictive(MulticlassPredictive):
@@ -269,13 +298,17 @@ def class_codes(classes: Array, y: ArrayLike) -> Array:
     unknown = ~np.isin(y, classes)
     if unknown.any():
         i = np.flatnonzero(unknown)[0]
-        *first, last = (repr(plain(c)) for c in classes)
         raise ValueError(
-            f"the label of bag {i} is {plain(y[i])!r}, but the classes are {', '.join(first)} and "
-            f"{last}"
+            f"the label of bag {i} is {plain(y[i])!r}, but the classes are {named(classes)}"
         )
     order = np.argsort(classes)
     return order[np.searchsorted(classes, y, sorter=order)]
+
+
+def named(classes: Array) -> str:
+    """Text such as "'a', 'b' and 'c'"."""
+    *first, last = (repr(plain(c)) for c in classes)
+    return f"{', '.join(first)} and {last}"
 
 
 def columns_of_classes(

@@ -246,11 +246,16 @@ def test_contrast_of_models_that_bend(name):
     assert np.all(model.contrast(BAGS, BAGS).draws == 0)
 
 
-def test_several_classes_have_no_contrast():
+def test_contrasts_of_several_classes_are_of_some():
     y = np.digitize(Y, np.quantile(Y, [0.3, 0.6]))
     model = InverseBDRClassifier(8, method="laplace", power=0.5).fit(BAGS, y, seed=1, draws=50)
     with pytest.raises(TypeError, match="MulticlassPredictive has no expected label"):
         model.contrast(CHANGED, BAGS)
+    changed, straight = (model.predictive(bags).probabilities for bags in (CHANGED, BAGS))
+    contrast = model.contrast(CHANGED, BAGS, category=[0, 2])
+    np.testing.assert_allclose(contrast.mean, (changed - straight) @ [1, 0, 1], atol=1e-12)
+    with pytest.raises(ValueError, match="category= is for labels of more than two classes"):
+        fit(BENT[next(iter(BENT))]).contrast(CHANGED, BAGS, category=0)
 
 
 @pytest.mark.parametrize("name", STACKS)

@@ -162,8 +162,43 @@ def test_predictions_are_the_most_probable_categories(fitted):
     assert set(table["lower"]) | set(table["upper"]) <= set(NAMES)
     with pytest.raises(TypeError, match="standard deviation"):
         fitted.predict(BAGS, return_std=True)
-    for refused in (lambda: fitted.contrast(BAGS, BAGS), lambda: fitted.population(BAGS)):
-        with pytest.raises(TypeError, match="no expected label"):
+
+
+@pytest.mark.parametrize("category", ["fair", ["good", "great"]])
+def test_contrasts_and_populations_are_of_the_probability_of_categories(fitted, category):
+    chosen = np.isin(NAMES, category)
+    moved = Bags.from_list([points + 0.5 for points in BAGS], ids=IDS, metadata=BAGS.metadata)
+    p = [fitted.predictive(bags).probabilities[:, chosen].sum(axis=1) for bags in (moved, BAGS)]
+    contrast = fitted.contrast(moved, BAGS, category=category)
+    np.testing.assert_allclose(contrast.mean, p[0] - p[1], rtol=1e-9, atol=1e-12)
+    assert contrast.sd.min() > 0
+    draws = fitted.predictive(BAGS).components(np.arange(N))  # of log probabilities
+    share = np.exp(draws)[:, :, chosen].sum(axis=2)
+    every = fitted.population(BAGS, category=category)
+    np.testing.assert_allclose(every.mean, share.mean(), atol=0.02)  # their own prior
+    each = fitted.population(BAGS, "stars", category=category)
+    weights = pd.Series(CODES).value_counts(sort=False).sort_index()
+    np.testing.assert_allclose(weights @ each.mean / N, every.mean, rtol=1e-9)
+    none = fitted.population(BAGS, minus=BAGS, category=category)
+    np.testing.assert_allclose(none.mean, 0, atol=1e-12)
+
+
+def test_shares_of_all_categories_add_up(fitted):
+    shares = [fitted.population(BAGS, category=name).mean[0] for name in NAMES]
+    assert sum(shares) == pytest.approx(1, rel=1e-12)
+
+
+@pytest.mark.parametrize("category", ["god", ["good", "god"], [], NAMES, 2])
+def test_categories_that_are_none(fitted, category):
+    for refused in (
+        lambda **c: fitted.contrast(BAGS, BAGS, **c),
+        lambda **c: fitted.population(BAGS, **c),
+    ):
+        with pytest.raises(
+            ValueError, match="category must be one or several, but not all, of 'poo"
+        ):
+            refused(category=category)
+        with pytest.raises(TypeError, match="give category=, one or several of the classes 'poor'"):
             refused()
 
 
