@@ -7,7 +7,13 @@ import click
 from bdr_stan.cli import options
 from bdr_stan.cli.group import example
 from bdr_stan.cli.models import check_fit_options, estimators_of, load_fit, show_fit, without_none
-from bdr_stan.cli.tables import check_input, check_output, columns_of_bags, read_labelled
+from bdr_stan.cli.tables import (
+    check_input,
+    check_output,
+    columns_of_bags,
+    read_labelled,
+    tables_of_samples,
+)
 from bdr_stan.terminal import show_table
 
 
@@ -48,6 +54,7 @@ def fit(
     groups,
     smooths,
     weight,
+    samples,
     label_sd,
     trials,
     exposure,
@@ -72,6 +79,7 @@ def fit(
     """
     check_output(output, force, not_to_be=data)
     check_input(data, stan_file)
+    tables = tables_of_samples(data, samples)
     columns = columns_of_bags(covariates, groups, smooths)
     settings |= {**columns, "n_landmarks": landmarks, "stan_file": stan_file}
     estimator = estimators_of([model], settings)[model]
@@ -80,7 +88,7 @@ def fit(
     fit_options = without_none({**known, **sampler})
     check_fit_options(model, estimator, fit_options)
     roles = {"bag": bag, "label": label, "weight": weight, **known}
-    bags, y = read_labelled(data, roles, features, columns, missing, model=model)
+    bags, y = read_labelled(data, roles, features, columns, missing, model=model, samples=tables)
     run = {"chains": chains, "warmup": warmup, "draws": draws, "seed": seed, "progress": True}
     estimator.fit(bags, y, **run, **fit_options)
     estimator.save(output, notes={"bag": bag, "label": label, "weight": weight})

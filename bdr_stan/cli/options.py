@@ -47,6 +47,14 @@ def _families():
     return ("normal", "lognormal", *FAMILIES)
 
 
+sample_tables = click.option(
+    "--sample",
+    "samples",
+    multiple=True,
+    metavar="NAME=TABLE",
+    help="Another sample of points of the same bags, such as houses=houses.csv.  [repeatable]",
+)
+
 labelled_table = _all_of(
     click.argument("data", type=click.Path(path_type=Path)),
     click.option("--bag", required=True, metavar="COLUMN", help="Bag of each point."),
@@ -72,6 +80,7 @@ labelled_table = _all_of(
         help="Columns of the bags, and pairs of columns, with smooth functions.",
     ),
     click.option("--weight", metavar="COLUMN", help="Weight of a point within its bag."),
+    sample_tables,
     click.option(
         "--trials",
         metavar="COLUMN",
@@ -208,6 +217,7 @@ def models(*, several: bool) -> Callable[[Any], Any]:
 
 
 new_table = _all_of(
+    sample_tables,
     click.option("--bag", metavar="COLUMN", help="Bag of a point.  [default: as in the fit]"),
     click.option("--weight", metavar="COLUMN", help="Weight of a point.  [default: as in the fit]"),
     click.option(

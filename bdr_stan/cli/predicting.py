@@ -37,7 +37,7 @@ _FORMULA = re.compile(r"[=@\t\r]|[+-](?![\d.]+$)")  # not negative numbers
     help="Probability of the intervals.",
 )
 @options.force
-def predict(fitted, new, output, bag, weight, missing, unseen, level, force):
+def predict(fitted, new, output, samples, bag, weight, missing, unseen, level, force):
     """Predict the labels of the bags in NEW, a .parquet or .csv table like that of the fit.
 
     A folder of .parquet files, or a pattern such as 'new/*.parquet', is read part by part; needs
@@ -56,7 +56,9 @@ def predict(fitted, new, output, bag, weight, missing, unseen, level, force):
             "a prediction needs as well: predict in Python, with "
             f"bdr_stan.load({str(fitted)!r}).predict(bags, trials=...), exposure= or offset="
         )
-    bags = read_like(model, fitted, new, bag, weight, missing=missing, unseen=unseen)
+    bags = read_like(
+        model, fitted, new, bag, weight, missing=missing, unseen=unseen, samples=samples
+    )
     table = model.predict_table(bags if model.takes_parts else in_memory(bags), level=level)
     _warn_of_formulas(table.index)
     write_whole(output, table.to_csv)

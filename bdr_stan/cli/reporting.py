@@ -7,7 +7,14 @@ import click
 from bdr_stan.cli import options
 from bdr_stan.cli.group import example
 from bdr_stan.cli.models import load_fit
-from bdr_stan.cli.tables import check_input, check_output, check_suffix, in_memory, read_like
+from bdr_stan.cli.tables import (
+    check_input,
+    check_output,
+    check_suffix,
+    in_memory,
+    of_first_sample,
+    read_like,
+)
 
 
 @click.command(
@@ -24,7 +31,9 @@ from bdr_stan.cli.tables import check_input, check_output, check_suffix, in_memo
 @click.option("--author", metavar="TEXT", help="Its author.")
 @options.new_table
 @options.force
-def report(fitted, data, output, label, title, author, bag, weight, missing, unseen, force):
+def report(
+    fitted, data, output, label, title, author, samples, bag, weight, missing, unseen, force
+):
     """Write an HTML report of a fit for readers who did not run it, one file without network.
 
     DATA is the table that the model was fitted to, which a fit does not keep: without it the
@@ -37,8 +46,9 @@ def report(fitted, data, output, label, title, author, bag, weight, missing, uns
     model = load_fit(fitted)
     bags = None
     if data is not None:
-        bags = in_memory(
-            read_like(model, fitted, data, bag, weight, missing=missing, unseen=unseen)
+        read = read_like(
+            model, fitted, data, bag, weight, missing=missing, unseen=unseen, samples=samples
         )
+        bags = in_memory(of_first_sample(read))
     model.report_html(output, bags, label=label, title=title, author=author)
     click.echo(f"Wrote {output}")

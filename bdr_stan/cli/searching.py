@@ -15,6 +15,7 @@ from bdr_stan.cli.tables import (
     in_memory,
     read_labelled,
     split,
+    tables_of_samples,
     write_whole,
 )
 from bdr_stan.terminal import show_table
@@ -81,6 +82,7 @@ def tune(
     groups,
     smooths,
     weight,
+    samples,
     trials,
     exposure,
     offset,
@@ -105,6 +107,7 @@ def tune(
     if table is not None:
         check_suffix(table, ".csv")
     check_input(data)
+    tables = tables_of_samples(data, samples)
     from bdr_stan import tune as search
 
     n_landmarks = _numbers("--landmarks", landmarks, int)
@@ -117,7 +120,7 @@ def tune(
     for name, estimator in models.items():
         check_fit_options(name, estimator, fit_options)
     roles = {"bag": bag, "label": label, "weight": weight, **known}
-    bags, y = read_labelled(data, roles, features, columns, missing, model=model[0])
+    bags, y = read_labelled(data, roles, features, columns, missing, model=model[0], samples=tables)
     found = search(
         in_memory(bags),
         y,

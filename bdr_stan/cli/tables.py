@@ -11,7 +11,7 @@ import click
 from bdr_stan.cli.models import MODELS
 
 if TYPE_CHECKING:
-    from bdr_stan.bags import Bags
+    from bdr_stan.bags import Bags, Samples
     from bdr_stan.types import Array
 
 
@@ -44,6 +44,22 @@ def check_roles(**columns: Sequence[str | None]) -> None:
                 )
 
 
+def tables_of_samples(data: Path, samples: Sequence[str]) -> dict[str, Path]:
+    """Tables of the samples by their names: that of DATA is its file's name without the suffix."""
+    tables = {data.stem: data}
+    for text in samples:
+        name, sign, path = text.partition("=")
+        if not (name and sign and path):
+            raise ValueError(
+                f"--sample must be NAME=TABLE, such as houses=houses.csv, not {text!r}"
+            )
+        if name in tables:
+            raise ValueError(f"two samples are called {name!r}: give --sample another name")
+        tables[name] = Path(path)
+        check_input(tables[name])
+    return tables
+
+
 def read_bags(path: Path, bag: str, **columns: Any) -> "Bags":
     """Bags of a .parquet or .csv file; ids in a .csv stay as written.
 
@@ -60,6 +76,12 @@ def read_bags(path: Path, bag: str, **columns: Any) -> "Bags":
     return Bags.from_csv(path, bag, **columns, dtype={bag: str})
 
 
+def of_first_sample(bags: Any) -> Any:
+    """The bags but those that only later samples have, which have no label."""
+    samples = getattr(bags, "samples", None)
+    return bags if samples is None else bags.take(range(len(next(iter(samples.values())))))
+
+
 def in_memory(bags: Any) -> "Bags":
     """Bags with their points in memory."""
     return bags.load() if hasattr(bags, "load") else bags
@@ -73,8 +95,9 @@ def read_labelled(
     missing: str,
     *,
     model: str,
-) -> "tuple[Bags, Array]":
-    """Bags of a table and their labels.
+    samples: Mapping[str, Path],
+) -> "tuple[Bags | Samples, Array]":
+    """Bags of a table and their labels; of several `samples` this table is the first.
 
     `roles` maps bag, label and perhaps weight, label_sd, trials, exposure and offset to a column or
     None; `features` are names separated by commas; for `columns_of_bags` see there.
@@ -104,7 +127,17 @@ def read_labelled(
             f"label column {roles['label']!r} holds text, not numbers: encode it, or use "
             f"--model {classifier if classifier in MODELS else 'bdr-classifier'}"
         )
-    return bags, y
+    if len(samples) == 1:
+        return bags, y
+    from bdr_stan import Samples
+
+    first, *others = samples
+    read = {name: read_bags(samples[name], str(roles["bag"]), missing=missing) for name in others}
+    every = Samples({first: bags, **read})
+    if len(every) > len(bags):
+        without = len(every) - len(bags)
+        click.echo(f"{without} bags have no label, being in no row of {path}: left out")
+    return of_first_sample(every), y
 
 
 def read_like(
@@ -116,15 +149,54 @@ def read_like(
     *,
     missing: str,
     unseen: str,
-) -> "Bags":
-    """Bags of the table `new` with the columns of a fit, also of `bag` and `weight` by default."""
-    if "samples" in model.result_.settings:
+    samples: Sequence[str] = (),
+) -> "Bags | Samples":
+    """Bags of the table `new` with the columns of a fit, also of `bag` and `weight` by default.
+
+    Of a fit to several samples those of the first, and of `samples` those of others.
+    """
+    names = list(model.result_.settings.get("samples", ()))
+    if names:
+        return _read_samples(model, fitted, new, bag, weight, names, samples, missing, unseen)
+    if samples:
+        raise ValueError(f"{fitted} was fitted to one sample: leave --sample out")
+    own = {"weight": weight or model.notes_.get("weight"), "metadata": model.columns_of_bags}
+    return _read_sample(model, fitted, new, bag, missing=missing, unseen=unseen, **own)
+
+
+def _read_samples(model, fitted, new, bag, weight, names, samples, missing, unseen):
+    """Bags of several tables, with the columns of a fit to samples of these names."""
+    from bdr_stan import Samples
+
+    first, *others = names
+    tables = tables_of_samples(new.with_name(first), samples)
+    unknown = sorted(set(tables) - set(names))
+    if unknown:
         raise ValueError(
-            f"{fitted} was fitted to bags with several samples: go on in Python, with "
-            f"bdr_stan.load({str(fitted)!r})"
+            f"--sample {unknown[0]} is none of the other samples of {fitted}: {', '.join(others)}"
         )
+    tables[first] = new
+    own = {"weight": weight or model.notes_.get("weight"), "metadata": model.columns_of_bags}
+    bags = {
+        name: _read_sample(
+            model._of_sample(name),
+            fitted,
+            tables[name],
+            bag,
+            missing=missing,
+            unseen=unseen,
+            **(own if name == first else {}),
+        )
+        for name in names
+        if name in tables
+    }
+    return Samples(bags)
+
+
+def _read_sample(model, fitted, new, bag, *, missing, unseen, weight=None, metadata=None):
+    """Bags of a table with the columns of a fit."""
     bag = bag or model.notes_.get("bag") or getattr(model.columns_, "bag", None)
-    weight = weight or model.notes_.get("weight") or getattr(model.columns_, "weight", None)
+    weight = weight or getattr(model.columns_, "weight", None)
     if bag is None:
         raise ValueError(f"{fitted} does not say which column names the bags: pass --bag")
     if not hasattr(model, "feature_names_in_"):
@@ -135,8 +207,7 @@ def read_like(
     known: dict[str, Any] = {"features": list(model.feature_names_in_)}
     if model.columns_ is not None:
         known = {"like": model, "unseen": unseen}
-    named = model.columns_of_bags or None
-    return read_bags(new, bag, weight=weight, missing=missing, metadata=named, **known)
+    return read_bags(new, bag, weight=weight, missing=missing, metadata=metadata or None, **known)
 
 
 def check_input(*paths: Path | None) -> None:

@@ -164,17 +164,17 @@ def test_default_columns_are_not_guessed(tmp_path, change, text):
     assert not (tmp_path / "fit.nc").exists()
 
 
-def test_fits_to_several_samples_are_shown_but_predicted_in_python(tmp_path):
-    """A table has the points of one sample."""
+def test_fits_to_samples_of_arrays_are_shown_but_predicted_in_python(tmp_path):
     rng = np.random.default_rng(0)
     bags = bdr_stan.Bags.from_list([rng.normal(size=(4, 2)) for _ in range(20)])
     model = bdr_stan.Shrinkage(5, kernel="rbf")
     model.fit({"people": bags, "houses": bags}, rng.normal(size=20), seed=1)
     model.save(tmp_path / "fit.nc")
     (tmp_path / "points.csv").write_text("town,a,b\nx,1,2\n")
-    words = "fitted to bags with several samples"
-    fails(words, "predict", tmp_path / "fit.nc", tmp_path / "points.csv", "-o", tmp_path / "p.csv")
-    fails(words, "report", tmp_path / "fit.nc", tmp_path / "points.csv", "-o", tmp_path / "r.html")
+    words = "fitted to points without column names: go on in Python"
+    read = [tmp_path / "fit.nc", tmp_path / "points.csv", "--bag", "town"]
+    fails(words, "predict", *read, "-o", tmp_path / "p.csv")
+    fails(words, "report", *read, "-o", tmp_path / "r.html")
     shown = run("summary", tmp_path / "fit.nc").output
     assert "people of 2 features, 5 landmarks; houses of 2 features, 5 landmarks" in shown
     assert "rho[houses]" in shown
