@@ -16,16 +16,17 @@ COMPILE_ALL := from bdr_stan.cmdstan import programs, setup; setup(programs=prog
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
 # Side by side, BLAS's own threads would only wait for one another.
-test test-fast: export OPENBLAS_NUM_THREADS := 1
-test test-fast: export OMP_NUM_THREADS := 1
+test test-fast coverage: export OPENBLAS_NUM_THREADS := 1
+test test-fast coverage: export OMP_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast setup programs driver lint docs wheel test-wheel clean
+.PHONY: help demo test test-fast coverage setup programs driver lint docs wheel test-wheel clean
 
 help:
 	@echo "make demo       install, compare BLR and BDR on digits; without a compiler"
 	@echo "make test       style and types, all tests, those for ArviZ 1.x if a Python 3.12 is there"
 	@echo "make test-fast  tests that take seconds"
+	@echo "make coverage   all tests, which must run 95% of the lines of the package"
 	@echo "make setup      install into $(VENV) with $(PYTHON), build Stan, compile the models"
 	@echo "make lint       check style and types of the code"
 	@echo "make docs       the documentation as a site, docs/_build/html; tutorials are run"
@@ -42,6 +43,10 @@ test: $(INSTALLED)
 
 test-fast: setup
 	$(PYTEST) -m "not slow"
+
+coverage: setup
+	$(BIN)/python -m pip install -q --disable-pip-version-check pytest-cov
+	$(PYTEST) --cov=bdr_stan --cov-report=term --cov-fail-under=95
 
 setup: $(INSTALLED)
 	@$(BIN)/bdr-stan setup

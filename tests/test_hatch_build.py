@@ -1,6 +1,8 @@
 """The wheel: a pure one, or one for a platform where it carries prebuilt programs."""
 
+import os
 import platform
+import shutil
 import zipfile
 from email import message_from_string
 from pathlib import Path
@@ -12,8 +14,8 @@ ROOT = Path(__file__).parents[1]
 MANYLINUX = f"manylinux_2_17_{platform.machine()}.manylinux2014_{platform.machine()}"
 
 
-def build(folder):
-    (path,) = WheelBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"])
+def build(folder, root=ROOT):
+    (path,) = WheelBuilder(str(root)).build(directory=str(folder), versions=["standard"])
     wheel = zipfile.ZipFile(path)
     (info,) = (name for name in wheel.namelist() if name.endswith(".dist-info/WHEEL"))
     return Path(path), wheel, message_from_string(wheel.read(info).decode())
@@ -42,6 +44,24 @@ def test_a_wheel_with_prebuilt_programs_is_one_for_the_platform(tmp_path, monkey
     assert wheel.read("bdr_stan/prebuilt/programs.json") == b"{}"
     program = wheel.getinfo("bdr_stan/prebuilt/bdr")
     assert program.external_attr >> 16 & 0o111 == 0o111  # pip makes it executable
+
+
+def test_builds_from_two_folders_at_two_times_are_the_same_file(tmp_path, monkeypatch):
+    monkeypatch.delenv("BDR_STAN_PREBUILT", raising=False)
+    (tmp_path / "pre").mkdir()
+    (tmp_path / "pre" / "programs.json").write_text("{}")
+    copy = tmp_path / "my project (copy)"
+    for name in ("bdr_stan", "stan"):
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", ".gitignore"):
+        shutil.copyfile(ROOT / name, copy / name)
+    for prebuilt in (None, tmp_path / "pre"):
+        if prebuilt:
+            monkeypatch.setenv("BDR_STAN_PREBUILT", str(prebuilt))
+        first = build(tmp_path / "one")[0].read_bytes()
+        for path in (*copy.rglob("*.stan"), *tmp_path.glob("pre/*")):
+            os.utime(path, (1e9, 1e9))
+        assert build(tmp_path / "two", copy)[0].read_bytes() == first
 
 
 def test_a_folder_without_programs_is_refused(tmp_path, monkeypatch):
