@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from bdr_stan.aggregate.effect_columns import EffectColumns, effect_columns
+from bdr_stan.aggregate.horizon import record_with_horizon
 from bdr_stan.aggregate.kernel_learning import learn_kernel
 from bdr_stan.aggregate.likelihoods import Likelihood
 from bdr_stan.aggregate.links import Link
@@ -17,7 +18,7 @@ from bdr_stan.aggregate.thinning import thinned_bags
 from bdr_stan.bags import Bags, PartitionedBags
 from bdr_stan.bags.record import BagsRecord
 from bdr_stan.embedding.landmarks import UNITS_SAMPLE, check_kernel_reaches, landmarks_of_fields
-from bdr_stan.kernels import FieldFeatures, HilbertSpace, Kernel, fields_of, resolve_kernel
+from bdr_stan.kernels import FieldFeatures, Kernel, fields_of, resolve_kernel
 from bdr_stan.kernels.fields import field_names, has_landmarks, landmarks_of_field
 from bdr_stan.kernels.names import is_additive
 from bdr_stan.models.aggregate import aggregate_model
@@ -90,7 +91,7 @@ def training_features(
     _warn_of_few_features(feature_map, sample, bags.features)
     rows = replace(link.rows(bags, feature_map, thin=thin), known_variance=known_variance)
     means = None if isinstance(bags, PartitionedBags) else mean_points(bags).points
-    record = BagsRecord.from_bags(bags)
+    record = record_with_horizon(BagsRecord.from_bags(bags), kernel)
     return AggregateFeatures(feature_map, rows, trials, record, means, columns)
 
 
@@ -101,7 +102,7 @@ def _warn_of_few_features(feature_map, points, names):
     for field, name, variance in zip(feature_map.fields, called, residual_variances, strict=True):
         share = variance.mean() / field.diagonal(points).mean()
         if share > _WARNED_RESIDUAL_SHARE:
-            more = "n_functions" if isinstance(field, HilbertSpace) else "n_landmarks"
+            more = "n_landmarks" if has_landmarks(field) else "n_functions"
             warn(
                 f"the features of {name} leave out {share:.0%} of its variance: raise {more}; "
                 "intervals of points allow for it, their means with link='square' alone"

@@ -15,6 +15,7 @@ from bdr_stan.aggregate.effect_columns import (
     effects_given_totals,
     subsets_given_totals,
 )
+from bdr_stan.aggregate.horizon import warn_beyond_box
 from bdr_stan.aggregate.labels import checked_trials
 from bdr_stan.aggregate.likelihoods import Likelihood, likelihood_named
 from bdr_stan.aggregate.links import IDENTITY, Link, link_of
@@ -1006,6 +1007,12 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
                 effects = values.reshape(-1, *values.shape[2:])
         ids = groups["observed_data"]["bag"].values
         return TrainingEffects(effects, ids, self.result_.constants.get("mean_point"))
+
+    def _like_training(self, bags: BagsLike, *, need_weights: bool = True) -> Any:
+        """As for all estimators; warns of points beyond the basis functions."""
+        like = super()._like_training(bags, need_weights=need_weights)
+        warn_beyond_box(like, self.kernel_)
+        return like
 
     def _predictive_of(
         self,
