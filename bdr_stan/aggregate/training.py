@@ -27,7 +27,8 @@ from bdr_stan.posterior.priors import log_prior_of_scales, prior_centres
 from bdr_stan.types import Array, ArrayLike, Seed
 from bdr_stan.user_warnings import warn
 
-# Parameters of the kernel are learned from about so many points, at least so many per bag.
+# Parameters of the kernel are learned from about so many points, at least so many per bag unless
+# fewer represent it in the fit itself.
 LEARNING_POINTS = 10_000
 LEARNING_POINTS_PER_BAG = 10
 _WARNED_RESIDUAL_SHARE = 0.5  # of a field's variance
@@ -85,7 +86,18 @@ def training_features(
             bags, FieldFeatures(kernel, chosen), y, columns, known_variance, prior
         )
         kernel = _learned_kernel(
-            kernel, chosen, bags, y, likelihood, link, trials, prior, bag_effects, noise, together
+            kernel,
+            chosen,
+            bags,
+            y,
+            likelihood,
+            link,
+            trials,
+            prior,
+            bag_effects,
+            noise,
+            together,
+            min(thin or LEARNING_POINTS_PER_BAG, LEARNING_POINTS_PER_BAG),
         )
     feature_map = FieldFeatures(kernel, chosen)
     _warn_of_few_features(feature_map, sample, bags.features)
@@ -121,7 +133,18 @@ def _noise_factor(bags, feature_map, y, columns, known_variance, prior):
 
 
 def _learned_kernel(
-    kernel, landmarks, bags, y, likelihood, link, trials, prior, bag_effects, noise, together
+    kernel,
+    landmarks,
+    bags,
+    y,
+    likelihood,
+    link,
+    trials,
+    prior,
+    bag_effects,
+    noise,
+    together,
+    at_least,
 ):
     """The kernel with the parameters of highest evidence, on fewer points if there are many."""
     rows_of, effects = link.rows, bool(bag_effects) and not link.is_linear
@@ -130,7 +153,7 @@ def _learned_kernel(
     if not link.is_linear:
         rows_of = partial(point_rows, with_residual_variance=link.uses_residual_variance)
     if not link.is_linear and len(bags.points) > LEARNING_POINTS:
-        bags = thinned_bags(bags, max(LEARNING_POINTS // len(bags), LEARNING_POINTS_PER_BAG))
+        bags = thinned_bags(bags, max(LEARNING_POINTS // len(bags), at_least))
 
     def rows_at(kernel):
         rows = rows_of(bags, FieldFeatures(kernel, landmarks))

@@ -20,6 +20,7 @@ from bdr_stan.aggregate.labels import checked_trials
 from bdr_stan.aggregate.likelihoods import Likelihood, likelihood_named
 from bdr_stan.aggregate.links import IDENTITY, Link, link_of
 from bdr_stan.aggregate.mean_points import mean_points
+from bdr_stan.aggregate.omitted import warn_of_omitted_totals
 from bdr_stan.aggregate.rows import AggregateRows, noise_factor
 from bdr_stan.aggregate.thinning import thinning_error
 from bdr_stan.aggregate.training import AggregateFeatures, training_features
@@ -47,7 +48,7 @@ from bdr_stan.estimators.validation import (
     check_landmarks,
     labels_of_training,
 )
-from bdr_stan.kernels import FieldFeatures, Kernel, check_kernel, field_names
+from bdr_stan.kernels import FieldFeatures, HilbertProduct, Kernel, check_kernel, field_names
 from bdr_stan.models.aggregate import aggregate_model, aggregate_predictive, variational_fit
 from bdr_stan.models.label_errors import spread_of_true_labels
 from bdr_stan.models.overdispersion import Overdispersion, likelihood_text, overdispersion
@@ -292,6 +293,10 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             **self._thinning(bags, training.rows),
             **self._overdispersion(training, totals),
         )
+        drawn = self._draws()
+        has_products = any(isinstance(f, HilbertProduct) for f in self.feature_map_.fields)
+        if has_products and self._link.name == "exp" and "dispersion" in drawn:
+            warn_of_omitted_totals(bags, self.feature_map_, drawn)
         return self
 
     def training_features(
