@@ -6,6 +6,7 @@ which are forecast. From month 18 on one district is two.
 """
 
 import tempfile
+import textwrap
 import time
 import warnings
 
@@ -166,11 +167,11 @@ def country_rows(args, size, seed):
         held_out = names[order[: len(names) // 5]]  # not the largest, which is split
         parts = Parts(data, held_out)
         fit = data.part(parts.fit)
-        rows, models = [], {}
+        rows, models, costs = [], {}, []
         for name, kernel in kernels(args).items():
             models[name], seconds = fitted(args, fit, seed, kernel=kernel)
             print(f"{name}: {seconds:.0f} s, {max(peak_memory()):.1f} GB", flush=True)
-            models[name].seconds, models[name].memory = seconds, max(peak_memory())
+            costs.append({"seconds": seconds, "memory": max(peak_memory())})
         models[EACH] = MapPerMonth(args, fit, fit.bags.metadata["month"].to_numpy(), seed)
         for part, chosen in parts.tests.items():
             for name, model in models.items():
@@ -179,7 +180,7 @@ def country_rows(args, size, seed):
                 print(rows[-1], flush=True)
         split = split_rows(args, models[BOTH], data, held_out, country, seed)
         grid = country.row, country.col
-        return rows, {"country": seed, **split}, models[BOTH], data, parts, grid
+        return rows, {"country": seed, **costs[0], **split}, models[BOTH], data, parts, grid
 
 
 def of_month(data, month):
@@ -228,49 +229,59 @@ def draw_forecasts(model, data, parts, path):
 
 
 def page(rows, splits, model, data, args, size):
-    """The tables and what they are of."""
+    """The text of the page."""
     import pandas as pd
 
     values = [column for column in rows.columns if column not in ("part", "model", "country")]
-    means = rows.groupby(["part", "model"], sort=False)[values].mean().reset_index()
-    means.index = means.pop("part") + ": " + means.pop("model")
+    groups = rows.groupby(["part", "model"], sort=False)[values]
+    means = groups.mean()
+    means.insert(2, "lowest", groups.min()["95% coverage"])
+    means.index = [": ".join(both) for both in means.index]
     means.index.name = "part: model"
-    split = pd.DataFrame(splits).set_index("country")
-    split.index = split.index.map("country {}".format)
-    pixels = point_share(model, data)
-    return f"""\
+    split = pd.DataFrame(splits)
+    cost = f"{split.pop('seconds').max():.0f} s and {split.pop('memory').max():.1f} GB"
+    split.index = split.pop("country").map("country {}".format)
+    kernel = kernel_text(model.kernel_, data.bags.features)
+    for sign in (" + ", " x Matern"):
+        kernel = kernel.replace(sign, f"\n    {sign.strip()}" + " " * (sign == " + "))
+    paragraphs = [
+        f"""Countries of {size["n_pixels"]:,} pixels in {size["n_districts"]} districts over
+        {N_MONTHS} months (`data_gen/space_time.py`), seeds {", ".join(map(str, args.seeds))}.
+        Counts are Poisson times reporting of standard deviation {DISPERSION}. Of the first
+        {N_MONTHS - HORIZON} months {len(GAPS)} are held out, of the districts a fifth, and the last
+        {HORIZON} months are forecast. The model has {args.functions} functions in space and
+        {args.products} products in space and time, {args.thin} points per bag, method
+        "{args.method}".""",
+        markdown(means),
+        f"""Means over the countries; "lowest" is the coverage in the country where it is lowest.
+        "{EACH.capitalize()}" is a model for each month, whose map serves for the month held out
+        after it and for forecasts; "{CONSTANT}" has the covariates, rain, the season and a field in
+        space. Sums over months are those of each district over the months of the part, by joint
+        draws.""",
+        f"""The fit with the field in space and time, its kernel learned, took at most {cost} (on
+        two cores that were shared with other work). Of pixels and months of the last country, 95%
+        intervals of the rate contain {point_share(model, data):.0%} of the true rates. Its
+        kernel:""",
+        f"    {kernel}",
+        f"""One district, of the fit, is two from month {SPLIT} on, and the fit with the kernel kept
+        is compared with that to the whole district, at all district-months of the others:""",
+        markdown(split),
+        "![True and estimated rates of three months](space_time_maps.png)",
+        "![Counts of four districts with their intervals](space_time_forecasts.png)",
+        f"""*Month {N_MONTHS - 2} of the maps, and the months right of the lines, are forecast.
+        Intervals are those of counts, which reporting is a part of.*""",
+    ]
+    head = f"""\
 # Monthly counts in space and time
 
-Written by `python experiments/space_time.py{" --quick" if args.quick else ""} --output docs`:
-countries of {size["n_pixels"]:,} pixels in {size["n_districts"]} districts over {N_MONTHS} months,
-seeds {", ".join(map(str, args.seeds))}. Counts are Poisson times reporting of standard deviation
-{DISPERSION}. Of {N_MONTHS - HORIZON} months {len(GAPS)} are held out, of the districts a fifth, and
-{HORIZON} months are forecast. {args.functions} functions in space, {args.products} products in
-space and time, {args.thin} points per bag, method "{args.method}".
+Written by `python experiments/space_time.py{" --quick" if args.quick else ""} --output docs`."""
+    filled = (text if text[0] in "| !" else fill(text) for text in paragraphs)
+    return "\n\n".join([head, *filled]) + "\n"
 
-{markdown(means)}
 
-"{EACH.capitalize()}" is a model for each month, whose map serves for months held out after it and
-for forecasts; "{CONSTANT}" has the covariates, rain and the season, and a field in space. Sums over
-months are those of the months of the part, of each district, by joint draws.
-
-The field in space and time took {model.seconds:.0f} s and {model.memory:.1f} GB, with the kernel
-learned, on one core shared with other work. 95% intervals of the rate contain {pixels:.0%} of the
-true rates at pixels and months. The kernel that was learned:
-
-    {kernel_text(model.kernel_, data.bags.features).replace(" + ", chr(10) + "    + ")}
-
-One district is two from month {SPLIT} on, with the kernel kept:
-
-{markdown(split)}
-
-![True and estimated rates of three months](space_time_maps.png)
-
-![Counts of four districts with their intervals](space_time_forecasts.png)
-
-*Month {N_MONTHS - 2} of the maps and the months right of the lines are forecast. Intervals are
-those of counts, of which reporting is a part.*
-"""
+def fill(text):
+    """A paragraph in lines of at most 100 columns."""
+    return textwrap.fill(" ".join(text.split()), 100, break_on_hyphens=False)
 
 
 def point_share(model, data):
@@ -290,15 +301,16 @@ def main():
         output="folder for space_time_results.md and its figures",
     )
     parser.add_argument("--functions", type=int, default=120, help="basis functions in space")
-    parser.add_argument("--products", type=int, default=500, help="pairs in space and time")
+    parser.add_argument("--products", type=int, default=400, help="pairs in space and time")
     parser.add_argument("--landmarks", type=int, default=4, help="per covariate")
     parser.add_argument("--thin", type=int, default=8, help="points per district and month")
     parser.add_argument("--method", default="laplace")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     args = parser.parse_args()
     args.run, size = {"draws": 1000, "progress": False}, {"n_pixels": 10_000, "n_districts": 100}
     if args.quick:
         args.functions, args.products, args.landmarks, args.thin = 10, 20, 2, 3
+        args.seeds = args.seeds[:1]
         args.run["draws"], size = 100, {"n_pixels": 1000, "n_districts": 20}
     rows, splits = [], []
     with warnings.catch_warnings():

@@ -37,13 +37,19 @@ def omitted_variance(bags: Bags, features: FieldFeatures) -> Array:
     return np.array(found)
 
 
-def warn_of_omitted_totals(bags: Bags, features: FieldFeatures, drawn: Mapping[str, Array]) -> None:
-    """Warn where the fit's dispersion is less than what the basis leaves out of log totals."""
+def warn_of_omitted_totals(
+    bags: Bags, counts: Array | None, features: FieldFeatures, drawn: Mapping[str, Array]
+) -> None:
+    """Warn where totals scatter less, given their means, than what the basis leaves out of logs.
+
+    `counts`, shape (n,), are labels that scatter as Poisson counts do besides the dispersion.
+    """
     omitted = np.median(drawn["rho"]) * np.sqrt(np.median(omitted_variance(bags, features)))
-    dispersion = np.median(drawn["dispersion"])
-    if omitted > dispersion:
+    of_counts = 0.0 if counts is None else np.median(1 / np.maximum(counts, 1))
+    scatter = np.sqrt(np.median(drawn.get("dispersion", 0.0)) ** 2 + of_counts)
+    if omitted > scatter:
         warn(
-            f"the basis functions leave out a standard deviation of {omitted:.2f} of the log of a "
-            f"bag's total, more than the dispersion of {dispersion:.2f}: intervals of forecasts "
-            "and of new bags are too narrow; raise n_functions, above all of products"
+            f"the basis functions leave out a standard deviation of {omitted:.2g} of the log of a "
+            f"bag's total, more than the labels scatter, {scatter:.2g}: intervals of forecasts and "
+            "of new bags are too narrow; raise n_functions, above all of products"
         )

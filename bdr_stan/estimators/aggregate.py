@@ -293,10 +293,10 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             **self._thinning(bags, training.rows),
             **self._overdispersion(training, totals),
         )
-        drawn = self._draws()
-        has_products = any(isinstance(f, HilbertProduct) for f in self.feature_map_.fields)
-        if has_products and self._link.name == "exp" and "dispersion" in drawn:
-            warn_of_omitted_totals(bags, self.feature_map_, drawn)
+        fields = self.feature_map_.fields
+        if self._link.name == "exp" and any(isinstance(f, HilbertProduct) for f in fields):
+            counts = totals if self._family.is_count else None
+            warn_of_omitted_totals(bags, counts, self.feature_map_, self._draws())
         return self
 
     def training_features(
