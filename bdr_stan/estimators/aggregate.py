@@ -108,8 +108,9 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         A name of `bdr_stan.kernels.KERNELS`, or a kernel with columns, sums and products:
         ``RBF("ard", columns=[...]) + Matern32(columns=["lon", "lat"])``. Each summand is a field
         with features of its own: landmarks in its columns, sines (`HilbertSpace`, or a product of
-        two of them, as of space and time), or the columns themselves (`LinearEffects`). `map_kernel` makes one for maps. A name begins with the
-        median rule on columns divided by their standard deviations.
+        two of them, as of space and time), or the columns themselves (`LinearEffects`).
+        `map_kernel` makes one for maps. A name begins with the median rule on columns divided by
+        their standard deviations.
     learn_kernel : bool, default True
         Bandwidths and the variances of summands are those of highest evidence (by Laplace's
         method), with at most about 10,000 weighted points standing for all. A kernel by name has
