@@ -362,13 +362,7 @@ class _Land:
 
     def field(self, length, smoothness=1.5):
         """Matérn field, shape (N,), of this length in km, mean 0 and sd 1 over the land."""
-        # A spectral field is periodic: on a larger grid, opposite coasts are independent.
-        shape = [fft.next_fast_len(int(1.2 * n), real=True) for n in self.mask.shape]
-        down, across = fft.fftfreq(shape[0], self.km), fft.rfftfreq(shape[1], self.km)
-        wave = (2 * np.pi) ** 2 * (down[:, None] ** 2 + across**2)
-        amplitude = (2 * smoothness / length**2 + wave) ** (-(smoothness + 1) / 2)
-        noise = fft.rfft2(self.rng.standard_normal(shape, np.float32))
-        values = fft.irfft2(noise * amplitude.astype(np.float32), s=shape)
+        values = matern_field(self.rng, self.mask.shape, self.km, length, smoothness)
         return _standardised(values[self.row, self.col].astype(float))
 
     def grid(self, values, outside):
@@ -376,6 +370,17 @@ class _Land:
         grid = np.full(self.mask.shape, float(outside))
         grid[self.row, self.col] = values
         return grid
+
+
+def matern_field(rng, shape, km, length, smoothness=1.5):
+    """Matérn field on a grid of `shape`, up to a factor, with cells and length in km."""
+    # A spectral field is periodic: on a larger grid, opposite coasts are independent.
+    larger = [fft.next_fast_len(int(1.2 * n), real=True) for n in shape]
+    down, across = fft.fftfreq(larger[0], km), fft.rfftfreq(larger[1], km)
+    wave = (2 * np.pi) ** 2 * (down[:, None] ** 2 + across**2)
+    amplitude = (2 * smoothness / length**2 + wave) ** (-(smoothness + 1) / 2)
+    noise = fft.rfft2(rng.standard_normal(larger, np.float32))
+    return fft.irfft2(noise * amplitude.astype(np.float32), s=larger)[: shape[0], : shape[1]]
 
 
 def _standardised(values):

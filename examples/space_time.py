@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 
 from bdr_stan import RBF, AggregateRegressor, Bags, Matern32, SpatialBlocks, plots, tune
+from bdr_stan.kernels import HilbertProduct, HilbertSpace
 
-months, side, n_landmarks = (4, 12, 15) if "--quick" in sys.argv else (12, 24, 60)
+months, side, size = (4, 12, 15) if "--quick" in sys.argv else (12, 24, 60)
 month, row, col = np.indices((months, side, side)).reshape(3, -1)
 lat, lon, now = (row + 0.5) / side, (col + 0.5) / side, (month + 0.5) / months
 rng = np.random.default_rng(1)
@@ -23,11 +24,11 @@ bag, points = 100 * month + district, np.column_stack([month, lat, lon])
 bags = Bags.from_points(points, bag, weights=people, features=["month", "lat", "lon"])
 cases = pd.Series(rng.poisson(people * rate)).groupby(bag, sort=False).sum().to_numpy()
 
-space = Matern32(0.4, columns=["lat", "lon"])
-both = space * RBF(2.0, columns=["month"])
+space, time = Matern32(0.4, columns=["lat", "lon"]), RBF(2.0, columns=["month"])
+both = HilbertProduct(HilbertSpace(space), HilbertSpace(time, 15), n_functions=3 * size)
 models = {"space": AggregateRegressor(kernel=space), "both": AggregateRegressor(kernel=both)}
 for held_out, cv in {"random bags": 4, "regions": SpatialBlocks(4, ["lat", "lon"])}.items():
-    tuned = tune(bags, cases, models=models, cv=cv, n_landmarks=[n_landmarks], method="vb")
+    tuned = tune(bags, cases, models=models, cv=cv, n_landmarks=[size], method="vb")
     print(f"held-out {held_out}:", tuned.table.round(2).to_string(index=False), sep="\n")
 
 model = tuned.best_of["both"].set_params(method="laplace").fit(bags, cases, seed=1)

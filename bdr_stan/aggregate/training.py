@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from bdr_stan.aggregate.effect_columns import EffectColumns, effect_columns
+from bdr_stan.aggregate.horizon import record_with_horizon
 from bdr_stan.aggregate.kernel_learning import learn_kernel
 from bdr_stan.aggregate.likelihoods import Likelihood
 from bdr_stan.aggregate.links import Link
@@ -17,7 +18,7 @@ from bdr_stan.aggregate.thinning import thinned_bags
 from bdr_stan.bags import Bags, PartitionedBags
 from bdr_stan.bags.record import BagsRecord
 from bdr_stan.embedding.landmarks import UNITS_SAMPLE, check_kernel_reaches, landmarks_of_fields
-from bdr_stan.kernels import FieldFeatures, HilbertSpace, Kernel, fields_of, resolve_kernel
+from bdr_stan.kernels import FieldFeatures, Kernel, fields_of, resolve_kernel
 from bdr_stan.kernels.fields import field_names, has_landmarks, landmarks_of_field
 from bdr_stan.kernels.names import is_additive
 from bdr_stan.models.aggregate import aggregate_model
@@ -26,7 +27,8 @@ from bdr_stan.posterior.priors import log_prior_of_scales, prior_centres
 from bdr_stan.types import Array, ArrayLike, Seed
 from bdr_stan.user_warnings import warn
 
-# Parameters of the kernel are learned from about so many points, at least so many per bag.
+# Parameters of the kernel are learned from about so many points, at least so many per bag unless
+# fewer represent it in the fit itself.
 LEARNING_POINTS = 10_000
 LEARNING_POINTS_PER_BAG = 10
 _WARNED_RESIDUAL_SHARE = 0.5  # of a field's variance
@@ -84,13 +86,24 @@ def training_features(
             bags, FieldFeatures(kernel, chosen), y, columns, known_variance, prior
         )
         kernel = _learned_kernel(
-            kernel, chosen, bags, y, likelihood, link, trials, prior, bag_effects, noise, together
+            kernel,
+            chosen,
+            bags,
+            y,
+            likelihood,
+            link,
+            trials,
+            prior,
+            bag_effects,
+            noise,
+            together,
+            min(thin or LEARNING_POINTS_PER_BAG, LEARNING_POINTS_PER_BAG),
         )
     feature_map = FieldFeatures(kernel, chosen)
     _warn_of_few_features(feature_map, sample, bags.features)
     rows = replace(link.rows(bags, feature_map, thin=thin), known_variance=known_variance)
     means = None if isinstance(bags, PartitionedBags) else mean_points(bags).points
-    record = BagsRecord.from_bags(bags)
+    record = record_with_horizon(BagsRecord.from_bags(bags), kernel)
     return AggregateFeatures(feature_map, rows, trials, record, means, columns)
 
 
@@ -101,7 +114,7 @@ def _warn_of_few_features(feature_map, points, names):
     for field, name, variance in zip(feature_map.fields, called, residual_variances, strict=True):
         share = variance.mean() / field.diagonal(points).mean()
         if share > _WARNED_RESIDUAL_SHARE:
-            more = "n_functions" if isinstance(field, HilbertSpace) else "n_landmarks"
+            more = "n_landmarks" if has_landmarks(field) else "n_functions"
             warn(
                 f"the features of {name} leave out {share:.0%} of its variance: raise {more}; "
                 "intervals of points allow for it, their means with link='square' alone"
@@ -120,7 +133,18 @@ def _noise_factor(bags, feature_map, y, columns, known_variance, prior):
 
 
 def _learned_kernel(
-    kernel, landmarks, bags, y, likelihood, link, trials, prior, bag_effects, noise, together
+    kernel,
+    landmarks,
+    bags,
+    y,
+    likelihood,
+    link,
+    trials,
+    prior,
+    bag_effects,
+    noise,
+    together,
+    at_least,
 ):
     """The kernel with the parameters of highest evidence, on fewer points if there are many."""
     rows_of, effects = link.rows, bool(bag_effects) and not link.is_linear
@@ -129,7 +153,7 @@ def _learned_kernel(
     if not link.is_linear:
         rows_of = partial(point_rows, with_residual_variance=link.uses_residual_variance)
     if not link.is_linear and len(bags.points) > LEARNING_POINTS:
-        bags = thinned_bags(bags, max(LEARNING_POINTS // len(bags), LEARNING_POINTS_PER_BAG))
+        bags = thinned_bags(bags, max(LEARNING_POINTS // len(bags), at_least))
 
     def rows_at(kernel):
         rows = rows_of(bags, FieldFeatures(kernel, landmarks))

@@ -15,10 +15,12 @@ from bdr_stan.aggregate.effect_columns import (
     effects_given_totals,
     subsets_given_totals,
 )
+from bdr_stan.aggregate.horizon import warn_beyond_box
 from bdr_stan.aggregate.labels import checked_trials
 from bdr_stan.aggregate.likelihoods import Likelihood, likelihood_named
 from bdr_stan.aggregate.links import IDENTITY, Link, link_of
 from bdr_stan.aggregate.mean_points import mean_points
+from bdr_stan.aggregate.omitted import warn_of_omitted_totals
 from bdr_stan.aggregate.rows import AggregateRows, noise_factor
 from bdr_stan.aggregate.thinning import thinning_error
 from bdr_stan.aggregate.training import AggregateFeatures, training_features
@@ -46,7 +48,7 @@ from bdr_stan.estimators.validation import (
     check_landmarks,
     labels_of_training,
 )
-from bdr_stan.kernels import FieldFeatures, Kernel, check_kernel, field_names
+from bdr_stan.kernels import FieldFeatures, HilbertProduct, Kernel, check_kernel, field_names
 from bdr_stan.models.aggregate import aggregate_model, aggregate_predictive, variational_fit
 from bdr_stan.models.label_errors import spread_of_true_labels
 from bdr_stan.models.overdispersion import Overdispersion, likelihood_text, overdispersion
@@ -105,9 +107,10 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
     kernel : str or Kernel, default "rbf"
         A name of `bdr_stan.kernels.KERNELS`, or a kernel with columns, sums and products:
         ``RBF("ard", columns=[...]) + Matern32(columns=["lon", "lat"])``. Each summand is a field
-        with features of its own: landmarks in its columns, sines (`HilbertSpace`), or the columns
-        themselves (`LinearEffects`). `map_kernel` makes one for maps. A name begins with the
-        median rule on columns divided by their standard deviations.
+        with features of its own: landmarks in its columns, sines (`HilbertSpace`, or a product of
+        two of them, as of space and time), or the columns themselves (`LinearEffects`).
+        `map_kernel` makes one for maps. A name begins with the median rule on columns divided by
+        their standard deviations.
     learn_kernel : bool, default True
         Bandwidths and the variances of summands are those of highest evidence (by Laplace's
         method), with at most about 10,000 weighted points standing for all. A kernel by name has
@@ -291,6 +294,10 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             **self._thinning(bags, training.rows),
             **self._overdispersion(training, totals),
         )
+        fields = self.feature_map_.fields
+        if self._link.name == "exp" and any(isinstance(f, HilbertProduct) for f in fields):
+            counts = totals if self._family.is_count else None
+            warn_of_omitted_totals(bags, counts, self.feature_map_, self._draws())
         return self
 
     def training_features(
@@ -1006,6 +1013,12 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
                 effects = values.reshape(-1, *values.shape[2:])
         ids = groups["observed_data"]["bag"].values
         return TrainingEffects(effects, ids, self.result_.constants.get("mean_point"))
+
+    def _like_training(self, bags: BagsLike, *, need_weights: bool = True) -> Any:
+        """As for all estimators; warns of points beyond the basis functions."""
+        like = super()._like_training(bags, need_weights=need_weights)
+        warn_beyond_box(like, self.kernel_)
+        return like
 
     def _predictive_of(
         self,

@@ -15,7 +15,7 @@ from bdr_stan.kernels.feature_maps import (
     draw_frequencies,
 )
 from bdr_stan.kernels.fields import FieldFeatures, field_names, fields_of, map_kernel
-from bdr_stan.kernels.hilbert_space import HilbertSpace
+from bdr_stan.kernels.hilbert_space import HilbertProduct, HilbertSpace
 from bdr_stan.kernels.inverse_multiquadric import InverseMultiquadric
 from bdr_stan.kernels.kernel import Kernel, Product, Sum
 from bdr_stan.kernels.laplace import Laplace
@@ -44,6 +44,7 @@ __all__ = [
     "FeatureMap",
     "FieldFeatures",
     "FourierFeatures",
+    "HilbertProduct",
     "HilbertSpace",
     "InverseMultiquadric",
     "Kernel",

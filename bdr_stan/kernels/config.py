@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from bdr_stan.kernels.hilbert_space import HilbertSpace
+from bdr_stan.kernels.hilbert_space import HilbertProduct, HilbertSpace
 from bdr_stan.kernels.kernel import Kernel, Product, Sum
 from bdr_stan.kernels.linear_effects import LinearEffects
 from bdr_stan.kernels.names import KERNELS
@@ -13,7 +13,8 @@ from bdr_stan.kernels.normal_scores import NormalScores
 from bdr_stan.kernels.polynomial import Polynomial
 from bdr_stan.kernels.quadratic_effects import QuadraticEffects
 
-_OTHERS = (LinearEffects, QuadraticEffects, Polynomial, NormalScores, HilbertSpace, Sum, Product)
+_BASES = (HilbertSpace, HilbertProduct)
+_OTHERS = (LinearEffects, QuadraticEffects, Polynomial, NormalScores, Sum, Product, *_BASES)
 _CLASSES = {kind.__name__: kind for kind in (*KERNELS.values(), *_OTHERS)}
 
 

@@ -21,7 +21,8 @@ from bdr_stan.kernels.feature_maps import (
     NystromFeatures,
     scale_rows,
 )
-from bdr_stan.kernels.hilbert_space import HilbertSpace, HilbertSpaceFeatures
+from bdr_stan.kernels.hilbert_features import HilbertProductFeatures, HilbertSpaceFeatures
+from bdr_stan.kernels.hilbert_space import HilbertProduct, HilbertSpace
 from bdr_stan.kernels.kernel import Kernel
 from bdr_stan.kernels.linear_effects import LinearEffects
 from bdr_stan.kernels.matern import Matern32
@@ -122,7 +123,7 @@ def field_names(kernel: Kernel, names: Sequence[str] | None, n_columns: int) -> 
 
 def has_landmarks(field: Kernel) -> bool:
     """Whether the features of a field need landmarks."""
-    return not isinstance(field, (LinearEffects, HilbertSpace))
+    return not isinstance(field, (LinearEffects, HilbertSpace, HilbertProduct))
 
 
 class LinearFeatures(Features):
@@ -224,6 +225,8 @@ def field_features(field: Kernel, landmarks: Array) -> FeatureMap:
         return LinearFeatures(field, p)
     if isinstance(field, HilbertSpace):
         return HilbertSpaceFeatures(field, p)
+    if isinstance(field, HilbertProduct):
+        return HilbertProductFeatures(field, p)
     return NystromFeatures(field, landmarks_of_field(field, landmarks))
 
 

@@ -12,14 +12,16 @@ regression"; Riutort-Mayol, Burkner, Andersen, Solin, Vehtari (2023), "Practical
 approximate Bayesian Gaussian processes for probabilistic programming".
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 
 from bdr_stan.bags import BagsLike, as_bags
-from bdr_stan.kernels.feature_maps import Features, scale_rows
-from bdr_stan.kernels.kernel import Kernel, check_positive, store_arrays
+from bdr_stan.kernels.hilbert_features import factors_features, strongest_pairs
+from bdr_stan.kernels.kernel import Kernel, Product, check_positive, store_arrays
 from bdr_stan.kernels.stationary import Stationary
 from bdr_stan.types import Array, ArrayLike, Seed, is_integer
 
@@ -27,8 +29,12 @@ _SAMPLE = 20_000  # points from which centre and reach are computed
 # Half-width of the box: at least 1.2 times that of the points, and 4.5 lengths. Riutort-Mayol et
 # al. (2023), section 4, for Matern 3/2; smoother kernels need less.
 _BOX_PER_REACH, _BOX_PER_LENGTH = 1.2, 4.5
+# At the edge of the box the sines are 0. Points of the range are at least so many lengths away:
+# where the length is such that both rules above give the same box, there are no fewer.
+_MARGIN = _BOX_PER_LENGTH * (1 - 1 / _BOX_PER_REACH)
 _MOST_COLUMNS = 3
 _MOST_FUNCTIONS = 10_000  # a matrix of their products is 800 MB
+_N_PAIRS = 500
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -51,12 +57,16 @@ class HilbertSpace(Kernel):
         Middle and half-widths of the points' range; estimators set them. The box of the sines is
         1.2 times as wide, or 4.5 lengths to each side, whichever is more. Points outside are moved
         to its edge, where the features are 0.
+    horizon : float, >= 0, default 0, in the units of the points
+        Of one column, such as the month: how far beyond its largest value forecasts are wanted.
+        The range is extended by it.
 
     Raises
     ------
     TypeError : a base of another kind.
-    ValueError : a variance or number of functions that is not positive; when the kernel gets
-        points, a column that is constant or more than three columns.
+    ValueError : a variance or number of functions that is not positive; a negative horizon, or one
+        of several columns; a centre without a reach; when the kernel gets points, a column that is
+        constant or more than three columns.
 
     Source: Solin and Sarkka (2020), "Hilbert space methods for reduced-rank Gaussian process
     regression".
@@ -81,6 +91,7 @@ class HilbertSpace(Kernel):
     variance: float = 1.0
     centre: ArrayLike | None = field(default=None, repr=False)
     reach: ArrayLike | None = field(default=None, repr=False)
+    horizon: float = 0.0
 
     def __post_init__(self):
         check_positive(self, "variance")
@@ -93,7 +104,18 @@ class HilbertSpace(Kernel):
                 f"n_functions of HilbertSpace must be an integer from 1 to {_MOST_FUNCTIONS}, "
                 f"found {self.n_functions!r}"
             )
+        if not (isinstance(self.horizon, Real) and 0 <= float(self.horizon) < np.inf):
+            raise ValueError(
+                f"horizon of HilbertSpace must be a number >= 0, found {self.horizon!r}"
+            )
+        if (self.centre is None) != (self.reach is None):
+            raise ValueError("HilbertSpace takes centre and reach together: give both, or neither")
         store_arrays(self, "centre", "reach")
+
+    def __mul__(self, other: Kernel) -> Product:
+        if not isinstance(other, HilbertSpace):
+            return super().__mul__(other)
+        return HilbertProduct(self, other)
 
     def on(self, names: Any, n_columns: int) -> Self:
         return replace(self, base=self.base.on(names, n_columns))
@@ -112,12 +134,36 @@ class HilbertSpace(Kernel):
                 f"HilbertSpace depends on {points.shape[1]} columns, of which it would need sines "
                 f"in all directions: name at most {_MOST_COLUMNS} as columns of its base"
             )
+        if self.horizon and points.shape[1] > 1:
+            raise ValueError(
+                f"horizon is of one column, such as the month, but HilbertSpace depends on "
+                f"{points.shape[1]}: give the month a HilbertSpace of its own, as a factor"
+            )
         low, high = points.min(axis=0), points.max(axis=0)
         if not np.all(high > low):
             k = int(np.flatnonzero(high == low)[0])
             column = k if base.columns is None else base.columns[k]
             raise ValueError(f"column {column} is constant: leave it out of HilbertSpace")
+        high = high + self.horizon
         return replace(self, base=base, centre=(low + high) / 2, reach=(high - low) / 2)
+
+    def box(self) -> tuple[Array, Array, Array]:
+        """Middle and half-widths of the box of the sines, and the kernel's lengths, each (k,)."""
+        if self.reach is None or self.centre is None:
+            raise ValueError("HilbertSpace has no numbers yet: call resolved(bags)")
+        reach = np.asarray(self.reach)
+        lengths = np.broadcast_to(np.asarray(self.base.lengths, float), reach.shape)
+        half = np.maximum(_BOX_PER_REACH * reach, _BOX_PER_LENGTH * lengths)
+        return np.asarray(self.centre), half, lengths
+
+    def limits(self) -> Array:
+        """Lowest and highest values, shape (2, k), between which the sines have the variance.
+
+        It is less near the edge of the box; the points' range, with the horizon, is always between.
+        """
+        centre, half, lengths = self.box()
+        inner = half - _MARGIN * lengths
+        return np.array([centre - inner, centre + inner])
 
     def scaled(self, factor: float) -> Self:
         return replace(self, base=self.base.scaled(factor))
@@ -138,49 +184,94 @@ class HilbertSpace(Kernel):
         return replace(self, base=self.base.with_log_parameters(values))
 
 
-class HilbertSpaceFeatures(Features):
-    """psi of a `HilbertSpace` kernel, from `resolve_kernel`, for points of `n_inputs` columns."""
+@dataclass(frozen=True, eq=False, repr=False)
+class HilbertProduct(Product):
+    """first * second of two `HilbertSpace` kernels of different columns, as ``*`` makes it.
 
-    def __init__(self, kernel: HilbertSpace, n_inputs: int):
-        if kernel.reach is None or kernel.centre is None:
-            raise ValueError("HilbertSpace has no numbers yet: call resolved(bags)")
-        self.kernel, self.n_inputs, self.n_columns = kernel, n_inputs, kernel.n_functions
-        self._centre, reach = np.asarray(kernel.centre), np.asarray(kernel.reach)
-        lengths = np.broadcast_to(np.asarray(kernel.base.lengths, float), reach.shape)
-        self._half = np.maximum(_BOX_PER_REACH * reach, _BOX_PER_LENGTH * lengths)
-        # Fixed while lengths are learned, as a changing set would make the evidence jump.
-        units = kernel.base.units if np.ndim(kernel.base.bandwidth) == 0 else reach
-        self._order = lowest_frequencies(
-            kernel.n_functions, reach / (1.0 if units is None else units)
-        )
-        waves = np.pi * self._order / (2 * self._half)
-        density = np.prod(lengths) * kernel.base.spectral_density(
-            np.sum((waves * lengths) ** 2, axis=1), len(lengths)
-        )
-        variance = kernel.variance * kernel.base.variance
-        self._amplitude = np.sqrt(variance * density / np.prod(self._half))
+    As a field of `AggregateRegressor` it needs no landmarks: its features are products of a basis
+    function of each factor.
 
-    def fill(self, points: Array, out: Array, scratch: Array | None, log_scale: ArrayLike) -> None:
-        seen = np.asarray(self.kernel.base.select(points), np.float64)
-        place = np.clip((seen - self._centre) / self._half, -1, 1) + 1
-        out[:] = self._amplitude
-        for k, order in enumerate(self._order.T):
-            angles = np.multiply.outer(place[:, k], np.pi / 2 * np.arange(1, order.max() + 1))
-            out *= np.sin(angles, out=angles)[:, order - 1]
-        scale_rows(out, log_scale)
+    Parameters
+    ----------
+    first, second : HilbertSpace
+        Such as one in space and one in time.
+    variance : float, > 0, default 1
+        Factor on the values.
+    n_functions : int, default 500
+        Pairs of basis functions that are used: those of the largest prior variance at the lengths
+        that the factors begin with. They are fixed while lengths are learned; the rest of the
+        variance enters the intervals of points.
+    pairs : integers, shape (n_functions, 2), optional
+        The pairs, from 0 in each factor; estimators set them.
 
+    Raises
+    ------
+    TypeError : a factor is no `HilbertSpace`.
+    ValueError : a number of functions that is not positive; when the kernel gets points, factors
+        that share a column or have more than three columns in all.
 
-def lowest_frequencies(n: int, reach: Array) -> Array:
-    """Numbers of half-waves per direction, (n, k), of the n products of sines that vary least.
-
-    Products of sines vary by sum_k (j_k / reach_k)^2, reach, shape (k,), the half-widths of the box
-    in units of the kernel's lengths.
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import Matern32
+    >>> from bdr_stan.kernels import FieldFeatures, HilbertProduct, HilbertSpace
+    >>> x = np.random.default_rng(0).uniform(0, 10, size=(50, 2))
+    >>> space = HilbertSpace(Matern32(5.0, columns=[0]), n_functions=30)
+    >>> time = HilbertSpace(Matern32(4.0, columns=[1]), n_functions=30)
+    >>> field = HilbertProduct(space, time, n_functions=300).resolved([x])
+    >>> phi = FieldFeatures(field, np.empty((0, 2)))(x)
+    >>> phi.shape
+    (50, 300)
+    >>> bool(np.allclose(phi @ phi.T, field(x, x), atol=0.05))
+    True
     """
-    k = len(reach)
-    # A ball of this radius in frequencies has at least n of them in its positive part.
-    most = np.ceil(2 * (n * 2**k) ** (1 / k) * reach / np.exp(np.mean(np.log(reach)))).astype(int)
-    most = np.minimum(most, n)
-    grid = np.stack(np.meshgrid(*(np.arange(1, m + 1) for m in most), indexing="ij"), axis=-1)
-    orders = grid.reshape(-1, k)
-    varies = np.sum((orders / reach) ** 2, axis=1)
-    return orders[np.argsort(varies, kind="stable")[:n]]
+
+    n_functions: int = _N_PAIRS
+    pairs: ArrayLike | None = field(default=None, repr=False)
+
+    def __post_init__(self):
+        super().__post_init__()
+        for part in (self.first, self.second):
+            if not isinstance(part, HilbertSpace):
+                raise TypeError(
+                    f"a product of HilbertSpace kernels has two of them, found {part!r}: a "
+                    "HilbertSpace takes up to three columns"
+                )
+        if not is_integer(self.n_functions) or self.n_functions < 1:
+            raise ValueError(
+                f"n_functions of HilbertProduct must be an integer >= 1, found {self.n_functions!r}"
+            )
+        if self.pairs is not None:
+            object.__setattr__(self, "pairs", np.asarray(self.pairs, int))
+
+    def __repr__(self) -> str:
+        return super().__repr__() if self.n_functions == _N_PAIRS else Kernel.__repr__(self)
+
+    def __mul__(self, other: Kernel) -> Product:
+        if isinstance(other, (HilbertSpace, HilbertProduct)):
+            return HilbertProduct(self, other)
+        return super().__mul__(other)
+
+    def resolved(self, bags: BagsLike, *, seed: Seed = None) -> Self:
+        found = super().resolved(bags, seed=seed)
+        if found.pairs is not None:
+            return found
+        first, second = (features.amplitude for features in factors_features(found, 0))
+        return replace(found, pairs=strongest_pairs(first, second, self.n_functions))
+
+    def on(self, names: Sequence[str] | None, n_columns: int) -> Self:
+        found = super().on(names, n_columns)
+        columns = [part.columns_seen(n_columns) for part in (found.first, found.second)]
+        shared = sorted(set(columns[0]) & set(columns[1]))
+        if shared:
+            column = repr(names[shared[0]]) if names else shared[0]
+            raise ValueError(
+                f"both factors of a product of HilbertSpace kernels depend on the column {column}: "
+                "name the columns of each, such as the place in one and the month in the other"
+            )
+        if len(columns[0]) + len(columns[1]) > _MOST_COLUMNS:
+            raise ValueError(
+                f"a product of HilbertSpace kernels depends on {sum(map(len, columns))} columns, "
+                f"of which it would need pairs in all directions: name at most {_MOST_COLUMNS}"
+            )
+        return found

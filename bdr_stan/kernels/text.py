@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bdr_stan.kernels.bandwidth_kernel import BandwidthKernel
-from bdr_stan.kernels.hilbert_space import HilbertSpace
+from bdr_stan.kernels.hilbert_space import HilbertProduct, HilbertSpace
 from bdr_stan.kernels.kernel import Kernel, Product, Sum
 from bdr_stan.kernels.linear_effects import LinearEffects
 from bdr_stan.kernels.normal_scores import NormalScores
@@ -41,6 +41,11 @@ def kernel_text(kernel: Kernel, names: Sequence[str] | None) -> str:
     """
     if any(type(term) in _EFFECTS for term in terms(kernel)):
         return _effects_text(kernel, names)
+    if isinstance(kernel, HilbertProduct):
+        factors: Any = (kernel.first, kernel.second)
+        text = " x ".join(kernel_text(factor.base, names) for factor in factors)
+        n = kernel.n_functions if kernel.pairs is None else len(kernel.pairs)
+        return f"{text} ({n} products of basis functions)"
     if isinstance(kernel, (Sum, Product)):
         sign = " + " if isinstance(kernel, Sum) else " x "
         return sign.join(kernel_text(part, names) for part in (kernel.first, kernel.second))

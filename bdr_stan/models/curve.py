@@ -20,7 +20,7 @@ from scipy.stats import qmc
 
 from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.shrinkage import shrinkage_factors
-from bdr_stan.kernels.hilbert_space import lowest_frequencies
+from bdr_stan.kernels.hilbert_features import lowest_frequencies
 from bdr_stan.types import Array
 
 HALF_WIDTH = 4.0  # L, in prior sds of a coordinate: nearly all bags lie inside
