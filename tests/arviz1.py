@@ -27,6 +27,7 @@ DEFAULT = [
     "tests/estimators/test_contract.py::test_file_and_pickle_keep_the_fit",
     "tests/estimators/test_estimators.py",
     "tests/estimators/test_stacked.py",
+    "tests/posterior/test_log_prior.py",
 ]
 # What those tests use; the libraries of tables, maps and clusters would take a minute to install.
 NEEDED = ["-e", f"{ROOT}[stan,plots]", "pytest"]

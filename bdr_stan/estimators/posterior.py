@@ -18,6 +18,7 @@ from bdr_stan.extras import require_stanli
 from bdr_stan.kernels import kernel_text
 from bdr_stan.posterior.engines import check_engine
 from bdr_stan.posterior.log_density import LogDensity
+from bdr_stan.posterior.log_prior import log_prior
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.priors import table
 from bdr_stan.posterior.sampling import Posterior
@@ -263,6 +264,8 @@ class PosteriorEstimator(BagEstimator):
     ) -> None:
         """Set the result of a fit: draws, `constants` for predictions, and settings."""
         draws, stats, attrs = posterior.draws, posterior.stats, posterior.attrs
+        own = settings.stan_file is not None  # its priors may be others
+        densities = {} if own else log_prior(model.priors, self.prior_texts, draws)
         names = dict(coordinates)
         if covariates is not None:
             names |= covariates.coordinates
@@ -271,7 +274,9 @@ class PosteriorEstimator(BagEstimator):
                 draws = {**draws, "gamma": covariates.in_given_units(draws["gamma"])}
         constants = {**model.constants, **constants}
         ids = record.index
-        groups = named_groups(draws, stats, attrs, constants, ids, y, coordinates=names)
+        groups = named_groups(
+            draws, stats, attrs, constants, ids, y, coordinates=names, log_prior=densities
+        )
         run = run_settings(settings, attrs.get("engine"))
         density = posterior.density
         small = density is not None and density.n_numbers <= LARGEST_POINTWISE

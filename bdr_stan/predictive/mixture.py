@@ -10,6 +10,7 @@ from scipy.special import logsumexp
 from bdr_stan.bags.checks import as_real_numbers
 from bdr_stan.bags.matching import match_to_ids
 from bdr_stan.predictive.distributions import Distributions, check_sample_size
+from bdr_stan.results.inference_data import InferenceData, build, dataset
 from bdr_stan.types import Array, ArrayLike, Seed
 
 # Mixture components (draws x bags) held in memory at a time: 8 MB per array.
@@ -171,6 +172,38 @@ class LabelMixture(Mixture):
             draws = rng.choice(self.n_draws, size=n, p=self.weights)
         labels = [self._labels(components, i, draws, rng) for i, components in self._chunks()]
         return np.concatenate(labels, axis=1)
+
+    def to_inference_data(self, y: ArrayLike | None = None, *, seed: Seed = None) -> InferenceData:
+        """Labels drawn for the bags as an ArviZ object, with the ids of the bags as coordinates.
+
+        Parameters
+        ----------
+        y : array or Series, shape (n,), optional
+            Labels that are known, such as those of a test set.
+        seed : int or numpy Generator, optional
+
+        Returns
+        -------
+        InferenceData (ArviZ 0.x) or DataTree (1.x)
+            Group `predictions`: y, dimensions chain (1), draw (S) and bag (n), as `sample` draws
+            it; with `y` also the group `predictions_constant_data`.
+
+        Raises
+        ------
+        ValueError
+            Another number of labels than bags, labels of other bags, or no class.
+        """
+        ids = np.arange(len(self)) if self.ids is None else self.ids
+        values = {"predictions": self.sample(seed=seed)[None]}
+        if y is not None:
+            self._label_values(y)  # raises
+            values = {"predictions_constant_data": self._in_order(y, np.asarray), **values}
+        return build(
+            {
+                group: dataset({"y": v}, {"y": ["bag"]}, {"bag": ids}, sample=v.ndim == 3)
+                for group, v in values.items()
+            }
+        )
 
     @abstractmethod
     def _log_density(self, components: Any, i: Array, labels: Array) -> Array:

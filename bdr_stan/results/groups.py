@@ -49,8 +49,9 @@ def named_groups(
     y: ArrayLike,
     *,
     coordinates: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    log_prior: Mapping[str, Array] = MappingProxyType({}),
 ) -> Groups:
-    """Groups posterior, sample_stats, observed_data and constant_data.
+    """Groups posterior, sample_stats, observed_data, constant_data and, if any, log_prior.
 
     `draws` and `stats` map names to arrays, shape (chain, draw, ...), `constants` to (values,
     dimensions); `coordinates` are names along further dimensions. For draws `PER_BAG` see
@@ -72,6 +73,9 @@ def named_groups(
             sample=False,
         ),
     }
+    if log_prior:
+        of_prior = {name: _dims(name, np.ndim(values) - 2) for name, values in log_prior.items()}
+        groups["log_prior"] = dataset(log_prior, of_prior, coords)
     if stats:
         groups["sample_stats"] = dataset(stats, {}, attrs=attrs)
     return groups
