@@ -49,6 +49,13 @@ def test_files_that_a_text_names_are_there(text):
     assert not missing
 
 
+def test_tests_that_the_page_of_standards_names_are_there():
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (ROOT / "docs/standards.md").read_text())
+    assert len(named) > 20
+    for file, name in named:
+        assert f"def {name}(" in (ROOT / file).read_text(), name
+
+
 @pytest.mark.parametrize("page", PAGES, ids=of_checkout)
 def test_commands_that_a_page_names_are_there(page):
     for script in re.findall(
