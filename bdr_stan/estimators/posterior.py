@@ -1,5 +1,6 @@
 """Base of the estimators whose fit is draws from a posterior."""
 
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY
 from html import escape
@@ -236,12 +237,15 @@ class PosteriorEstimator(BagEstimator):
         """Settings of the sampler from the arguments of `fit`, checked."""
         if warmup is None:
             warmup = self._default_warmup if self.stan_file is None else WARMUP_OF_VARIANTS
+        seed = self._seed(seed)
+        if seed is None:  # drawn here, so that the fit keeps it and can be repeated
+            seed = secrets.randbelow(2**31)
         settings = SamplerSettings(
             method=self.method,
             chains=chains,
             warmup=warmup,
             draws=draws,
-            seed=self._seed(seed),
+            seed=seed,
             progress=progress,
             stan_file=self.stan_file,
             engine=self.engine,

@@ -234,12 +234,10 @@ def reproduction(fit: FitSummary) -> Section:
     import pandas as pd
 
     run = fit.model.result_.settings.get("run")
-    if run is None:
-        text = "This version of bdr_stan did not save the seed of the call."
-    elif "seed" in run["arguments"]:
-        text = "The same seed, versions and bags give the same draws."
+    if run is None or "seed" not in run["arguments"]:
+        text = "This version of bdr_stan did not save the seed of the fit."
     else:
-        text = "No seed was given: another run gives different draws."
+        text = "The same seed, versions and bags give the same draws."
     versions = {} if run is None else run["versions"]
     now = {"bdr_stan (this report)": __version__, "system": platform.platform()}
     frame = pd.DataFrame(

@@ -21,6 +21,17 @@ def test_plain_arguments_and_versions_are_kept(tmp_path):
     assert run["versions"]["numpy"] == np.__version__
 
 
+def test_a_fit_without_a_seed_keeps_the_one_that_was_drawn(rng):
+    bags, y = [rng.normal(size=(4, 1)) for _ in range(12)], rng.normal(size=12)
+    model = BLR(4, method="exact").fit(bags, y, draws=30)
+    seed = model.result_.settings["run"]["arguments"]["seed"]
+    assert BLR(4, method="exact").fit(bags, y, draws=30).result_.draws("w").tolist() != (
+        model.result_.draws("w").tolist()
+    )
+    again = BLR(4, method="exact").fit(bags, y, draws=30, seed=seed)
+    np.testing.assert_array_equal(again.result_.draws("w"), model.result_.draws("w"))
+
+
 def test_warmup_is_longer_for_a_program_of_ones_own(tmp_path):
     bags = [np.array([[x], [x + 1]]) for x in range(6)]
     model = BLR(2, stan_file=eject("blr", tmp_path)[0], method="optimize")
