@@ -114,11 +114,11 @@ MODULES_WITH_INNER_NAMES = ("bdr_stan.bags.", "bdr_stan.estimators.", "numpy", "
 
 
 def _skip(app, what, name, obj, skip, options):
-    """Skip inner names, and what estimators inherit from scikit-learn, which describes it."""
+    """Skip inner names, and what is inherited from scikit-learn or skpro, which describe it."""
     found = getattr(obj, "fget", None) or obj
     module = getattr(found, "__module__", None) or type(found).__module__
     inner = name in INNER_NAMES and module.startswith(MODULES_WITH_INNER_NAMES)
-    return True if inner or module.startswith("sklearn") else None
+    return True if inner or module.startswith(("sklearn", "skpro", "skbase")) else None
 
 
 def setup(app):
