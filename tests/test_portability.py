@@ -1,7 +1,7 @@
 """What only Linux, or no Windows, has is not needed where Stan programs run on stanli.
 
-`make lint` checks types as on Windows, too; here a process whose Python lacks what Windows lacks
-fits, saves and predicts.
+`make lint` also checks types as on Windows. Here a process without the modules and functions that
+Windows lacks fits, saves and predicts.
 """
 
 import subprocess
