@@ -1,9 +1,12 @@
 """Surveys of places for joint fits with totals of bags: checks, rows, percentiles of the places.
 
-A survey place is a bag of one or a few points, of whose examined people some are positive.
+A survey place is a bag of one or a few points, of whose examined people some are positive. Several
+surveys have names; places of all of them are stacked, survey after survey.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +17,7 @@ from bdr_stan.bags import Bags, BagsLike, as_bags, values_of_bags
 from bdr_stan.kernels import FeatureMap
 from bdr_stan.types import Array, ArrayLike
 
+_LEAST_PLACES = 2  # of a survey, for its slope
 _MARGIN = 0.05  # of a column's range in the bags: how far beyond it places may lie
 
 
@@ -21,9 +25,11 @@ _MARGIN = 0.05  # of a column's range in the bags: how far beyond it places may 
 class Surveys:
     """Places as bags of points, with the number of people examined and of those positive."""
 
-    places: Bags  # m of them
+    places: Bags  # m of them, of all surveys
     positives: Array  # shape (m,)
     examined: Array  # shape (m,)
+    survey: Array  # number of each place's survey, int, shape (m,), in ascending order
+    names: tuple[str, ...] = ()  # of the surveys; none of a single survey without a name
 
 
 @dataclass(frozen=True)
@@ -33,6 +39,17 @@ class SurveyRows:
     rows: AggregateRows  # of m places
     positives: Array  # shape (m,)
     examined: Array  # shape (m,)
+    survey: Array  # int, shape (m,)
+    names: tuple[str, ...] = ()
+
+    @property
+    def n_places(self) -> Array:
+        """Number of places of each survey, shape (G,)."""
+        return np.bincount(self.survey)
+
+    def entries(self, name: str) -> list[str]:
+        """Names of a parameter of each survey: "survey_slope[schools]"."""
+        return [f"{name}[{survey}]" for survey in self.names] or [name]
 
     @property
     def shares(self) -> Array:
@@ -48,33 +65,100 @@ class JointFeatures(AggregateFeatures):
 
 
 def checked_surveys(
-    bags: Bags, places: BagsLike, positives: ArrayLike | str, examined: ArrayLike | str
+    bags: Bags,
+    surveys: BagsLike | Mapping[str, BagsLike],
+    positives: Any,
+    examined: Any,
 ) -> Surveys:
     """Surveys that suit these bags; TypeError or ValueError names the first that does not."""
+    if not isinstance(surveys, Mapping):
+        for name, values in {"positives": positives, "examined": examined}.items():
+            if isinstance(values, Mapping):
+                raise TypeError(
+                    f"{name} is a dict of several surveys, but surveys is one of "
+                    f"{type(surveys).__name__}: pass a dict by the same names"
+                )
+        return _checked_survey(bags, surveys, positives, examined)
+    names = _checked_names(surveys)
+    positives = _by_survey(names, positives, "positives")
+    examined = _by_survey(names, examined, "examined")
+    each = [_checked_survey(bags, surveys[n], positives[n], examined[n], n) for n in names]
+    return Surveys(
+        Bags.concatenate([survey.places for survey in each]),
+        np.concatenate([survey.positives for survey in each]),
+        np.concatenate([survey.examined for survey in each]),
+        np.repeat(np.arange(len(each)), [len(survey.places) for survey in each]),
+        names,
+    )
+
+
+def _checked_names(surveys):
+    """Names of several surveys."""
+    if not surveys:
+        raise ValueError("surveys is an empty dict: pass at least one survey")
+    for name in surveys:
+        if not isinstance(name, str) or not name:
+            raise TypeError(f"surveys are named by text, such as 'schools', found {name!r}")
+    return tuple(surveys)
+
+
+def _by_survey(names, values, what):
+    """Values of each survey by its name; a column's name is that of all."""
+    if isinstance(values, str):
+        return dict.fromkeys(names, values)
+    known = ", ".join(map(repr, names))
+    if not isinstance(values, Mapping):
+        raise TypeError(
+            f"{what} of several surveys must be a dict by their names, {known}, or the name of a "
+            f"column of their metadata, found a {type(values).__name__}"
+        )
+    for name in (*names, *values):
+        if name not in values or name not in names:
+            lacking = what if name not in values else "surveys"
+            raise ValueError(
+                f"{lacking} has no {name!r}: surveys, positives and examined need the same names, "
+                f"here {known}"
+            )
+    return values
+
+
+def _checked_survey(bags, places, positives, examined, name=None):
+    """One survey that suits these bags."""
+    bracket = "" if name is None else f"[{name!r}]"
     places = as_bags(places).like(bags.columns)
     places.check_like(
-        bags.n_features, bags.features, bags.columns, whose="the surveys", known="the bags have"
+        bags.n_features,
+        bags.features,
+        bags.columns,
+        whose=f"the surveys{bracket}",
+        known="the bags have",
     )
-    _check_inside(bags, places)
-    positives = _one_per_place(places, positives, "positives")
-    examined = checked_examined(places, examined)
-    check_counts(places, positives, "number of positives", "numbers of people are whole, from 0")
+    if len(places) < _LEAST_PLACES:
+        raise ValueError(
+            f"surveys{bracket} has {len(places)} place, from which no slope follows: a survey "
+            f"needs at least {_LEAST_PLACES}"
+        )
+    _check_inside(bags, places, f"surveys{bracket}")
+    positives = _one_per_place(places, positives, f"positives{bracket}")
+    examined = checked_examined(places, examined, bracket)
+    what = f"number of positives{bracket}"
+    check_counts(places, positives, what, "numbers of people are whole, from 0")
     check_each(
         places,
         positives,
         positives <= examined,
-        "number of positives",
+        what,
         "it exceeds the number examined; exchange the two where they were confused",
     )
-    return Surveys(places, positives, examined)
+    return Surveys(places, positives, examined, np.zeros(len(places), int))
 
 
-def checked_examined(places: Bags, examined: ArrayLike | str) -> Array:
+def checked_examined(places: Bags, examined: ArrayLike | str, bracket: str = "") -> Array:
     """Numbers of people examined at places, shape (m,): whole, from 1; else an error."""
-    found = _one_per_place(places, examined, "examined")
+    found = _one_per_place(places, examined, f"examined{bracket}")
     rule = "numbers of people are whole, and at least one is examined"
-    check_counts(places, found, "number examined", rule)
-    check_each(places, found, found >= 1, "number examined", rule)
+    check_counts(places, found, f"number examined{bracket}", rule)
+    check_each(places, found, found >= 1, f"number examined{bracket}", rule)
     return found
 
 
@@ -89,7 +173,7 @@ def _one_per_place(places, values, name):
     return found
 
 
-def _check_inside(bags, places):
+def _check_inside(bags, places, whose):
     """Raise ValueError for a place beyond the range of a column of the bags' points."""
     low, high = bags.points.min(axis=0), bags.points.max(axis=0)
     margin = _MARGIN * (high - low)
@@ -101,15 +185,16 @@ def _check_inside(bags, places):
     name = column if bags.features is None else repr(bags.features[column])
     n = len(np.unique(np.repeat(np.arange(len(places)), places.sizes)[outside.any(axis=1)]))
     raise ValueError(
-        f"surveys: {places.name(place)} lies outside all bags ({n} in all), as column {name} is "
-        f"{places.points[row, column]:.4g} there and {low[column]:.4g} to {high[column]:.4g} in "
+        f"{whose}: {places.name(place)} lies outside all bags ({n} in all), as column {name} "
+        f"is {places.points[row, column]:.4g} there and {low[column]:.4g} to {high[column]:.4g} in "
         "the bags: use the same units and coordinates, or leave these places out"
     )
 
 
 def survey_rows(surveys: Surveys, features: FeatureMap) -> SurveyRows:
     """The surveys with the features of all points of the places."""
-    return SurveyRows(point_rows(surveys.places, features), surveys.positives, surveys.examined)
+    rows = point_rows(surveys.places, features)
+    return SurveyRows(rows, surveys.positives, surveys.examined, surveys.survey, surveys.names)
 
 
 def percentiles_of_places(rows: AggregateRows, surveys: SurveyRows, theta: Array) -> Array:

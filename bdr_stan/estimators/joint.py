@@ -1,5 +1,6 @@
 """Rates at points from totals of bags and surveys of places: one latent function for both."""
 
+from collections.abc import Mapping
 from dataclasses import KW_ONLY
 from typing import Any, ClassVar, Self
 
@@ -15,6 +16,7 @@ from bdr_stan.aggregate.surveys import (
     survey_rows,
 )
 from bdr_stan.bags import BagsLike, as_bags
+from bdr_stan.bags.checks import near_names
 from bdr_stan.bags.matching import label_name
 from bdr_stan.estimators.aggregate import AggregateRegressor
 from bdr_stan.estimators.parameters import estimator
@@ -41,7 +43,8 @@ class JointRegressor(AggregateRegressor):
 
         survey_intercept + survey_slope (f(x) - log of the overall rate of the totals).
 
-    Prevalence is not incidence: both numbers of this line are learned. Predictions of bags, points
+    Prevalence is not incidence: both numbers of this line are learned. Several surveys, of other
+    ages or by other tests, have a line and a dispersion each. Predictions of bags, points
     and fields are those of `AggregateRegressor`; `predict_prevalence` and `predictive_surveys`
     are for the surveys.
 
@@ -67,9 +70,9 @@ class JointRegressor(AggregateRegressor):
 
     Attributes
     ----------
-    agreement_ : SurveyAgreement
+    agreement_ : SurveyAgreement, or dict of str -> SurveyAgreement
         The slope's draws, and the percentiles of the places' log rates among those of the bags'
-        points; with `interval`, `disagrees` and `p_value`.
+        points; with `interval`, `disagrees` and `p_value`. Of several surveys one each.
 
     Notes
     -----
@@ -117,9 +120,9 @@ class JointRegressor(AggregateRegressor):
         bags: BagsLike,
         y: ArrayLike,
         *,
-        surveys: BagsLike,
-        positives: ArrayLike | str,
-        examined: ArrayLike | str,
+        surveys: BagsLike | Mapping[str, BagsLike],
+        positives: ArrayLike | str | Mapping[str, ArrayLike | str],
+        examined: ArrayLike | str | Mapping[str, ArrayLike | str],
         chains: int = 4,
         warmup: int | None = None,
         draws: int = 1000,
@@ -127,20 +130,22 @@ class JointRegressor(AggregateRegressor):
         progress: bool | None = None,
         **cmdstan_options: Any,
     ) -> Self:
-        """Fit to bags with their totals, and to surveys.
+        """Fit to bags with their totals, and to one or several surveys.
 
         Parameters
         ----------
         bags : Bags, or list of n arrays, shapes (n_points, p)
         y : array, shape (n,), or str
             Label of each bag, as for `AggregateRegressor.fit`.
-        surveys : Bags, or list of m arrays, shapes (n_points, p)
-            Places with the columns of `bags`: of one point, or of several weighted points where
-            the place is known up to an area.
-        positives : array, shape (m,), or str
+        surveys : Bags, or list of m arrays, shapes (n_points, p), or dict of these
+            At least 2 places with the columns of `bags`: of one point, or of several weighted
+            points where the place is known up to an area. Several surveys are a dict of their
+            names, ``{"clusters": places, "schools": others}``; a place may be in several.
+        positives : array, shape (m,), or str, or dict of these
             How many people were positive at each place, or the column of the places' metadata. A
-            Series is matched to the places by their ids.
-        examined : array, shape (m,), or str
+            Series is matched to the places by their ids. Of several surveys a dict by the same
+            names, or one column of the metadata of all.
+        examined : array, shape (m,), or str, or dict of these
             How many people were examined at each place, at least 1.
         chains, warmup, draws, seed, progress, **cmdstan_options
             As for `AggregateRegressor.fit`.
@@ -159,7 +164,7 @@ class JointRegressor(AggregateRegressor):
         Warns
         -----
         UserWarning
-            Trouble of the sampler, and surveys that disagree with the totals.
+            Trouble of the sampler, and a survey that disagrees with the totals.
         """
         bags = as_bags(bags, in_parts=True)
         self.check_parameters()
@@ -175,9 +180,9 @@ class JointRegressor(AggregateRegressor):
         bags: BagsLike,
         y: ArrayLike,
         *,
-        surveys: BagsLike,
-        positives: ArrayLike | str,
-        examined: ArrayLike | str,
+        surveys: BagsLike | Mapping[str, BagsLike],
+        positives: ArrayLike | str | Mapping[str, ArrayLike | str],
+        examined: ArrayLike | str | Mapping[str, ArrayLike | str],
         seed: int | None = None,
     ) -> JointFeatures:
         """Landmarks, kernel and rows, as of `AggregateRegressor`, and the rows of the surveys.
@@ -207,10 +212,14 @@ class JointRegressor(AggregateRegressor):
         constants = self.result_.groups["constant_data"]
         constants = constants.assign(survey_percentile=("place", percentiles))
         self._keep_too({"constant_data": constants})
-        if self.agreement_.disagrees and len(self.agreement_.slope) > 1:
-            text = self.agreement_.slope_text
-            warn(text[0].upper() + text[1:])
+        for name, found in self._agreements.items():
+            if found.disagrees and len(found.slope) > 1:
+                warn(f"{name}: {found.slope_text}")
         return self
+
+    def _keep_posterior(self, model, *args, coordinates, **kept):
+        names = {**coordinates, "survey": model.survey_names}
+        super()._keep_posterior(model, *args, coordinates=names, **kept)
 
     def _model(self, training, y, likelihood=None):
         return joint_model(
@@ -224,12 +233,16 @@ class JointRegressor(AggregateRegressor):
             weight_basis=training.feature_map.projection,
         )
 
-    def predict_prevalence(self, points: Any, *, n_draws: int = 1000) -> PointPredictive:
+    def predict_prevalence(
+        self, points: Any, *, survey: str | None = None, n_draws: int = 1000
+    ) -> PointPredictive:
         """Posterior of the probability of a positive at points, as surveys there would find it.
 
         Parameters
         ----------
         points : array, shape (n, p), Bags, or DataFrame with the columns of the fit
+        survey : str, optional
+            Name of the survey, needed where the fit has several.
         n_draws : int, default 1000
             Draws of the posterior that are used, evenly spaced.
 
@@ -238,42 +251,54 @@ class JointRegressor(AggregateRegressor):
         PointPredictive
             With `mean`, `sd`, `quantile(q)`, `interval(level)`, `exceedance(threshold)`, each of
             shape (n,): probabilities.
+
+        Raises
+        ------
+        ValueError
+            The fit has no such survey, or several and none is named.
         """
         check_counts(n_draws=n_draws)
         bags = self._like_training(as_points(self, points), need_weights=False)
-        scale = None
+        thetas, scale = self._survey_thetas(survey), None
         if self.result_.has_draws("rho"):
-            scale = np.abs(self.result_.draws("survey_slope")) * self.result_.draws("rho")
+            slope = self._of_survey("survey_slope", survey)
+            scale = np.abs(slope) * self.result_.draws("rho")
         return PointPredictive(
             bags.read_checked,
             len(bags.points),
             self.feature_map_,
-            evenly_spaced(self._survey_thetas(), n_draws),
+            evenly_spaced(thetas, n_draws),
             LOGIT,
             rho=None if scale is None else evenly_spaced(scale, n_draws),
         )
 
     def predictive_surveys(
-        self, surveys: BagsLike, examined: ArrayLike | str
+        self, surveys: BagsLike, examined: ArrayLike | str, *, survey: str | None = None
     ) -> AggregatePredictive:
-        """Posterior predictive distribution of the number of positives at survey places.
+        """Posterior predictive distribution of the number of positives at places of a survey.
 
         Parameters
         ----------
         surveys : Bags, or list of m arrays, shapes (n_points, p)
         examined : array, shape (m,), or str
             How many people are examined at each place, or the column of the places' metadata.
+        survey : as for `predict_prevalence`
 
         Returns
         -------
         AggregatePredictive
             With `mean`, `sd`, `quantile(q)`, `interval(level)`, `log_prob(y)`, `sample(size)`.
+
+        Raises
+        ------
+        ValueError
+            As for `predict_prevalence`; unusable places or numbers of people.
         """
         places = self._like_training(surveys, need_weights=False)
         examined = checked_examined(places, examined)
-        means = LOGIT.means_of_bags(places, self.feature_map_, self._survey_thetas())
+        means = LOGIT.means_of_bags(places, self.feature_map_, self._survey_thetas(survey))
         family = FAMILIES[self.survey_family]
-        scales = {n: self.result_.draws(f"survey_{n}") for n in family.likelihood.scales}
+        scales = {n: self._of_survey(f"survey_{n}", survey) for n in family.likelihood.scales}
         means, likelihood, _ = family.without_mixing(logit(means), scales)
         return AggregatePredictive(
             lambda i: means[:, i], len(places), len(means), likelihood, trials=examined
@@ -281,8 +306,11 @@ class JointRegressor(AggregateRegressor):
 
     def report(self) -> str:
         """As for `AggregateRegressor`, and whether the surveys agree with the totals; a str."""
-        found = self.agreement_
-        return f"{super().report()}\nSurveys: {found.slope_text} The {found.places_text}"
+        lines = [
+            f"{name}: {found.slope_text} The {found.places_text}"
+            for name, found in self._agreements.items()
+        ]
+        return "\n".join([super().report(), *lines])
 
     def check_parameters(self) -> None:
         super().check_parameters()
@@ -297,19 +325,58 @@ class JointRegressor(AggregateRegressor):
     def prior_texts(self) -> dict[str, tuple[str, str, str]]:  # type: ignore[override]
         return {**super().prior_texts, **SURVEYS}
 
-    def _survey_thetas(self) -> Array:
-        """Weights and intercept of the surveys' log odds under each draw, shape (S, d + 1)."""
+    def _survey_thetas(self, survey: str | None) -> Array:
+        """Weights and intercept of a survey's log odds under each draw, shape (S, d + 1)."""
         drawn = self._draws()
         return survey_theta(
             np.column_stack([drawn["w"], drawn["intercept"]]),
-            self.result_.draws("survey_intercept"),
-            self.result_.draws("survey_slope"),
+            self._of_survey("survey_intercept", survey),
+            self._of_survey("survey_slope", survey),
             float(self.result_.constants["overall"]),
         )
 
+    def _of_survey(self, name: str, survey: str | None) -> Array:
+        """Draws of a parameter of a survey, shape (S,); ValueError where there is no such one."""
+        drawn, names = self.result_.draws(name), _survey_names(self.result_)
+        if not names:
+            if survey is not None:
+                raise ValueError(
+                    f"the fit has one survey, which has no name: leave survey={survey!r} out"
+                )
+            return drawn
+        if survey is None and len(names) > 1:
+            raise ValueError(
+                f"the fit has the surveys {', '.join(map(repr, names))}, each with its own line: "
+                f"choose one, such as survey={names[0]!r}"
+            )
+        if survey is not None and survey not in names:
+            raise ValueError(f"the fit has no survey {survey!r}; {near_names(survey, names)}")
+        return drawn[:, 0 if survey is None else names.index(survey)]
+
+    @property
+    def _agreements(self) -> dict[str, SurveyAgreement]:
+        """Agreement of each survey, by what reports call it."""
+        if isinstance(self.agreement_, SurveyAgreement):
+            return {"Surveys": self.agreement_}
+        return {f"Survey {name!r}": found for name, found in self.agreement_.items()}
+
     def _set_fitted(self, result: Result) -> None:
         super()._set_fitted(result)
-        if "survey_percentile" in result.constants:  # the last that a fit keeps
-            self.agreement_ = SurveyAgreement(
-                result.draws("survey_slope"), result.constants["survey_percentile"]
-            )
+        if "survey_percentile" not in result.constants:  # the last that a fit keeps
+            return
+        slope, percentiles = result.draws("survey_slope"), result.constants["survey_percentile"]
+        names, number = _survey_names(result), result.constants["survey_number"]
+        self.agreement_ = (
+            {
+                name: SurveyAgreement(slope[:, k], percentiles[number == k])
+                for k, name in enumerate(names)
+            }
+            if names
+            else SurveyAgreement(slope, percentiles)
+        )
+
+
+def _survey_names(result):
+    """Names of the surveys of a fit; none of a single survey without a name."""
+    coordinates = result.groups["posterior"].coords
+    return coordinates["survey"].values.tolist() if "survey" in coordinates else []

@@ -22,6 +22,7 @@ from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
 from bdr_stan.posterior.mode import LogLikelihood
 from bdr_stan.types import Array
 
+LINE = ("survey_intercept", "survey_slope")
 SURVEY_FAMILIES = ("beta_binomial", "binomial")
 # Prior sd, in shares of it, of a dispersion that methods but NUTS hold at its marginal mode: that
 # of the joint density may be 0, where numbers of the beta-binomial lose their digits.
@@ -30,22 +31,33 @@ _FIXED_SHARE = 1e-3
 
 @dataclass(frozen=True, kw_only=True)
 class _JointModel(LatentGaussianModel):
-    """The model of totals, whose theta has the line of the surveys as gamma."""
+    """The model of totals, whose theta has the lines of the surveys as gamma."""
+
+    survey_names: tuple[str, ...]
 
     def gamma_scales(self, scales: Mapping[str, float]) -> Array:
-        """Prior standard deviations of the line's intercept and slope, shape (2,)."""
-        return np.array([self.priors[f"survey_{name}_scale"] for name in ("intercept", "slope")])
+        """Prior standard deviations of the lines' intercepts and slopes, shape (2 G,)."""
+        of_intercepts = _per_survey(self.priors, "survey_intercept_scale")
+        of_slopes = np.full(len(of_intercepts), self.priors["survey_slope_scale"])
+        return np.append(of_intercepts, of_slopes)
 
 
 def joint_data(
     totals: Mapping[str, Any], surveys: SurveyRows, family: Family, overall: float
 ) -> dict[str, Any]:
     """Data of ``stan/aggregate_joint.stan``, from those of the totals alone, but for whitening."""
+    of_all = {name: value for name, value in totals.items() if "[" not in name}
+    dispersion_scale = totals.get("survey_dispersion_scale", 1.0)  # where there is none
+    n_surveys = len(surveys.n_places)
     return {
-        "survey_dispersion_location": 0.0,
-        "survey_dispersion_scale": 1.0,  # where there is none
-        **totals,
+        **of_all,
+        "survey_intercept_location": _per_survey(totals, "survey_intercept_location"),
+        "survey_intercept_scale": _per_survey(totals, "survey_intercept_scale"),
+        "survey_dispersion_location": np.zeros(n_surveys),
+        "survey_dispersion_scale": np.full(n_surveys, dispersion_scale),
+        "G": n_surveys,
         "S": len(surveys.positives),
+        "n_places": surveys.n_places,
         "V": len(surveys.rows.rows),
         "survey_rows": surveys.rows.rows,
         "survey_weight": surveys.rows.weights,
@@ -71,7 +83,12 @@ def joint_model(
 ) -> LatentGaussianModel:
     """The model of ``stan/aggregate_joint.stan``, with its data; see `aggregate_model`."""
     family = FAMILIES[survey_family]
-    scales = [f"survey_{name}" for name in family.likelihood.scales]
+    # Array of the program -> its entries, which a single survey without a name has as they are.
+    arrays = {
+        f"survey_{name}": surveys.entries(f"survey_{name}") for name in family.likelihood.scales
+    }
+    scales = [name for names in arrays.values() for name in names]
+    lines = {name: [name] for name in LINE}
     totals = aggregate_model(
         rows,
         y,
@@ -83,7 +100,8 @@ def joint_model(
         other_priors=survey_priors(surveys, family),
     )
     overall = float(np.log(np.sum(y) / np.sum(rows.total)))
-    line = [totals.priors[f"survey_{name}_location"] for name in ("intercept", "slope")]
+    slope = np.full(len(surveys.n_places), totals.priors["survey_slope_location"])
+    line = np.array([_per_survey(totals.priors, "survey_intercept_location"), slope])
     given: dict[str, Any] = {each.name: getattr(totals, each.name) for each in fields(totals)}
     return _JointModel(
         **given
@@ -95,38 +113,54 @@ def joint_model(
                 "overall": (overall, []),
                 "survey_positives": (surveys.positives, ["place"]),
                 "survey_examined": (surveys.examined, ["place"]),
+                "survey_number": (surveys.survey, ["place"]),
             },
             "scales": (*totals.scales, *scales),
-            "scale_arrays": {**totals.scale_arrays, "survey_scale": scales},
+            "scale_arrays": {**totals.scale_arrays, **({} if surveys.names else arrays | lines)},
+            "kept_arrays": arrays if surveys.names else {},
             "likelihood": partial(
-                _joint_likelihood, totals.likelihood, surveys, family, np.array(line), overall
+                _joint_likelihood, totals.likelihood, surveys, family, line, overall
             ),
-            "fixed": partial(_fixed, scales),
-            "predicting": ("survey_intercept", "survey_slope"),
+            "fixed": partial(_fixed, arrays),
+            "predicting": LINE,
             "sampler_only": (*totals.sampler_only, "gamma"),
+            "survey_names": surveys.names,
         }
     )
 
 
-def _fixed(names, scales):
-    """Data that hold the surveys' dispersion, where there is one, at its marginal mode."""
-    found = {f"{name}_location": scales[name] for name in names}
-    return found | {f"{name}_scale": _FIXED_SHARE * scales[name] for name in names}
+def _fixed(arrays, scales):
+    """Data that hold the surveys' dispersions, where there are such, at their marginal modes."""
+    found = {}
+    for name, entries in arrays.items():
+        values = np.array([scales[entry] for entry in entries])
+        found |= {f"{name}_location": values, f"{name}_scale": _FIXED_SHARE * values}
+    return found
+
+
+def _per_survey(priors: Mapping[str, float], name: str) -> Array:
+    """A number of the priors for each survey, shape (G,)."""
+    return np.array([value for key, value in priors.items() if key.split("[")[0] == name])
 
 
 def survey_priors(surveys: SurveyRows, family: Family) -> dict[str, float]:
-    """Default priors of the surveys' line and scales.
+    """Default priors of the surveys' lines and scales.
 
-    At the totals' overall rate the log odds are those of all surveys in one, give or take 1.5. The
-    slope is 1 give or take 1: it is 1 where few are positive, in proportion to the rate, and may
-    have either sign, so that surveys can disagree with the totals.
+    At the totals' overall rate the log odds are those of the survey's places in one, give or take
+    1.5. The slope is 1 give or take 1: it is 1 where few are positive, in proportion to the rate,
+    and may have either sign, so that surveys can disagree with the totals.
     """
-    share = (surveys.positives.sum() + 0.5) / (surveys.examined.sum() + 1)
-    level = LOGIT.function_prior(float(share))
+    positives, examined = (
+        np.bincount(surveys.survey, counts) for counts in (surveys.positives, surveys.examined)
+    )
+    levels = [LOGIT.function_prior(float(share)) for share in (positives + 0.5) / (examined + 1)]
     scales = family.likelihood.scales.items()
+    locations, spreads = (
+        surveys.entries(f"survey_intercept_{kind}") for kind in ("location", "scale")
+    )
     return {
-        "survey_intercept_location": float(level.level),
-        "survey_intercept_scale": level.level_sd,
+        **{name: float(level.level) for name, level in zip(locations, levels, strict=True)},
+        **{name: level.level_sd for name, level in zip(spreads, levels, strict=True)},
         "survey_slope_location": 1.0,
         "survey_slope_scale": 1.0,
         **{f"survey_{name}_scale": scale.prior_scale for name, scale in scales},
@@ -142,12 +176,15 @@ def _joint_likelihood(
     **scales: float,
 ) -> LogLikelihood:
     """Likelihood of totals and surveys in theta = [w; gamma; intercept], gamma from the `line`."""
-    own = {name: scales.pop(f"survey_{name}") for name in family.likelihood.scales}
+    own = {
+        name: np.array([scales.pop(entry) for entry in surveys.entries(f"survey_{name}")])
+        for name in family.likelihood.scales
+    }
     of_totals = totals(**scales)
     of_surveys = _survey_likelihood(surveys, family, line, overall, **own)
 
     def log_likelihood(theta):
-        f_entries = _f_entries(theta)
+        f_entries = _f_entries(theta, surveys)
         value, slope, information, curvature = of_surveys(theta)
         found = of_totals(theta[f_entries])
         slope[f_entries] += found[1]
@@ -158,36 +195,43 @@ def _joint_likelihood(
     return log_likelihood
 
 
-def _f_entries(theta):
+def _f_entries(theta, surveys):
     """Entries of theta = [w; gamma; intercept] that f depends on."""
-    return np.r_[: len(theta) - 3, len(theta) - 1]
+    return np.r_[: surveys.rows.rows.shape[1] - 1, len(theta) - 1]
 
 
 def _survey_likelihood(surveys, family, line, overall, **scales):
-    """Likelihood of surveys in theta; the curvature is exact where places have one point."""
+    """Likelihood of surveys in theta; the curvature is exact where places have one point.
+
+    `line`, (2, G), are prior means of intercepts and slopes, `scales` have the shape (G,).
+    """
     rows, bag, shares = surveys.rows, surveys.rows.bag, surveys.shares
+    survey, n_surveys, d = surveys.survey[bag], line.shape[1], rows.rows.shape[1] - 1
+    is_of = (survey[:, None] == np.arange(n_surveys)).astype(float)  # each point of each survey
+    of_places = {name: values[surveys.survey] for name, values in scales.items()}
+    slopes = np.arange(d + n_surveys, d + 2 * n_surveys)  # entries of theta
 
     def log_likelihood(theta):
-        d = len(theta) - 3
-        intercept, slope = line + theta[d : d + 2]
-        f_entries = _f_entries(theta)
+        f_entries = _f_entries(theta, surveys)
+        intercept, slope = (line + theta[d:-1].reshape(2, n_surveys))[:, survey]
         f = rows.rows @ theta[f_entries] - overall
         positive, negative = expit(intercept + slope * f), expit(-intercept - slope * f)
         mean = np.add.reduceat(shares * positive, rows.start)
         rest = np.add.reduceat(shares * negative, rows.start)
         terms = family.terms(
-            surveys.positives, np.log(mean) - np.log(rest), surveys.examined, **scales
+            surveys.positives, np.log(mean) - np.log(rest), surveys.examined, **of_places
         )
         # Slopes of the places' log odds in theta.
-        of_points = np.insert(slope * rows.rows, [d, d], np.column_stack([np.ones(len(f)), f]), 1)
+        of_f = slope[:, None] * rows.rows
+        of_points = np.column_stack([of_f[:, :d], is_of, is_of * f[:, None], of_f[:, d]])
         of_odds = shares * positive * negative / (mean * rest)[bag]
         by_theta = rows.combined(of_odds, of_points)
         information = (by_theta.T * np.maximum(terms.curvature, 0)) @ by_theta
-        # The slope times f: without its mixed derivative Newton's steps would be many.
-        mixed = rows.rows.T @ (of_odds * terms.slope[bag])
+        # The slopes times f: without their mixed derivatives Newton's steps would be many.
+        mixed = (is_of * (of_odds * terms.slope[bag])[:, None]).T @ rows.rows
         curvature = (by_theta.T * terms.curvature) @ by_theta
-        curvature[d + 1, f_entries] -= mixed
-        curvature[f_entries, d + 1] -= mixed
+        curvature[np.ix_(slopes, f_entries)] -= mixed
+        curvature[np.ix_(f_entries, slopes)] -= mixed.T
         return terms.value.sum(), by_theta.T @ terms.slope, information, curvature
 
     return log_likelihood

@@ -211,7 +211,7 @@ def check_prior_number(name: Any, value: Any) -> None:
     """Raise ValueError unless the value is finite, and positive where it is a scale."""
     if not is_number(value) or not np.isfinite(float(value)):
         raise ValueError(f"prior[{name!r}] must be a finite number, found {value!r}")
-    if not str(name).endswith("_location") and not float(value) > 0:
+    if not str(name).split("[")[0].endswith("_location") and not float(value) > 0:
         raise ValueError(f"prior[{name!r}] must be positive, found {value!r}")
 
 

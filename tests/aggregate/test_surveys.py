@@ -37,8 +37,8 @@ def test_percentiles_are_weighted_shares_of_points_below():
 
 
 def test_ties_count_by_half():
-    place = Bags.from_points(BAGS.points[:1], sizes=[1], features=["x", "z"])
-    surveys = checked_surveys(BAGS, place, [1], [2])
+    two = Bags.from_points(BAGS.points[:2], sizes=[1, 1], features=["x", "z"])
+    surveys = checked_surveys(BAGS, two, [1, 1], [2, 2])
     rows, places = point_rows(BAGS, Given(2)), survey_rows(surveys, Given(2))
     np.testing.assert_allclose(percentiles_of_places(rows, places, np.array([0, 0, 1.0])), 0.5)
 
@@ -67,6 +67,7 @@ FAR = Bags.from_points([[0.5, 0.5], [30.0, 0.5]], sizes=[1, 1], features=["x", "
         (PLACES, ["a", "b", "c"], [5, 4, 3], "the positives are not numbers"),
         (PLACES, "positives", "examined", "positives='positives' is no column"),
         (FAR, [0, 1], [2, 2], "bag 1 lies outside all bags .1 in all., as column 'x' is 30 there"),
+        (PLACES[:1], [1], [2], "surveys has 1 place, from which no slope follows: .* at least 2"),
         ([np.ones((1, 3))], [0], [1], "the surveys have 3 features per point, but the bags have 2"),
         (
             Bags.from_points([[0.5, 0.5]], sizes=[1], features=["z", "x"]), [0], [1],
@@ -77,3 +78,59 @@ FAR = Bags.from_points([[0.5, 0.5], [30.0, 0.5]], sizes=[1, 1], features=["x", "
 def test_unusable_surveys(places, positives, examined, says):
     with pytest.raises((ValueError, TypeError), match=says):
         checked_surveys(BAGS, places, positives, examined)
+
+
+TWO = {"clusters": PLACES, "schools": PLACES[1:]}
+
+
+def test_several_surveys_are_stacked():
+    shuffled = PLACES.metadata["positive"].iloc[[2, 0, 1]]
+    found = checked_surveys(BAGS, TWO, {"schools": [0, 3], "clusters": shuffled}, "examined")
+    assert found.names == ("clusters", "schools")
+    np.testing.assert_array_equal(found.survey, [0, 0, 0, 1, 1])
+    np.testing.assert_array_equal(found.positives, [1, 0, 3, 0, 3])
+    np.testing.assert_array_equal(found.examined, [5, 4, 3, 4, 3])
+    rows = survey_rows(found, Given(2))
+    alone = [
+        survey_rows(checked_surveys(BAGS, p, "positive", "examined"), Given(2))
+        for p in TWO.values()
+    ]
+    np.testing.assert_array_equal(rows.shares, np.concatenate([each.shares for each in alone]))
+    np.testing.assert_array_equal(rows.rows.rows, np.vstack([each.rows.rows for each in alone]))
+
+
+@pytest.mark.parametrize(
+    "changes, says",
+    [
+        ({"surveys": {}}, "surveys is an empty dict"),
+        ({"surveys": {1: PLACES}}, "surveys are named by text, such as 'schools', found 1"),
+        ({"surveys": PLACES}, "positives is a dict of several surveys, but surveys is one of Bags"),
+        ({"positives": [1, 0, 3]}, "positives of several surveys must be a dict .* found a list"),
+        ({"positives": {"clusters": [1, 0, 3]}}, "positives has no 'schools': .* the same names"),
+        (
+            {"examined": {"clusters": [5] * 3, "schools": [5] * 2, "clinics": [5]}},
+            "surveys has no 'clinics': .* here 'clusters', 'schools'",
+        ),
+        (
+            {"positives": {"clusters": [1, 0, 3], "schools": [0, 4]}},
+            "number of positives\\['schools'\\] of bag 1 .id 'c'. is 4 .*exceeds",
+        ),
+        (
+            {"surveys": TWO | {"schools": PLACES[1:2]}},
+            "surveys\\['schools'\\] has 1 place, .* at least 2",
+        ),
+        (
+            {"surveys": TWO | {"schools": FAR}},
+            "surveys\\['schools'\\]: bag 1 lies outside all bags",
+        ),
+        (
+            {"surveys": TWO | {"schools": [np.ones((1, 3))] * 2}},
+            "the surveys\\['schools'\\] have 3 features per point",
+        ),
+        ({"examined": "people"}, "examined\\['clusters'\\]='people' is no column"),
+    ],
+)
+def test_unusable_several_surveys(changes, says):
+    given = {"surveys": TWO, "positives": {"clusters": [1, 0, 3], "schools": [0, 3]}}
+    with pytest.raises((ValueError, TypeError), match=says):
+        checked_surveys(BAGS, **given | {"examined": "examined"} | changes)

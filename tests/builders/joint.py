@@ -19,9 +19,8 @@ from bdr_stan.types import Array
 from builders import reference, totals
 
 LINE = ("survey_intercept", "survey_slope")
+NAMES = ("first", "second")  # of two surveys
 PRIORS = {
-    "survey_intercept_location": -0.6,
-    "survey_intercept_scale": 0.7,
     "survey_slope_location": 0.8,
     "survey_slope_scale": 0.6,
     "survey_dispersion_scale": 0.5,
@@ -33,6 +32,7 @@ class JointProblem:
     """Totals, and places of points with people examined.
 
     psi, weights : lists of arrays, shapes (n_s, d) and (n_s,), of the points of each place
+    survey : array of int, the survey of each place, 0 or 1
     overall : float, log rate at which the log odds are survey_intercept
     """
 
@@ -41,18 +41,30 @@ class JointProblem:
     weights: list
     family: str
     examined: Array
+    survey: Array
     overall: float
     positives: Array | None = None
 
     @property
+    def names(self):
+        """Names of the surveys; a single one has none."""
+        return NAMES if np.any(self.survey) else ()
+
+    @property
     def priors(self):
         own = dict(PRIORS)
+        for name, location, scale in zip(self.names or [""], (-0.6, 0.4), (0.7, 1.1)):
+            bracket = f"[{name}]" if name else ""
+            own[f"survey_intercept_location{bracket}"] = location
+            own[f"survey_intercept_scale{bracket}"] = scale
         if self.family == "binomial":
             del own["survey_dispersion_scale"]
         return self.totals.priors | own
 
 
-def random_joint(rng, likelihood="poisson", family="beta_binomial", has_effects=False, n=6, d=3):
+def random_joint(
+    rng, likelihood="poisson", family="beta_binomial", has_effects=False, n=6, d=3, n_surveys=1
+):
     """A problem whose parameters and labels come from the model, and the parameters."""
     of_totals, true = totals.random_rates(rng, likelihood, "exp", n, d, has_effects)
     sizes = rng.integers(1, 4, n + 2)
@@ -62,6 +74,7 @@ def random_joint(rng, likelihood="poisson", family="beta_binomial", has_effects=
         weights=[rng.gamma(2, 1, size) for size in sizes],
         family=family,
         examined=rng.integers(1, 40, n + 2),
+        survey=np.arange(n + 2) * n_surveys // (n + 3),  # the second has fewer
         overall=0.3,
     )
     true |= draw_line(rng, p)
@@ -70,13 +83,21 @@ def random_joint(rng, likelihood="poisson", family="beta_binomial", has_effects=
 
 
 def draw_line(rng, p):
-    """Intercept and slope of the surveys, and their dispersion, from the priors."""
-    drawn = {
-        name: rng.normal(p.priors[f"{name}_location"], p.priors[f"{name}_scale"]) for name in LINE
-    }
+    """Intercepts and slopes of the surveys, and their dispersions, from the priors, (G,)."""
+    drawn = {name: rng.normal(*line_prior(p, name)) for name in LINE}
     if p.family == "beta_binomial":
-        drawn["survey_dispersion"] = abs(rng.normal(0, p.priors["survey_dispersion_scale"]))
+        scale = p.priors["survey_dispersion_scale"]
+        drawn["survey_dispersion"] = abs(rng.normal(0, scale, p.survey[-1] + 1))
     return drawn
+
+
+def line_prior(p, name):
+    """Prior means and standard deviations of the surveys' intercepts or slopes, (2, G)."""
+    numbers = [
+        [value for key, value in p.priors.items() if key.startswith(f"{name}_{kind}")]
+        for kind in ("location", "scale")
+    ]
+    return np.broadcast_to(numbers, (2, p.survey[-1] + 1))
 
 
 def draw_parameters(rng, p):
@@ -86,9 +107,9 @@ def draw_parameters(rng, p):
 def probabilities(p, w, intercept, survey_intercept, survey_slope, **rest):
     """Of a positive at each place."""
     found = []
-    for psi, weights in zip(p.psi, p.weights):
+    for psi, weights, g in zip(p.psi, p.weights, p.survey):
         f = intercept + psi @ w
-        h = survey_intercept + survey_slope * (f - p.overall)
+        h = survey_intercept[g] + survey_slope[g] * (f - p.overall)
         found.append(np.average(expit(h), weights=weights))
     return np.array(found)
 
@@ -97,7 +118,7 @@ def law_of_positives(p, survey_dispersion=None, **parameters):
     probability = probabilities(p, **parameters)
     if p.family == "binomial":
         return stats.binom(p.examined, probability)
-    precision = survey_dispersion**-2.0
+    precision = survey_dispersion[p.survey] ** -2.0
     return stats.betabinom(p.examined, precision * probability, precision * (1 - probability))
 
 
@@ -114,11 +135,10 @@ def log_density(p, use_likelihood=True, **parameters):
     """Log joint density of labels and parameters."""
     value = totals.log_density(p.totals, use_likelihood=use_likelihood, **of_totals(parameters))
     for name in LINE:
-        centre, spread = (p.priors[f"{name}_{kind}"] for kind in ("location", "scale"))
-        value += stats.norm.logpdf(parameters[name], centre, spread)
+        value += stats.norm.logpdf(parameters[name], *line_prior(p, name)).sum()
     if p.family == "beta_binomial":
         scale = p.priors["survey_dispersion_scale"]
-        value += stats.halfnorm.logpdf(parameters["survey_dispersion"], scale=scale)
+        value += stats.halfnorm.logpdf(parameters["survey_dispersion"], scale=scale).sum()
     if use_likelihood:
         value += law_of_positives(p, **parameters).logpmf(p.positives).sum()
     return value
@@ -126,7 +146,7 @@ def log_density(p, use_likelihood=True, **parameters):
 
 def gamma_of(p, parameters):
     """What intercept and slope of the surveys are above their prior means."""
-    return np.array([parameters[name] - p.priors[f"{name}_location"] for name in LINE])
+    return np.concatenate([parameters[name] - line_prior(p, name)[0] for name in LINE])
 
 
 def stan_parameters(p, data, point):
@@ -138,7 +158,7 @@ def stan_parameters(p, data, point):
         "t": t,
         "rho": point["rho"],
         "scale": [point[name] for name in LIKELIHOODS[own.likelihood].scales],
-        "survey_scale": [point["survey_dispersion"]] if p.family == "beta_binomial" else [],
+        "survey_dispersion": point.get("survey_dispersion", []),
         "tau": [point["tau"]] if own.has_effects else [],
         "t_effect": effects,
     }
@@ -158,19 +178,23 @@ def density_at(model, p, data, point):
 
 def gradient(p, data, point):
     """Slopes of the log density by the program's unconstrained parameters, by differences."""
-    of_scales = [name for name in ("rho", "dispersion", "survey_dispersion") if name in point]
-    n, k, d = len(data["linear_term"]) + 3, len(of_scales), len(data["linear_term"])
+    of_scales = [name for name in ("rho", "dispersion") if name in point]
+    of_surveys, k, d = point.get("survey_dispersion", []), len(of_scales), len(data["linear_term"])
+    t = stan_parameters(p, data, point)["t"]
 
     def density(x):
-        values = dict(zip(of_scales, np.exp(x[n : n + k])))
-        theta, jacobian = reference.unwhiten_all(data, x[:n], values["rho"])
-        line = dict(zip(LINE, theta[d : d + 2]))
-        line = {name: v + p.priors[f"{name}_location"] for name, v in line.items()}
+        logs = x[len(t) :]
+        values = dict(zip(of_scales, np.exp(logs[:k])))
+        if len(of_surveys):
+            values["survey_dispersion"] = np.exp(logs[k:])
+        theta, jacobian = reference.unwhiten_all(data, x[: len(t)], values["rho"])
+        lines = zip(LINE, theta[d:-1].reshape(2, -1))
+        line = {name: above + line_prior(p, name)[0] for name, above in lines}
         value = log_density(p, w=theta[:d], intercept=theta[-1], **line, **values)
-        return value + jacobian + x[n : n + k].sum()
+        return value + jacobian + logs.sum()
 
-    logs = np.log([point[name] for name in of_scales])
-    return reference.gradient(density, np.r_[stan_parameters(p, data, point)["t"], logs])
+    logs = np.log([*(point[name] for name in of_scales), *of_surveys])
+    return reference.gradient(density, np.r_[t, logs])
 
 
 # ---------------------------------------------------------------- what the package takes
@@ -179,7 +203,7 @@ def gradient(p, data, point):
 def surveys(p):
     """Rows of the places as a fit takes them."""
     rows = totals.point_rows(replace(p.totals, psi=p.psi, weights=p.weights))
-    return SurveyRows(rows, p.positives, p.examined.astype(float))
+    return SurveyRows(rows, p.positives, p.examined.astype(float), p.survey, p.names)
 
 
 def package_model(p):
@@ -202,9 +226,9 @@ def stan_data(p, *, whitened=True, use_likelihood=True):
     if not use_likelihood:
         data["effect_information"] = np.zeros_like(data["effect_information"])
     if not whitened:
-        d = p.psi[0].shape[1]
-        plain = {"gamma_centre": np.zeros(2), "gamma_slope": np.zeros((2, d))}
-        plain |= {"gamma_unit": np.eye(2), "intercept_slope": np.zeros(d + 2)}
+        d, q = p.psi[0].shape[1], 2 * data["G"]
+        plain = {"gamma_centre": np.zeros(q), "gamma_slope": np.zeros((q, d))}
+        plain |= {"gamma_unit": np.eye(q), "intercept_slope": np.zeros(d + q)}
         return data | reference.plain_coordinates(d) | plain
     scales, mode, _ = most_probable_scales(model)
     return data | model.whitening(scales, mode)
@@ -212,7 +236,8 @@ def stan_data(p, *, whitened=True, use_likelihood=True):
 
 def start_at(p):
     """Initial values for the program."""
+    n_surveys = p.survey[-1] + 1
     return totals.start_at(p.totals) | {
-        "t": np.zeros(p.psi[0].shape[1] + 3),
-        "survey_scale": [0.3] * len(FAMILIES[p.family].likelihood.scales),
+        "t": np.zeros(p.psi[0].shape[1] + 2 * n_surveys + 1),
+        "survey_dispersion": [0.3] * n_surveys * len(FAMILIES[p.family].likelihood.scales),
     }

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bdr_stan import RBF, AggregateRegressor, Bags, JointRegressor
+from bdr_stan import RBF, AggregateRegressor, Bags, JointRegressor, load
 
 N_PLACES = 40
 
@@ -189,6 +189,120 @@ def test_training_features_are_of_joint_models():
         model.fit_features(others, CASES)
 
 
+# A second survey by a less sensitive test, at other places: half the slope, fewer positives.
+OTHER = RNG.choice(1200, 30, replace=False)
+SCHOOLS = Bags.from_points(POINTS[OTHER], sizes=np.ones(30, int), features=["x", "z"])
+BIASED = RNG.binomial(150, 1 / (1 + np.exp(2.5 - 0.45 * LOG_RATE[OTHER])))
+BOTH = {
+    "surveys": {"clusters": PLACES, "schools": SCHOOLS},
+    "positives": {"clusters": POSITIVES, "schools": BIASED},
+    "examined": {"clusters": "examined", "schools": [150] * 30},
+}
+LINES = {"clusters": (-1.5, 0.9), "schools": (-2.5, 0.45)}  # at log rate 0
+
+
+@pytest.fixture(scope="module")
+def both():
+    return fitted(surveys=BOTH)
+
+
+def test_each_of_several_surveys_has_its_own_line(both, joint):
+    overall = both.result_.constants["overall"]
+    posterior = both.idata.posterior
+    assert posterior["survey_slope"].dims[2:] == ("survey",)
+    for name, (level, slope) in LINES.items():
+        own = posterior.sel(survey=name)
+        for parameter, true in ("slope", slope), ("intercept", level + slope * overall):
+            drawn = own[f"survey_{parameter}"].to_numpy().ravel()
+            assert abs(drawn.mean() - true) < 3 * drawn.std()
+            assert drawn.std() < 0.25
+    # The map is as good as with the first survey alone, where one line for both spoils it.
+    one = Bags.concatenate([PLACES, SCHOOLS])
+    pooled = {
+        "surveys": one,
+        "positives": [*POSITIVES, *BIASED],
+        "examined": [200] * 40 + [150] * 30,
+    }
+    errors = {
+        name: np.std(np.log(model.predict_points(NEW).quantile(0.5)) - TRUE)
+        for name, model in (("one", joint), ("both", both), ("pooled", fitted(surveys=pooled)))
+    }
+    assert errors["both"] < 1.05 * errors["one"]
+    assert errors["both"] < 0.9 * errors["pooled"]
+
+
+def test_predictions_are_of_the_survey_that_is_named(both):
+    for name, (level, slope) in LINES.items():
+        low, high = both.predict_prevalence(NEW, survey=name).interval(0.95)
+        true = 1 / (1 + np.exp(-level - slope * TRUE))
+        assert np.mean((low < true) & (true < high)) > 0.85
+        places, positives = BOTH["surveys"][name], BOTH["positives"][name]
+        examined = 200 if name == "clusters" else 150
+        low, high = both.predictive_surveys(places, [examined] * len(places), survey=name).interval(
+            0.95
+        )
+        assert np.mean((low <= positives) & (positives <= high)) > 0.85
+
+
+def test_agreement_of_each_survey(both, tmp_path):
+    assert list(both.agreement_) == ["clusters", "schools"]
+    assert [len(found.percentiles) for found in both.agreement_.values()] == [40, 30]
+    text = both.report()
+    assert "Survey 'clusters': slope" in text
+    assert "Survey 'schools': slope" in text
+    assert {"survey_intercept[clusters]", "survey_slope"} <= set(both.priors().index)
+    assert {"survey_slope[schools]", "survey_dispersion[clusters]"} <= set(both.summary().index)
+    both.save(tmp_path / "fit.nc")
+    again = load(tmp_path / "fit.nc")
+    assert list(again.agreement_) == ["clusters", "schools"]
+    np.testing.assert_array_equal(
+        again.agreement_["schools"].percentiles, both.agreement_["schools"].percentiles
+    )
+    np.testing.assert_array_equal(
+        again.predict_prevalence(NEW, survey="schools").mean,
+        both.predict_prevalence(NEW, survey="schools").mean,
+    )
+
+
+def test_a_survey_that_disagrees_is_named():
+    wrong = BOTH["positives"] | {"schools": 150 - BIASED}
+    model = JointRegressor("poisson", method="laplace", **SETTINGS)
+    with pytest.warns(UserWarning, match="Survey 'schools': slope .* totals disagree"):
+        model.fit(DISTRICTS, CASES, **BOTH | {"positives": wrong}, draws=400, seed=1)
+    assert not model.agreement_["clusters"].disagrees
+
+
+def test_order_of_surveys_does_not_matter(both):
+    turned = {key: dict(reversed(values.items())) for key, values in BOTH.items()}
+    found = fitted(surveys=turned)
+    assert list(found.agreement_) == ["schools", "clusters"]
+    np.testing.assert_allclose(
+        found.predict_points(NEW).quantile(0.5), both.predict_points(NEW).quantile(0.5), rtol=0.1
+    )
+
+
+def test_a_survey_must_be_known(both, joint):
+    with pytest.raises(ValueError, match="surveys 'clusters', 'schools', each with its own line"):
+        both.predict_prevalence(NEW)
+    with pytest.raises(ValueError, match="no survey 'school'; did you mean 'schools'"):
+        both.predict_prevalence(NEW, survey="school")
+    with pytest.raises(ValueError, match="one survey, which has no name: leave survey='schools'"):
+        joint.predictive_surveys(PLACES, "examined", survey="schools")
+    with pytest.raises(ValueError, match="no number called 'survey_intercept_scale'"):
+        fitted(surveys=BOTH, prior={"survey_intercept_scale": 1.0})
+
+
+def test_a_single_survey_may_have_a_name(joint):
+    named = {key: {"clusters": value} for key, value in SURVEYS.items()}
+    model = fitted(surveys=named, prior={"survey_intercept_location[clusters]": -1.0})
+    assert list(model.agreement_) == ["clusters"]
+    np.testing.assert_allclose(
+        model.predict_prevalence(NEW).quantile(0.5),
+        joint.predict_prevalence(NEW, survey=None).quantile(0.5),
+        rtol=0.1,
+    )
+
+
 @pytest.mark.parametrize(
     "parameters, says",
     [
@@ -236,6 +350,8 @@ def test_nuts_agrees_with_laplace():
 
 @pytest.mark.slow
 def test_effects_of_bags_with_nuts():
-    model = fitted(method="nuts", bag_effects=True, draws=200, fit={"chains": 2})
+    model = fitted(method="nuts", surveys=BOTH, bag_effects=True, draws=200, fit={"chains": 2})
+    slope = model.result_.draws("survey_slope")
+    assert np.all(np.abs(slope.mean(axis=0) - [0.9, 0.45]) < 3 * slope.std(axis=0))
     assert model.result_.draws("effect").shape == (400, len(DISTRICTS))
     np.testing.assert_allclose(model.predict(DISTRICTS), CASES, rtol=0.2)

@@ -8,25 +8,49 @@ from bdr_stan.models.joint import survey_theta
 from bdr_stan.posterior.latent_gaussian import most_probable_scales
 
 
-def problem(likelihood, family):
-    p, true = joint.random_joint(np.random.default_rng(5), likelihood, family)
+def problem(likelihood, family, **size):
+    p, true = joint.random_joint(np.random.default_rng(5), likelihood, family, **size)
     model = joint.package_model(p)
     # The package's own overall rate, which tests of the program replace.
     p = joint.replace(p, overall=model.data["overall"])
-    names = ("dispersion", "survey_dispersion")
-    scales = {name: true[name] for name in names if name in true}
+    scales = {"dispersion": true["dispersion"]} if "dispersion" in true else {}
+    names = [f"survey_dispersion[{name}]" for name in p.names] or ["survey_dispersion"]
+    scales |= zip(names, true.get("survey_dispersion", ()))
     theta = np.r_[true["w"], joint.gamma_of(p, true), true["intercept"]]
     return p, model, true, scales, theta
 
 
 @pytest.mark.parametrize("likelihood", ["poisson", "negative binomial"])
 @pytest.mark.parametrize("family", ["binomial", "beta_binomial"])
-def test_likelihood_is_that_of_scipy_and_its_slope_that_of_differences(likelihood, family):
-    p, model, true, scales, theta = problem(likelihood, family)
+@pytest.mark.parametrize("n_surveys", [1, 2])
+def test_likelihood_is_that_of_scipy_and_its_slope_that_of_differences(
+    likelihood, family, n_surveys
+):
+    p, model, true, scales, theta = problem(likelihood, family, n_surveys=n_surveys)
     density = model.likelihood(**scales)
     assert density(theta)[0] == pytest.approx(joint.log_likelihood(p, **true), rel=1e-10)
     slope = reference.gradient(lambda x: density(x)[0], theta)
     np.testing.assert_allclose(density(theta)[1], slope, rtol=1e-7, atol=1e-7)
+
+
+def test_curvature_of_places_of_one_point_is_that_of_differences():
+    p, model, _, scales, theta = problem("poisson", "beta_binomial", n_surveys=2)
+    first = [psi[:1] for psi in p.psi]
+    single = joint.replace(p, psi=first, weights=[np.ones(1)] * len(first))
+    totals = model.likelihood.args[0]()
+
+    def slope(x):  # of the surveys alone
+        f = np.r_[:3, len(x) - 1]
+        found = joint.package_model(single).likelihood(**scales)(x)[1]
+        found[f] -= totals(x[f])[1]
+        return found
+
+    f = np.r_[:3, len(theta) - 1]
+    curvature = joint.package_model(single).likelihood(**scales)(theta)[3]
+    curvature[np.ix_(f, f)] -= totals(theta[f])[3]
+    step = 1e-5 * np.eye(len(theta))
+    expected = [(slope(theta - d) - slope(theta + d)) / 2e-5 for d in step]
+    np.testing.assert_allclose(curvature, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_information_of_single_points_is_minus_the_expected_hessian():
@@ -49,14 +73,15 @@ def test_information_of_single_points_is_minus_the_expected_hessian():
     np.testing.assert_allclose(found / spread, information / spread, atol=0.1)
 
 
-def test_the_mode_has_slope_zero():
-    _, model, _, _, _ = problem("negative binomial", "beta_binomial")
+@pytest.mark.parametrize("n_surveys", [1, 2])
+def test_the_mode_has_slope_zero(n_surveys):
+    _, model, *_ = problem("negative binomial", "beta_binomial", n_surveys=n_surveys)
     scales, mode, _ = most_probable_scales(model)
     given = {name: value for name, value in scales.items() if name != "rho"}
     slope = model.likelihood(**given)(mode.theta)[1]
     location, spread = model.intercept_prior
     sds = np.r_[np.full(3, scales["rho"]), model.gamma_scales(scales), spread]
-    slope -= (mode.theta - np.r_[np.zeros(5), location]) / sds**2
+    slope -= (mode.theta - np.r_[np.zeros(len(sds) - 1), location]) / sds**2
     np.testing.assert_allclose(slope, 0, atol=1e-4)
 
 
@@ -65,7 +90,7 @@ def test_log_odds_of_surveys_from_draws():
     p, *_ = problem("poisson", "binomial")
     draws = [joint.draw_parameters(rng, p) for _ in range(3)]
     theta = np.array([np.append(d["w"], d["intercept"]) for d in draws])
-    intercept, slope = (np.array([d[name] for d in draws]) for name in joint.LINE)
+    intercept, slope = (np.array([d[name][0] for d in draws]) for name in joint.LINE)
     of_odds = survey_theta(theta, intercept, slope, p.overall)
     single = joint.replace(p, psi=[psi[:1] for psi in p.psi], weights=[np.ones(1)] * len(p.psi))
     for found, d in zip(of_odds, draws):

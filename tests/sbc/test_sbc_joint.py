@@ -3,6 +3,7 @@
 The simulator is builders.joint.random_joint: SciPy's distributions, place by place.
 """
 
+import numpy as np
 import pytest
 from builders import calibration, joint
 from builders.calibration import FALSE_ALARM, LANDMARKS, p_values, ranks
@@ -14,7 +15,8 @@ pytestmark = pytest.mark.slow
 
 def named(parameters):
     """The parameters, of which the features' are "weights"."""
-    return {("weights" if name == "w" else name): values for name, values in parameters.items()}
+    values = {("weights" if name == "w" else name): v for name, v in parameters.items()}
+    return {n: v[..., 0] if n.startswith("survey") else v for n, v in values.items()}
 
 
 def simulate(rng):
@@ -25,13 +27,13 @@ def simulate(rng):
 
 
 def log_likelihood(p, weights, **parameters):
-    return joint.log_likelihood(p, w=weights, **parameters)
+    of_survey = {n: np.array([v]) for n, v in parameters.items() if n.startswith("survey")}
+    return joint.log_likelihood(p, w=weights, **parameters | of_survey)
 
 
 def fit(model, p, seed):
     data = joint.stan_data(p, whitened=False) | {"grainsize": 8}
     draws = calibration.thinned(model, data, joint.start_at(p), seed)
-    draws["survey_dispersion"] = draws["survey_scale"][:, 0]
     return named({name: values for name, values in draws.items() if values.size})
 
 

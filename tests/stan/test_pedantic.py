@@ -14,7 +14,7 @@ FALSE = [
     (
         ".*",
         r"The parameter (t|e|t_effect|sigma|sigma_point|rho|eta|tau|scale|amplitude|curvature|"
-        r"survey_scale|term_sd|term_length|effect_sd|effect_factor) "
+        r"survey_dispersion|term_sd|term_length|effect_sd|effect_factor) "
         "has no priors",
         "the numbers of their priors are data, and t, e, t_effect have those of what they become",
     ),

@@ -33,13 +33,16 @@ def test_data_are_what_the_program_declares(model):
     assert set(data) == set(model.src_info()["inputs"])
     assert (data["A"], data["S"], data["D"]) == (6, 8, 3)
     assert (data["T"], data["V"]) == (sum(map(len, p.totals.psi)), sum(map(len, p.psi)))
+    two = stan_data(problem(n_surveys=2))
+    assert set(two) == set(data)
+    assert (two["G"], two["n_places"].tolist()) == (2, [5, 3])
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("has_effects", [False, True])
-def test_log_density(model, likelihood, family, has_effects):
-    p = problem(likelihood, family, has_effects)
+@pytest.mark.parametrize("has_effects, n_surveys", [(False, 1), (True, 1), (False, 2)])
+def test_log_density(model, likelihood, family, has_effects, n_surveys):
+    p = problem(likelihood, family, has_effects, n_surveys=n_surveys)
     data, points = stan_data(p) | {"grainsize": 2}, prior_points(p, 4)
     gap = [joint.log_density(p, **x) - density_at(model, p, data, x) for x in points]
     np.testing.assert_allclose(gap, gap[0], atol=1e-7, rtol=1e-10)
@@ -53,8 +56,9 @@ def test_log_density_of_one_bag_and_one_weight(model):
 
 
 @pytest.mark.parametrize("likelihood, family", list(zip(LIKELIHOODS, FAMILIES * 2)))
-def test_gradient(model, likelihood, family):
-    p = problem(likelihood, family)
+@pytest.mark.parametrize("n_surveys", [1, 2])
+def test_gradient(model, likelihood, family, n_surveys):
+    p = problem(likelihood, family, n_surveys=n_surveys)
     data = stan_data(p)
     for point in prior_points(p, 2):
         parameters = joint.stan_parameters(p, data, point)
@@ -63,7 +67,7 @@ def test_gradient(model, likelihood, family):
 
 
 def test_without_likelihood_the_density_is_the_prior(model):
-    p = problem(has_effects=True, likelihood="poisson")
+    p = problem(has_effects=True, likelihood="poisson", n_surveys=2)
     data, points = stan_data(p, use_likelihood=False), prior_points(p, 4)
     ours = [joint.log_density(p, **x, use_likelihood=False) for x in points]
     gap = np.subtract(ours, [density_at(model, p, data, x) for x in points])
@@ -82,7 +86,8 @@ def test_extreme_log_odds_have_a_density(model):
     """Points at which a probability is below the smallest number."""
     p = problem("poisson", "binomial")
     data, point = stan_data(p, whitened=False), prior_points(p, 1)[0]
-    assert np.isfinite(density_at(model, p, data, point | {"survey_intercept": -900.0}))
+    far = point | {"survey_intercept": np.array([-900.0])}
+    assert np.isfinite(density_at(model, p, data, far))
 
 
 @pytest.mark.parametrize(
@@ -92,10 +97,8 @@ def test_extreme_log_odds_have_a_density(model):
         ({"positives": (1, 0.5)}, "y[2] must be a whole number up to"),
         ({"survey_weight": (0, 0.0)}, "weight and survey_weight must be > 0, found 0"),
         ({"survey_start": (0, 2)}, "start[1] must be 1, the first row that no bag before it has"),
-        (
-            {"survey_slope_scale": 0.0},
-            "survey_slope_scale, survey_dispersion_scale and scale_prior",
-        ),
+        ({"survey_slope_scale": 0.0}, "survey_intercept_scale and survey_dispersion_scale must be"),
+        ({"n_places": (0, 7)}, "n_places must add up to S, found 7 and 8"),
         ({"survey_family": 7}, "survey_family"),
         ({"examined": (0, 0)}, "examined[1]"),
     ],
@@ -116,7 +119,7 @@ def test_without_likelihood_the_prior_comes_back(model):
     p = problem()
     data = stan_data(p, whitened=False, use_likelihood=False)
     draws = reference.sample(model, data, joint.start_at(p), draws=2000)
-    names = ["w", "intercept", "rho", "scale", "survey_scale", "survey_intercept", "survey_slope"]
+    names = ["w", "intercept", "rho", "scale", "survey_dispersion", *joint.LINE]
     prior = p.priors
     rho = stats.lognorm(prior["rho_log_sd"], scale=prior["rho_median"])
     half = [stats.halfnorm(scale=prior[f"{n}_scale"]) for n in ("dispersion", "survey_dispersion")]
