@@ -242,7 +242,7 @@ class Surveys:
 
     Attributes
     ----------
-    places : Bags, m places of one pixel each, columns `FEATURES`
+    places : Bags, m places of one pixel each, with the columns of the country
     positives, examined : integers, shape (m,), people
     prevalence : array, shape (N,), the true share of positives at each pixel of the country
     """
@@ -253,19 +253,29 @@ class Surveys:
     prevalence: np.ndarray
 
 
-def surveys(country, design="representative", *, n_places=N_PLACES, seed=1):
+def surveys(
+    country,
+    design="representative",
+    *,
+    n_places=N_PLACES,
+    slope=_SLOPE,
+    prevalence=_PREVALENCE,
+    seed=1,
+):
     """Surveys of some pixels of a country, drawn in proportion to the people who live there.
 
-    The log odds of a positive are a line in the log rate with slope 0.8, and each place has a
-    normal deviation of standard deviation 0.4 from it.
+    The log odds of a positive are a line in the log rate, and each place has a normal deviation of
+    standard deviation 0.4 from it.
 
     Parameters
     ----------
-    country : Country
+    country : Country, or Months of `data_gen.space_time`, whose pixels are surveyed in a month
     design : {"representative", "high", "unrelated"}
         "high": places are drawn among the fifth of the people with the highest prevalence.
         "unrelated": the prevalence follows the log rate of another pixel, drawn at random.
     n_places : int
+    slope : float, of the line
+    prevalence : float, between 0 and 1, where the rate is that of the country
     seed : int, >= 0
 
     Returns
@@ -286,7 +296,7 @@ def surveys(country, design="representative", *, n_places=N_PLACES, seed=1):
     log_rate = np.log(country.rate) - overall
     if design == "unrelated":
         log_rate = rng.permutation(log_rate)
-    log_odds = logit(_PREVALENCE) + _SLOPE * log_rate
+    log_odds = logit(prevalence) + slope * log_rate
     chances = people.astype(float)
     if design == "high":
         order = np.argsort(-log_odds)
@@ -296,7 +306,9 @@ def surveys(country, design="representative", *, n_places=N_PLACES, seed=1):
     of_places = log_odds[pixels] + rng.normal(0, _PLACE_SD, n_places)
     return Surveys(
         Bags.from_points(
-            country.bags.points[pixels], sizes=np.ones(n_places, int), features=FEATURES
+            country.bags.points[pixels],
+            sizes=np.ones(n_places, int),
+            features=country.bags.features,
         ),
         rng.binomial(examined, expit(of_places)),
         examined,

@@ -7,16 +7,29 @@
 Fields are Matérn 3/2 in space, times Matérn 3/2 in time. Reporting has mean 1 and standard
 deviation 0.2, independent between district-months. Rain is observed and changes by month. The
 district with the most pixels can be split in two from some month on: its halves are other bags of
-the same pixels, with the same cases.
+the same pixels, with the same cases. `country_tables` has all of it as tables, with two surveys of
+places in some months.
 """
 
+import tempfile
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bdr_stan.bags import Bags
 from bdr_stan.kernels import Matern32
-from data_gen.malaria import EFFECTS, FEATURES, matern_field
+from data_gen.malaria import (
+    EFFECTS,
+    FEATURES,
+    load_country,
+    matern_field,
+    surveys,
+    write_country,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 COVARIATES = ("elevation", "rainfall", "vegetation", "travel_time")
 COLUMNS = (*COVARIATES, "rain", "season_cos", "season_sin", "month", "x", "y")
@@ -26,6 +39,11 @@ _SPACE_SD, _SPACE_KM = 0.4, 150.0  # of the field that does not change
 DISPERSION = 0.2  # sd of reporting
 _SEASON = 0.4  # amplitude, with its peak in month 3
 _RAIN_EFFECT, _RAIN_KM, _RAIN_MONTHS = 0.3, 250.0, 2.0
+# Of `country_tables`: months in which a survey takes place, its places, and its line.
+SURVEYS = {
+    "households": {"months": (7, 8), "n_places": 50, "slope": 0.8, "prevalence": 0.15},
+    "schools": {"months": (15, 16, 17), "n_places": 40, "slope": 0.5, "prevalence": 0.3},
+}
 
 
 @dataclass(frozen=True)
@@ -114,6 +132,78 @@ def months_of(country, *, n_months=N_MONTHS, split=None, seed=1):
         features=COLUMNS,
     )
     return Months(bags, np.add.reduceat(cases[order], offsets[:-1]), rate[order])
+
+
+@dataclass(frozen=True)
+class CountryTables:
+    """What those who make maps have, as pandas DataFrames, and the truth.
+
+    Attributes
+    ----------
+    pixels : pixel, district, population in thousands, row, col, x, y and `COVARIATES`
+    weather : pixel, month, rain
+    cases : district, month, cases
+    surveys : dict of name -> x, y, month, examined, positives of each place
+    rate : array, shape (n_months, n_pixels), expected cases per 1,000 people and month
+    """
+
+    pixels: "pd.DataFrame"
+    weather: "pd.DataFrame"
+    cases: "pd.DataFrame"
+    surveys: "dict[str, pd.DataFrame]"
+    rate: np.ndarray
+
+
+def country_tables(*, n_pixels=2000, n_districts=50, n_months=24, seed=1):
+    """Tables of a country with monthly cases and two surveys: `SURVEYS`.
+
+    Parameters
+    ----------
+    n_pixels, n_districts : int, as of `data_gen.malaria.write_country`
+    n_months : int, >= 18, of the months of the surveys
+    seed : int, >= 0
+
+    Returns
+    -------
+    CountryTables
+
+    Raises
+    ------
+    ValueError : an argument outside its range.
+    """
+    last = max(max(survey["months"]) for survey in SURVEYS.values())
+    if n_months <= last:
+        raise ValueError(f"n_months must be at least {last + 1}, found {n_months}")
+    with tempfile.TemporaryDirectory() as folder:
+        write_country(folder, n_pixels=n_pixels, n_districts=n_districts, seed=seed)
+        country = load_country(folder)
+        months = months_of(country, n_months=n_months, seed=seed)
+    metadata, points = months.bags.metadata, months.bags.to_dataframe()
+    points["pixel"] = np.tile(np.arange(n_pixels), n_months)  # in the same order each month
+    first = points.iloc[:n_pixels]
+    pixels = first[["pixel", "weight", "x", "y", *COVARIATES]].rename(
+        columns={"weight": "population"}
+    )
+    names = np.repeat(metadata["district"].to_numpy(), months.bags.sizes)[:n_pixels]
+    pixels = pixels.assign(district=names, row=country.row, col=country.col)
+    return CountryTables(
+        pixels,
+        points[["pixel", "month", "rain"]].astype({"month": int}),
+        metadata.assign(cases=months.y).reset_index(drop=True),
+        {
+            name: _survey_table(months, seed + k, **each)
+            for k, (name, each) in enumerate(SURVEYS.items())
+        },
+        months.rate.reshape(n_months, n_pixels),
+    )
+
+
+def _survey_table(country, seed, *, months, **survey):
+    """Places, months and results of one survey of a country's months."""
+    then = country.part(np.isin(country.bags.metadata["month"], months))
+    found = surveys(then, seed=seed, **survey)
+    table = found.places.to_dataframe()[["x", "y", "month"]].astype({"month": int})
+    return table.assign(examined=found.examined, positives=found.positives)
 
 
 def _field(rng, country, n_months, km, months):

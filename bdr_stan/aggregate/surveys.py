@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from bdr_stan.aggregate.labels import check_counts, check_each, checked_numbers
 from bdr_stan.aggregate.rows import AggregateRows, point_rows
 from bdr_stan.aggregate.training import AggregateFeatures
 from bdr_stan.bags import Bags, BagsLike, as_bags, values_of_bags
-from bdr_stan.kernels import FeatureMap
+from bdr_stan.kernels import FeatureMap, Kernel, Product, fields_of
 from bdr_stan.types import Array, ArrayLike
 
 _LEAST_PLACES = 2  # of a survey, for its slope
@@ -59,9 +60,13 @@ class SurveyRows:
 
 @dataclass(frozen=True, kw_only=True)
 class JointFeatures(AggregateFeatures):
-    """What a joint fit needs of the training bags and of the surveys."""
+    """What a joint fit needs of the training bags and of the surveys.
+
+    `periods` are the numbers of the months, if the kernel has such, of the n bags and m places.
+    """
 
     surveys: SurveyRows
+    periods: tuple[Array, Array]
 
 
 def checked_surveys(
@@ -197,15 +202,43 @@ def survey_rows(surveys: Surveys, features: FeatureMap) -> SurveyRows:
     return SurveyRows(rows, surveys.positives, surveys.examined, surveys.survey, surveys.names)
 
 
-def percentiles_of_places(rows: AggregateRows, surveys: SurveyRows, theta: Array) -> Array:
-    """Share of the bags' weight at lower f than each place has, shape (m,).
+def periods(kernel: Kernel, bags: Bags, places: Bags) -> tuple[Array, Array]:
+    """Numbers of the periods of bags, (n,), and of places, (m,), for a field in space and time.
+
+    The time is what a factor of a product of kernels depends on that is the same at all points of
+    each bag. A place has the nearest period of the bags. Without time all have the same period.
+    """
+    first = bags.points[bags.offsets[:-1]]
+    columns = set()
+    for field in fields_of(kernel):
+        for part in (field.first, field.second) if isinstance(field, Product) else ():
+            seen = list(part.columns_seen(bags.n_features))
+            if np.array_equal(bags.points[:, seen], np.repeat(first[:, seen], bags.sizes, axis=0)):
+                columns |= set(seen)
+    if not columns:
+        return np.zeros(len(bags), int), np.zeros(len(places), int)
+    time = sorted(columns)
+    known, of_bags = np.unique(first[:, time], axis=0, return_inverse=True)
+    of_places = cdist(places.points[places.offsets[:-1]][:, time], known).argmin(axis=1)
+    return of_bags.ravel(), of_places
+
+
+def percentiles_of_places(training: JointFeatures, theta: Array) -> Array:
+    """Share of the bags' weight at lower f, of the period of each place, shape (m,).
 
     f is that of theta = [w; f0]. Places drawn as the weights are have percentiles that are uniform
     on (0, 1).
     """
-    f, of_places = rows.rows @ theta, surveys.rows.rows @ theta
-    places = np.add.reduceat(surveys.shares * of_places, surveys.rows.start)
-    order = np.argsort(f)
-    below = np.append(0.0, np.cumsum(rows.row_weights[order]))
-    ends = (np.searchsorted(f[order], places, side=side) for side in ("left", "right"))
-    return sum(below[end] for end in ends) / 2 / below[-1]
+    rows, surveys = training.rows, training.surveys
+    of_bags, of_places = training.periods
+    f, period = rows.rows @ theta, of_bags[rows.bag]
+    places = np.add.reduceat(surveys.shares * (surveys.rows.rows @ theta), surveys.rows.start)
+    found = np.empty(len(places))
+    for now in np.unique(of_places):
+        order = np.flatnonzero(period == now)
+        order = order[np.argsort(f[order])]
+        below = np.append(0.0, np.cumsum(rows.row_weights[order]))
+        here = of_places == now
+        ends = (np.searchsorted(f[order], places[here], side=side) for side in ("left", "right"))
+        found[here] = sum(below[end] for end in ends) / 2 / below[-1]
+    return found

@@ -13,6 +13,7 @@ from bdr_stan.aggregate.surveys import (
     checked_examined,
     checked_surveys,
     percentiles_of_places,
+    periods,
     survey_rows,
 )
 from bdr_stan.bags import BagsLike, as_bags
@@ -72,7 +73,8 @@ class JointRegressor(AggregateRegressor):
     ----------
     agreement_ : SurveyAgreement, or dict of str -> SurveyAgreement
         The slope's draws, and the percentiles of the places' log rates among those of the bags'
-        points; with `interval`, `disagrees` and `p_value`. Of several surveys one each.
+        points (of the same month, where the kernel is a product of space and time); with
+        `interval`, `disagrees` and `p_value`. Of several surveys one each.
 
     Notes
     -----
@@ -202,13 +204,18 @@ class JointRegressor(AggregateRegressor):
         self._check_parts(bags)
         places = checked_surveys(bags, surveys, positives, examined)
         found = super().training_features(bags, y, seed=seed)
-        return JointFeatures(**vars(found), surveys=survey_rows(places, found.feature_map))
+        features = found.feature_map
+        return JointFeatures(
+            **vars(found),
+            surveys=survey_rows(places, features),
+            periods=periods(features.kernel, bags, places.places),
+        )
 
     def _fit_features(self, training, y, settings):
         super()._fit_features(training, y, settings)
         drawn = self._draws()
         theta = np.append(drawn["w"].mean(axis=0), drawn["intercept"].mean())
-        percentiles = percentiles_of_places(training.rows, training.surveys, theta)
+        percentiles = percentiles_of_places(training, theta)
         constants = self.result_.groups["constant_data"]
         constants = constants.assign(survey_percentile=("place", percentiles))
         self._keep_too({"constant_data": constants})

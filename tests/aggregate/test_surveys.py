@@ -1,13 +1,20 @@
 """bdr_stan.aggregate.surveys: checks of places, and their percentiles among the bags' points."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
 from builders.totals import Given
 
-from bdr_stan import Bags
+from bdr_stan import RBF, Bags
 from bdr_stan.aggregate.rows import point_rows
-from bdr_stan.aggregate.surveys import checked_surveys, percentiles_of_places, survey_rows
+from bdr_stan.aggregate.surveys import (
+    checked_surveys,
+    percentiles_of_places,
+    periods,
+    survey_rows,
+)
 
 RNG = np.random.default_rng(1)
 BAGS = Bags.from_points(
@@ -23,24 +30,51 @@ PLACES = Bags.from_points(
 )
 
 
+CONSTANT = RBF(1.0)
+
+
+def percentiles(bags, surveys, theta, kernel=CONSTANT):
+    """As of a fit whose features are the columns themselves."""
+    features = Given(bags.n_features)
+    training = SimpleNamespace(
+        rows=point_rows(bags, features),
+        surveys=survey_rows(surveys, features),
+        periods=periods(kernel.on(bags.features, bags.n_features), bags, surveys.places),
+    )
+    return percentiles_of_places(training, theta)
+
+
 def test_percentiles_are_weighted_shares_of_points_below():
     surveys = checked_surveys(BAGS, PLACES, "positive", "examined")
-    rows, places = point_rows(BAGS, Given(2)), survey_rows(surveys, Given(2))
     theta = np.array([1.0, -0.5, 0.3])
     f = BAGS.points @ theta[:2] + theta[2]
     expected = []
     for points, weights in zip(np.split(PLACES.points, [1, 3]), np.split(PLACES.weights, [1, 3])):
         place = np.average(points @ theta[:2] + theta[2], weights=weights)
         expected.append(BAGS.weights[f < place].sum() / BAGS.weights.sum())
-    found = percentiles_of_places(rows, places, theta)
-    np.testing.assert_allclose(found, expected)
+    np.testing.assert_allclose(percentiles(BAGS, surveys, theta), expected)
+
+
+def test_percentiles_are_among_points_of_the_same_month():
+    """Months are known as such where the kernel is a product, and are the same within bags."""
+    rng = np.random.default_rng(2)
+    month = np.repeat([3, 4, 3, 5], 25)
+    points = np.column_stack([rng.uniform(size=100), month])
+    bags = Bags.from_points(points, sizes=[25] * 4, features=["x", "month"])
+    places = Bags.from_list([[[0.3, 3.0]], [[0.6, 5.0]], [[0.5, 4.6]]], features=["x", "month"])
+    surveys = checked_surveys(bags, places, [1, 1, 1], [9, 9, 9])
+    theta = np.array([1.0, 10.0, 0.0])  # rates grow with the months
+    expected = [np.mean(points[month == m, 0] < x) for m, x in ((3, 0.3), (5, 0.6))]
+    product = RBF(1.0, columns=["x"]) * RBF(1.0, columns=["month"])
+    found = percentiles(bags, surveys, theta, product + RBF(2.0))
+    np.testing.assert_allclose(found, [*expected, 0.0])
+    assert percentiles(bags, surveys, theta, RBF(2.0))[1] > 0.75 + expected[1] / 4 - 0.01
 
 
 def test_ties_count_by_half():
     two = Bags.from_points(BAGS.points[:2], sizes=[1, 1], features=["x", "z"])
     surveys = checked_surveys(BAGS, two, [1, 1], [2, 2])
-    rows, places = point_rows(BAGS, Given(2)), survey_rows(surveys, Given(2))
-    np.testing.assert_allclose(percentiles_of_places(rows, places, np.array([0, 0, 1.0])), 0.5)
+    np.testing.assert_allclose(percentiles(BAGS, surveys, np.array([0, 0, 1.0])), 0.5)
 
 
 def test_series_are_matched_by_their_index():

@@ -1,10 +1,19 @@
 """The generated months: cases follow the rates, and a split changes the bags alone."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from data_gen.malaria import load_country, write_country
-from data_gen.space_time import COLUMNS, COVARIATES, DISPERSION, FIELD_MONTHS, months_of
+from data_gen.space_time import (
+    COLUMNS,
+    COVARIATES,
+    DISPERSION,
+    FIELD_MONTHS,
+    SURVEYS,
+    country_tables,
+    months_of,
+)
 
 
 @pytest.fixture(scope="module")
@@ -68,3 +77,27 @@ def test_a_split_leaves_all_else_as_it_is(country, data):
 def test_months_reject(country, arguments, message):
     with pytest.raises(ValueError, match=message):
         months_of(country, **arguments)
+
+
+def test_tables_are_of_one_country():
+    tables = country_tables(n_pixels=400, n_districts=10, n_months=18, seed=4)
+    pixels, weather, cases = tables.pixels, tables.weather, tables.cases
+    assert len(pixels) == 400 and len(weather) == 400 * 18 and len(cases) == 10 * 18
+    people = pixels["population"].to_numpy()
+    expected = pd.DataFrame(tables.rate.T * people[:, None]).groupby(pixels["district"]).sum()
+    cases = cases.pivot(index="district", columns="month", values="cases")
+    scaled = np.log((cases + 1) / (expected + 1)).to_numpy()
+    assert abs(np.median(scaled)) < 0.1 and scaled.std() < 0.4
+    for name, table in tables.surveys.items():
+        design = SURVEYS[name]
+        assert len(table) == design["n_places"] and set(table["month"]) <= set(design["months"])
+        at = table.merge(pixels, on=["x", "y"], how="left")
+        assert not at["pixel"].isna().any()
+        log_rate = np.log(tables.rate[at["month"], at["pixel"]])
+        odds = np.log((at["positives"] + 0.5) / (at["examined"] - at["positives"] + 0.5))
+        slope, spread = np.polyfit(log_rate, odds, 1, cov=True)
+        assert abs(slope[0] - design["slope"]) < 3 * np.sqrt(spread[0, 0])
+    rain = weather.merge(pixels, on="pixel")["rain"]
+    assert len(rain) == len(weather) and abs(rain.mean()) < 1e-6
+    with pytest.raises(ValueError, match="n_months must be at least 18, found 17"):
+        country_tables(n_months=17)

@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bdr_stan import RBF, AggregateRegressor, Bags, JointRegressor, load
+from bdr_stan import RBF, AggregateRegressor, Bags, JointRegressor, Matern32, load
+from bdr_stan.kernels import HilbertSpace
 
 N_PLACES = 40
 
@@ -301,6 +302,53 @@ def test_a_single_survey_may_have_a_name(joint):
         joint.predict_prevalence(NEW, survey=None).quantile(0.5),
         rtol=0.1,
     )
+
+
+def test_surveys_of_some_months_in_space_and_time():
+    """A survey in each of two months of one field: rates of other months are higher."""
+    rng = np.random.default_rng(8)
+    month, row, col = np.indices((8, 12, 12)).reshape(3, -1)
+    points = np.column_stack([row, col, month]).astype(float)
+    log_rates = np.sin(row / 3 + month / 2) + 0.2 * col * np.cos(month / 3) / 4 + 0.25 * month
+
+    def places(of, n):
+        at = rng.choice(np.flatnonzero(month == of), n, replace=False)
+        return Bags.from_points(points[at], sizes=np.ones(n, int), features=["x", "y", "month"]), at
+
+    districts = Bags.from_points(
+        points, bag=100 * month + 10 * (row // 4) + col // 4, features=["x", "y", "month"]
+    )
+    rates = np.exp(log_rates)
+    counts = rng.poisson(10 * np.bincount(100 * month + 10 * (row // 4) + col // 4, rates))
+    counts = pd.Series(counts)[districts.index.tolist()]
+    space = HilbertSpace(Matern32(5.0, columns=["x", "y"]), n_functions=40)
+    time = HilbertSpace(Matern32(4.0, columns=["month"]), n_functions=10, horizon=1)
+    model = JointRegressor("poisson", kernel=space * time, learn_kernel=False, method="laplace")
+    surveys, positives = {}, {}
+    for name, when, level, slope in (("first", 1, -2.0, 0.8), ("second", 5, -2.5, 0.5)):
+        surveys[name], at = places(when, 40)
+        odds = level + slope * log_rates[at]
+        positives[name] = rng.binomial(100, 1 / (1 + np.exp(-odds)))
+    examined = dict.fromkeys(surveys, [100] * 40)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model.fit(
+            districts, counts, surveys=surveys, positives=positives, examined=examined, seed=1
+        )
+    slope = model.result_.draws("survey_slope")
+    assert np.all(np.abs(slope.mean(axis=0) - [0.8, 0.5]) < 3 * slope.std(axis=0))
+    for now in (3, 5):
+        found = np.log(model.predict_points(points[month == now]).quantile(0.5))
+        assert np.corrcoef(found, log_rates[month == now])[0, 1] > 0.9
+    # Each survey is of its month, whose rates are not those of the year.
+    assert all(found.p_value > 0.01 for found in model.agreement_.values())
+    low, high = model.predict_prevalence(points[month == 3], survey="second").interval(0.95)
+    true = 1 / (1 + np.exp(2.5 - 0.5 * log_rates[month == 3]))
+    assert np.mean((low < true) & (true < high)) > 0.85
+    ahead = points[month == 7] + [0, 0, 1]
+    sd = [np.mean(model.predict_points(at).sd / model.predict_points(at).mean)
+          for at in (points[month == 7], ahead)]  # fmt: skip
+    assert sd[1] > sd[0]
 
 
 @pytest.mark.parametrize(
