@@ -191,18 +191,19 @@ def country_tables(*, n_pixels=2000, n_districts=50, n_months=24, seed=1):
         points[["pixel", "month", "rain"]].astype({"month": int}),
         metadata.assign(cases=months.y).reset_index(drop=True),
         {
-            name: _survey_table(months, seed + k, **each)
+            name: _survey_table(months, country.pixel_km, seed + k, **each)
             for k, (name, each) in enumerate(SURVEYS.items())
         },
         months.rate.reshape(n_months, n_pixels),
     )
 
 
-def _survey_table(country, seed, *, months, **survey):
-    """Places, months and results of one survey of a country's months."""
+def _survey_table(country, km, seed, *, months, **survey):
+    """Places in pixels of this size, months and results of one survey of a country's months."""
     then = country.part(np.isin(country.bags.metadata["month"], months))
     found = surveys(then, seed=seed, **survey)
     table = found.places.to_dataframe()[["x", "y", "month"]].astype({"month": int})
+    table[["x", "y"]] += np.random.default_rng(seed).uniform(-km / 2, km / 2, (len(table), 2))
     return table.assign(examined=found.examined, positives=found.positives)
 
 
