@@ -8,6 +8,7 @@ from bdr_stan.bags import Bags
 from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.record import BagsRecord
 from bdr_stan.kernels import HilbertProduct, HilbertSpace, Kernel, fields_of
+from bdr_stan.types import Array
 from bdr_stan.user_warnings import warn
 
 _SAMPLE = 20_000  # of points in partitions
@@ -24,6 +25,19 @@ def record_with_horizon(record: BagsRecord, kernel: Kernel) -> BagsRecord:
             (column,) = part.columns_seen(ranges.shape[1])
             ranges[1, column] = np.maximum(ranges[1, column], part.centre[0] + part.reach[0])
     return replace(record, ranges=ranges)
+
+
+def horizons(kernel: str | Kernel, bags: Bags) -> Array:
+    """How far beyond the points of the bags a kernel's fields reach in each column, shape (p,)."""
+    found = np.zeros(bags.n_features)
+    parts = (
+        _hilbert_spaces(kernel.on(bags.features, len(found))) if isinstance(kernel, Kernel) else []
+    )
+    for part in parts:
+        if part.horizon:
+            (column,) = part.columns_seen(len(found))
+            found[column] = max(found[column], part.horizon)
+    return found
 
 
 def warn_beyond_box(bags: BagsBase, kernel: Kernel) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from bdr_stan.aggregate.horizon import horizons
 from bdr_stan.aggregate.labels import check_counts, check_each, checked_numbers
 from bdr_stan.aggregate.rows import AggregateRows, point_rows
 from bdr_stan.aggregate.training import AggregateFeatures
@@ -74,8 +75,12 @@ def checked_surveys(
     surveys: BagsLike | Mapping[str, BagsLike],
     positives: Any,
     examined: Any,
+    kernel: str | Kernel,
 ) -> Surveys:
-    """Surveys that suit these bags; TypeError or ValueError names the first that does not."""
+    """Surveys that suit these bags; TypeError or ValueError names the first that does not.
+
+    Places lie within the range of the bags' points, extended by the horizon of the `kernel`.
+    """
     if not isinstance(surveys, Mapping):
         for name, values in {"positives": positives, "examined": examined}.items():
             if isinstance(values, Mapping):
@@ -83,11 +88,14 @@ def checked_surveys(
                     f"{name} is a dict of several surveys, but surveys is one of "
                     f"{type(surveys).__name__}: pass a dict by the same names"
                 )
-        return _checked_survey(bags, surveys, positives, examined)
+        return _checked_survey(bags, surveys, positives, examined, kernel)
     names = _checked_names(surveys)
     positives = _by_survey(names, positives, "positives")
     examined = _by_survey(names, examined, "examined")
-    each = [_checked_survey(bags, surveys[n], positives[n], examined[n], n) for n in names]
+    each = [
+        _checked_survey(bags, surveys[name], positives[name], examined[name], kernel, name)
+        for name in names
+    ]
     return Surveys(
         Bags.concatenate([survey.places for survey in each]),
         np.concatenate([survey.positives for survey in each]),
@@ -127,7 +135,7 @@ def _by_survey(names, values, what):
     return values
 
 
-def _checked_survey(bags, places, positives, examined, name=None):
+def _checked_survey(bags, places, positives, examined, kernel, name=None):
     """One survey that suits these bags."""
     bracket = "" if name is None else f"[{name!r}]"
     places = as_bags(places).like(bags.columns)
@@ -143,7 +151,7 @@ def _checked_survey(bags, places, positives, examined, name=None):
             f"surveys{bracket} has {len(places)} place, from which no slope follows: a survey "
             f"needs at least {_LEAST_PLACES}"
         )
-    _check_inside(bags, places, f"surveys{bracket}")
+    _check_inside(bags, places, kernel, f"surveys{bracket}")
     positives = _one_per_place(places, positives, f"positives{bracket}")
     examined = checked_examined(places, examined, bracket)
     what = f"number of positives{bracket}"
@@ -178,10 +186,11 @@ def _one_per_place(places, values, name):
     return found
 
 
-def _check_inside(bags, places, whose):
+def _check_inside(bags, places, kernel, whose):
     """Raise ValueError for a place beyond the range of a column of the bags' points."""
     low, high = bags.points.min(axis=0), bags.points.max(axis=0)
     margin = _MARGIN * (high - low)
+    high = high + horizons(kernel, bags)
     outside = (places.points < low - margin) | (places.points > high + margin)
     if not np.any(outside):
         return

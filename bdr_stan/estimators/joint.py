@@ -172,7 +172,7 @@ class JointRegressor(AggregateRegressor):
         self.check_parameters()
         self._check_parts(bags)
         totals = self.check_labels(bags, y)
-        checked_surveys(bags, surveys, positives, examined)
+        checked_surveys(bags, surveys, positives, examined, self.kernel)
         settings = self._settings(chains, warmup, draws, seed, progress, **cmdstan_options)
         known = {"surveys": surveys, "positives": positives, "examined": examined}
         return self._fit_totals(bags, totals, settings, known, label_name=label_name(y))
@@ -202,7 +202,7 @@ class JointRegressor(AggregateRegressor):
         """
         bags = as_bags(bags, in_parts=True)
         self._check_parts(bags)
-        places = checked_surveys(bags, surveys, positives, examined)
+        places = checked_surveys(bags, surveys, positives, examined, self.kernel)
         found = super().training_features(bags, y, seed=seed)
         features = found.feature_map
         return JointFeatures(

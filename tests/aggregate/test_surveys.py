@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from builders.totals import Given
 
-from bdr_stan import RBF, Bags
+from bdr_stan import RBF, Bags, Matern32
 from bdr_stan.aggregate.rows import point_rows
 from bdr_stan.aggregate.surveys import (
     checked_surveys,
@@ -15,6 +15,7 @@ from bdr_stan.aggregate.surveys import (
     periods,
     survey_rows,
 )
+from bdr_stan.kernels import HilbertSpace
 
 RNG = np.random.default_rng(1)
 BAGS = Bags.from_points(
@@ -45,7 +46,7 @@ def percentiles(bags, surveys, theta, kernel=CONSTANT):
 
 
 def test_percentiles_are_weighted_shares_of_points_below():
-    surveys = checked_surveys(BAGS, PLACES, "positive", "examined")
+    surveys = checked_surveys(BAGS, PLACES, "positive", "examined", "rbf")
     theta = np.array([1.0, -0.5, 0.3])
     f = BAGS.points @ theta[:2] + theta[2]
     expected = []
@@ -62,7 +63,7 @@ def test_percentiles_are_among_points_of_the_same_month():
     points = np.column_stack([rng.uniform(size=100), month])
     bags = Bags.from_points(points, sizes=[25] * 4, features=["x", "month"])
     places = Bags.from_list([[[0.3, 3.0]], [[0.6, 5.0]], [[0.5, 4.6]]], features=["x", "month"])
-    surveys = checked_surveys(bags, places, [1, 1, 1], [9, 9, 9])
+    surveys = checked_surveys(bags, places, [1, 1, 1], [9, 9, 9], "rbf")
     theta = np.array([1.0, 10.0, 0.0])  # rates grow with the months
     expected = [np.mean(points[month == m, 0] < x) for m, x in ((3, 0.3), (5, 0.6))]
     product = RBF(1.0, columns=["x"]) * RBF(1.0, columns=["month"])
@@ -73,13 +74,24 @@ def test_percentiles_are_among_points_of_the_same_month():
 
 def test_ties_count_by_half():
     two = Bags.from_points(BAGS.points[:2], sizes=[1, 1], features=["x", "z"])
-    surveys = checked_surveys(BAGS, two, [1, 1], [2, 2])
+    surveys = checked_surveys(BAGS, two, [1, 1], [2, 2], "rbf")
     np.testing.assert_allclose(percentiles(BAGS, surveys, np.array([0, 0, 1.0])), 0.5)
+
+
+def test_places_may_lie_up_to_the_horizon():
+    """A survey after the last month of the counts, of which the field is a forecast."""
+    later = Bags.from_list([[[0.5, 0.5]], [[0.5, 3.5]]], features=["x", "z"])
+    time = HilbertSpace(Matern32(columns=["z"]), horizon=3)
+    kernel = HilbertSpace(Matern32(columns=["x"])) * time
+    assert len(checked_surveys(BAGS, later, [0, 1], [2, 2], kernel).places) == 2
+    for too_short in ("rbf", HilbertSpace(Matern32(columns=["z"]), horizon=2)):
+        with pytest.raises(ValueError, match="bag 1 lies outside all bags .* column 'z' is 3.5"):
+            checked_surveys(BAGS, later, [0, 1], [2, 2], too_short)
 
 
 def test_series_are_matched_by_their_index():
     shuffled = PLACES.metadata.iloc[[2, 0, 1]]
-    found = checked_surveys(BAGS, PLACES, shuffled["positive"], shuffled["examined"])
+    found = checked_surveys(BAGS, PLACES, shuffled["positive"], shuffled["examined"], "rbf")
     np.testing.assert_array_equal(found.positives, [1, 0, 3])
     np.testing.assert_array_equal(found.examined, [5, 4, 3])
 
@@ -111,7 +123,7 @@ FAR = Bags.from_points([[0.5, 0.5], [30.0, 0.5]], sizes=[1, 1], features=["x", "
 )  # fmt: skip
 def test_unusable_surveys(places, positives, examined, says):
     with pytest.raises((ValueError, TypeError), match=says):
-        checked_surveys(BAGS, places, positives, examined)
+        checked_surveys(BAGS, places, positives, examined, "rbf")
 
 
 TWO = {"clusters": PLACES, "schools": PLACES[1:]}
@@ -119,14 +131,14 @@ TWO = {"clusters": PLACES, "schools": PLACES[1:]}
 
 def test_several_surveys_are_stacked():
     shuffled = PLACES.metadata["positive"].iloc[[2, 0, 1]]
-    found = checked_surveys(BAGS, TWO, {"schools": [0, 3], "clusters": shuffled}, "examined")
+    found = checked_surveys(BAGS, TWO, {"schools": [0, 3], "clusters": shuffled}, "examined", "rbf")
     assert found.names == ("clusters", "schools")
     np.testing.assert_array_equal(found.survey, [0, 0, 0, 1, 1])
     np.testing.assert_array_equal(found.positives, [1, 0, 3, 0, 3])
     np.testing.assert_array_equal(found.examined, [5, 4, 3, 4, 3])
     rows = survey_rows(found, Given(2))
     alone = [
-        survey_rows(checked_surveys(BAGS, p, "positive", "examined"), Given(2))
+        survey_rows(checked_surveys(BAGS, p, "positive", "examined", "rbf"), Given(2))
         for p in TWO.values()
     ]
     np.testing.assert_array_equal(rows.shares, np.concatenate([each.shares for each in alone]))
@@ -167,4 +179,4 @@ def test_several_surveys_are_stacked():
 def test_unusable_several_surveys(changes, says):
     given = {"surveys": TWO, "positives": {"clusters": [1, 0, 3], "schools": [0, 3]}}
     with pytest.raises((ValueError, TypeError), match=says):
-        checked_surveys(BAGS, **given | {"examined": "examined"} | changes)
+        checked_surveys(BAGS, **given | {"examined": "examined"} | changes, kernel="rbf")
