@@ -3,6 +3,8 @@
 The simulator is builders.joint.random_joint: SciPy's distributions, place by place.
 """
 
+from functools import partial
+
 import numpy as np
 import pytest
 from builders import calibration, joint
@@ -11,24 +13,33 @@ from builders.calibration import FALSE_ALARM, LANDMARKS, p_values, ranks
 from bdr_stan.cmdstan.programs import compile_program
 
 pytestmark = pytest.mark.slow
+OF_SURVEYS = ("survey_dispersion", *joint.LINE)
 
 
 def named(parameters):
-    """The parameters, of which the features' are "weights"."""
-    values = {("weights" if name == "w" else name): v for name, v in parameters.items()}
-    return {n: v[..., 0] if n.startswith("survey") else v for n, v in values.items()}
+    """The parameters, of which the features' are "weights", and those of surveys have numbers."""
+    found = {}
+    for name, values in parameters.items():
+        if name.startswith("survey"):
+            found |= {f"{name} {g}": values[..., g] for g in range(values.shape[-1])}
+        else:
+            found["weights" if name == "w" else name] = values
+    return found
 
 
-def simulate(rng):
-    p, true = joint.random_joint(rng, n=8, d=LANDMARKS)
+def simulate(rng, n_surveys):
+    p, true = joint.random_joint(rng, n=8, d=LANDMARKS, n_surveys=n_surveys)
     while p.totals.y.sum() == 0:  # the priors of a fit need a case
-        p, true = joint.random_joint(rng, n=8, d=LANDMARKS)
+        p, true = joint.random_joint(rng, n=8, d=LANDMARKS, n_surveys=n_surveys)
     return p, named(true)
 
 
 def log_likelihood(p, weights, **parameters):
-    of_survey = {n: np.array([v]) for n, v in parameters.items() if n.startswith("survey")}
-    return joint.log_likelihood(p, w=weights, **parameters | of_survey)
+    of_surveys = {
+        name: np.array([parameters.pop(f"{name} {g}") for g in range(p.survey[-1] + 1)])
+        for name in OF_SURVEYS
+    }
+    return joint.log_likelihood(p, w=weights, **parameters, **of_surveys)
 
 
 def fit(model, p, seed):
@@ -37,9 +48,12 @@ def fit(model, p, seed):
     return named({name: values for name, values in draws.items() if values.size})
 
 
-def test_joint_is_calibrated():
+@pytest.mark.parametrize("n_surveys", [1, 2])
+def test_joint_is_calibrated(n_surveys):
     model = compile_program("aggregate_joint", progress=False)
-    found = p_values(ranks(model, simulate, fit, log_likelihood, 40, seed=21), bins=10)
-    names = {"intercept", "rho", "weight 0", "log likelihood", "survey_dispersion", *joint.LINE}
-    assert set(found) == names | {"weight 1", "weight 2"}
+    simulated = partial(simulate, n_surveys=n_surveys)
+    found = p_values(ranks(model, simulated, fit, log_likelihood, 40, seed=21), bins=10)
+    names = {"intercept", "rho", "log likelihood", *(f"weight {k}" for k in range(LANDMARKS))}
+    names |= {f"{name} {g}" for name in OF_SURVEYS for g in range(n_surveys)}
+    assert set(found) == names
     assert min(found.values()) > FALSE_ALARM, found
