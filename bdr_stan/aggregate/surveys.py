@@ -85,8 +85,8 @@ def checked_surveys(
         for name, values in {"positives": positives, "examined": examined}.items():
             if isinstance(values, Mapping):
                 raise TypeError(
-                    f"{name} is a dict of several surveys, but surveys is one of "
-                    f"{type(surveys).__name__}: pass a dict by the same names"
+                    f"{name} is a dict of several surveys, but surveys is a "
+                    f"{type(surveys).__name__}: pass a dict of bags by the same names"
                 )
         return _checked_survey(bags, surveys, positives, examined, kernel)
     names = _checked_names(surveys)
@@ -138,7 +138,10 @@ def _by_survey(names, values, what):
 def _checked_survey(bags, places, positives, examined, kernel, name=None):
     """One survey that suits these bags."""
     bracket = "" if name is None else f"[{name!r}]"
-    places = as_bags(places).like(bags.columns)
+    try:
+        places = as_bags(places).like(bags.columns)
+    except TypeError as error:
+        raise TypeError(f"surveys{bracket}: {error}") from None
     places.check_like(
         bags.n_features,
         bags.features,

@@ -149,8 +149,12 @@ def test_several_surveys_are_stacked():
     "changes, says",
     [
         ({"surveys": {}}, "surveys is an empty dict"),
+        (
+            {"surveys": TWO | {"schools": PLACES.to_dataframe()}},
+            "surveys\\['schools'\\]: X is a table, not bags: use Bags.from_dataframe",
+        ),
         ({"surveys": {1: PLACES}}, "surveys are named by text, such as 'schools', found 1"),
-        ({"surveys": PLACES}, "positives is a dict of several surveys, but surveys is one of Bags"),
+        ({"surveys": PLACES}, "positives is a dict of several surveys, but surveys is a Bags"),
         ({"positives": [1, 0, 3]}, "positives of several surveys must be a dict .* found a list"),
         ({"positives": {"clusters": [1, 0, 3]}}, "positives has no 'schools': .* the same names"),
         (
