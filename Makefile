@@ -79,7 +79,7 @@ wheel: $(INSTALLED)
 	rm -rf dist
 	BDR_STAN_PREBUILT=build/prebuilt $(BIN)/python -m build --no-isolation --sdist --wheel
 	$(BIN)/auditwheel show dist/*.whl
-	$(BIN)/auditwheel show dist/*.whl | grep -q '"manylinux_2_17_$(shell uname -m)"'
+	$(BIN)/auditwheel show dist/*.whl | grep '"manylinux_2_17_$(shell uname -m)"' > /dev/null
 
 test-wheel:
 	$(BIN)/python tests/clean_install.py dist/*.whl
