@@ -276,8 +276,11 @@ def runs_at_once(program: PathName) -> bool:
     files, flags = _ingredients(source)
     if _prebuilt(name, files, flags, home):
         return True
-    if _is_ready(_entry(f"{name}-{_key(files, flags, home)}"), name, home):
-        return True
+    try:
+        if _is_ready(_entry(f"{name}-{_key(files, flags, home)}"), name, home):
+            return True
+    except ToolchainError:  # a home that another environment built, with what this one lacks
+        return False
     return find() is not None and not missing_programs(is_own(home))
 
 
