@@ -88,9 +88,9 @@ def write_posterior(folder: PathName, result: Result, author: str) -> None:
         _zip(root / f"data/data/{data_name}.json", (Path(partial) / "data.json").read_bytes())
         if draws:
             _zip(root / f"{_DRAWS}/draws/{name}.json", _as_json(draws))
-        if folder.exists():
-            folder.rmdir()
-        root.rename(folder)
+        folder.mkdir(exist_ok=True)  # one that is there may be the current folder
+        for part in sorted(root.iterdir()):
+            part.rename(folder / part.name)
 
 
 def _checked_folder(folder):
