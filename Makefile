@@ -20,7 +20,7 @@ test test-fast coverage: export OPENBLAS_NUM_THREADS := 1
 test test-fast coverage: export OMP_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast coverage setup programs driver lint docs wheel test-wheel clean
+.PHONY: help demo test test-fast coverage setup programs driver lint docs gallery wheel test-wheel clean
 
 help:
 	@echo "make demo       install, compare BLR and BDR on digits; without a compiler"
@@ -30,6 +30,7 @@ help:
 	@echo "make setup      install into $(VENV) with $(PYTHON), build Stan, compile the models"
 	@echo "make lint       check style and types of the code"
 	@echo "make docs       the documentation as a site, docs/_build/html; tutorials are run"
+	@echo "make gallery    the pictures of the examples in docs/, of at most 120 kB"
 	@echo "make wheel      the wheel for this platform, programs compiled, and the sdist, into dist"
 	@echo "make test-wheel install the wheel where no compiler is, fit every estimator"
 	@echo "make clean      remove $(VENV) and what tests and demo wrote; not Stan's cache"
@@ -71,6 +72,9 @@ docs: setup $(VENV)/.docs
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 	$(BIN)/python docs/check_links.py docs/_build/html
 
+gallery: setup
+	$(BIN)/python docs/gallery.py
+
 # Programs for any Linux since 2014, whatever compiler this machine has: minutes each, once. The
 # wheel says what auditwheel finds it to be, else the last line stops.
 wheel: $(INSTALLED)
@@ -79,7 +83,7 @@ wheel: $(INSTALLED)
 	rm -rf dist
 	BDR_STAN_PREBUILT=build/prebuilt $(BIN)/python -m build --no-isolation --sdist --wheel
 	$(BIN)/auditwheel show dist/*.whl
-	$(BIN)/auditwheel show dist/*.whl | grep -q '"manylinux_2_17_$(shell uname -m)"'
+	$(BIN)/auditwheel show dist/*.whl | grep '"manylinux_2_17_$(shell uname -m)"' > /dev/null
 
 test-wheel:
 	$(BIN)/python tests/clean_install.py dist/*.whl

@@ -28,6 +28,9 @@ model = BDR(n_landmarks=15, kernel="additive", label_noise="size").fit(bags, y, 
 fig, axes = plt.subplots(1, 3, figsize=(11, 3.4), sharey=True, layout="constrained")
 for ax, column in zip(axes, ["age", "income", "job"], strict=True):
     plots.influence(model, column, bags, ax=ax)
+    if ax is not axes[0]:  # the legend and the label of the first are those of all
+        ax.get_legend().remove()
+        ax.set_ylabel("")
 fig.savefig("influence.png", dpi=120)
 
 older = model.contrast(people.assign(age=(people["age"] + 10).clip(18, 90)), bags)

@@ -133,7 +133,7 @@ def use(home, *command, **environment):
 
 def fit_all():
     """Fit every public estimator, as it is by default, and aggregate models of every program."""
-    from builders.problems import location_bags, predictions, quick, supervised
+    from builders.problems import beside, location_bags, predictions, quick, supervised
     from sklearn.base import BaseEstimator
 
     import bdr_stan
@@ -153,7 +153,8 @@ def fit_all():
     print(f"{bdr_stan.__file__}: {len(models)} estimators")
     for model in [*models, AggregateRegressor("negative binomial", "exp")]:
         with timed(model):
-            model.fit(*supervised(model, bags, centres), **quick(model))
+            given = supervised(model, bags, centres)
+            model.fit(*given, **beside(model, bags), **quick(model))
             predictions(model, bags)
     binomial = AggregateRegressor("binomial")
     with timed(binomial):

@@ -38,9 +38,16 @@ def find_prebuilt(name: str, key: str) -> Prebuilt | None:
 
 
 def write_manifest(folder: Path, programs: Mapping[str, tuple[str, Mapping[str, Any]]]) -> None:
-    """Record the executables in a folder: name -> (key, stanc's information)."""
+    """Record the executables in a folder: name -> (key, stanc's information).
+
+    Without the paths of included files, which are those of the machine that compiled them.
+    """
     manifest = {
-        name: {"key": key, "sha256": digest(folder / name), "about": about}
+        name: {
+            "key": key,
+            "sha256": digest(folder / name),
+            "about": {what: value for what, value in about.items() if what != "included_files"},
+        }
         for name, (key, about) in programs.items()
     }
     (folder / _MANIFEST).write_text(json.dumps(manifest, indent=1))

@@ -68,6 +68,7 @@ _INCLUDE = re.compile(r"#include\s+(?:\"([^\"\n]+)\"|<([^>\n]+)>|([^\s\"<]\S*))"
 # A program's own line for stanc: its options, such as "// stanc: --O1".
 _OPTIONS_LINE = re.compile(r"^// stanc:((?: +--\S+)+) *$", re.MULTILINE)
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_COMMENT_OR_INCLUDE = re.compile(f"{_COMMENT.pattern}|{_INCLUDE.pattern}", re.DOTALL)
 _REDUCE_SUM = re.compile(r"\breduce_sum(_static)?\s*\(")
 
 
@@ -167,6 +168,22 @@ def program_text(program: PathName) -> str:
     return _COMMENT.sub(" ", "\n".join(map(_text, paths)))
 
 
+def resolved_text(program: PathName) -> str:
+    """The text of a program, stock or a user's, with its includes in their places."""
+    source = source_path(program)
+    return _resolved(_text(source), _includes(source, _include_folders(source)))
+
+
+def _resolved(text, includes):
+    """The text with includes, name -> path, in their places, but those in comments."""
+
+    def content(found):
+        path = includes.get(next(filter(None, found.groups()), None))
+        return found[0] if path is None else _resolved(_text(path).rstrip("\n"), includes)
+
+    return _COMMENT_OR_INCLUDE.sub(content, text)
+
+
 # ------------------------------------------------------------------ compiling
 
 
@@ -259,8 +276,11 @@ def runs_at_once(program: PathName) -> bool:
     files, flags = _ingredients(source)
     if _prebuilt(name, files, flags, home):
         return True
-    if _is_ready(_entry(f"{name}-{_key(files, flags, home)}"), name, home):
-        return True
+    try:
+        if _is_ready(_entry(f"{name}-{_key(files, flags, home)}"), name, home):
+            return True
+    except ToolchainError:  # a home that another environment built, with what this one lacks
+        return False
     return find() is not None and not missing_programs(is_own(home))
 
 

@@ -79,6 +79,9 @@ def test_a_fit_runs_on_a_prebuilt_program(tmp_path, monkeypatch, request):
     (tmp_path / "prebuilt").mkdir()
     shutil.copy2(compiled.exe_file, tmp_path / "prebuilt" / "blr")
     prebuilt.write_manifest(tmp_path / "prebuilt", {"blr": (stock_key("blr"), about)})
+    recorded = (tmp_path / "prebuilt" / "programs.json").read_text()
+    assert about["included_files"]  # paths of this machine, by which wheels would differ
+    assert not any(path in recorded for path in about["included_files"])
     monkeypatch.setattr(prebuilt, "prebuilt_directory", lambda: tmp_path / "prebuilt")
     monkeypatch.setenv("LD_LIBRARY_PATH", str(home / "lib"))
     points = np.random.default_rng(1).normal(size=(20, 5, 1))

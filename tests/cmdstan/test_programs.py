@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bdr_stan import cmdstan
-from bdr_stan.cmdstan import ToolchainError, programs
+from bdr_stan.cmdstan import ToolchainError, home, programs
 from bdr_stan.cmdstan.ejected import text_to_edit
 from bdr_stan.cmdstan.programs import ProgramError, compile_program, eject, runs_at_once
 
@@ -325,6 +325,17 @@ def test_a_program_runs_at_once_where_it_is_compiled_or_can_be(
     assert not runs_at_once(user)
     monkeypatch.setenv("CXX", compiler)
     assert runs_at_once(user)
+
+
+def test_a_home_of_another_environment_without_httpstan_here_runs_nothing(
+    quick_cache, quick_make, user, monkeypatch
+):
+    compile_program(user, progress=False)
+    monkeypatch.setattr(home, "_tool", lambda name: "of another Python")
+    monkeypatch.setattr(home.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ToolchainError, match="httpstan"):
+        compile_program(user, progress=False)
+    assert not runs_at_once(user)
 
 
 def garbage(path):
