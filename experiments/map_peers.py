@@ -87,10 +87,10 @@ NOTES = """\
 
 ## Not compared
 
-- [pyinla](https://pypi.org/project/pyinla/) 0.1.13, 0.1.11 and 0.1.6: the wheels install, but
-  contain no INLA program, which is downloaded from GitHub at the first fit, and they ask for an
-  activation code of their authors. The models that INLA has for totals are those of mgcv above, with
-  a field on a mesh.
+- [pyinla](https://pypi.org/project/pyinla/) 0.1.13: the wheel installs, but contains no INLA
+  program (nor do 0.1.6 and 0.1.11), which is downloaded from GitHub at the first fit, and it asks
+  for an activation code of its authors. The models that INLA has for totals are those of mgcv
+  above, with a field on a mesh.
 - [disaggregation](https://cran.r-project.org/package=disaggregation) 0.4.1 is on CRAN alone, as is
   fmesher, which it needs; all tools here come from PyPI and Debian.
 """
