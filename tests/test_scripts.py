@@ -44,6 +44,7 @@ SAYS = {
     "experiments/learned_kernels.py": "landmarks and length scales learned",
     "experiments/outside_benchmarks.py": "within one standard error and",
     "experiments/joint_maps.py": "fits reported that surveys and totals disagree",
+    "experiments/map_peers.py": "Pixels of held-out districts",
     "experiments/grid_country.py": "Lines, curves and a field in space",
     "experiments/generated_tables.py": "20 more, varying",
     "experiments/real_tables.py": "random forest",
