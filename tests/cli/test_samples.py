@@ -104,6 +104,7 @@ def test_report_and_search(folder):
     result = run(
         "tune", folder / "people.csv", *houses, "--bag", "town", "--label", "vote", "--landmarks",
         "3,4", "--features", "income", "--model", "bdr", "--score", "nll", "--cv", 3,
+        "--bandwidth-scale", 1, "--method", "laplace",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
 

@@ -17,6 +17,7 @@ TRIALS = RNG.integers(20, 200, N)
 Y = RNG.binomial(TRIALS, 1 / (1 + np.exp(-0.3 - 0.6 * CENTRES)))
 OPTIONS = {"trials": TRIALS, "seed": 1, "progress": False}
 FAMILY = {"n_landmarks": 8, "family": "binomial"}
+SHORT = {"seed": 1, "chains": 2, "warmup": 500, "draws": 700, "progress": False}
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def test_a_part_of_the_bags_leads_to_the_same_mode(monkeypatch):
 @pytest.mark.slow
 def test_laplace_without_stan_is_near_nuts(few_are_many):
     laplace = BDR(method="laplace", **FAMILY).fit(BAGS, Y, draws=2000, **OPTIONS)
-    nuts = BDR(**FAMILY).fit(BAGS, Y, **OPTIONS)
+    nuts = BDR(**FAMILY).fit(BAGS, Y, trials=TRIALS, **SHORT)
     assert laplace.idata.posterior.attrs["inference_method"] == "laplace"
     assert np.isnan(laplace.diagnostics()["pareto_k"])
     for name in ("intercept", "rho", "eta"):
@@ -54,7 +55,6 @@ def test_laplace_without_stan_is_near_nuts(few_are_many):
 
 COUNTS = RNG.poisson(np.exp(0.5 + 0.6 * CENTRES))
 ANY = {"binomial": (Y, {"trials": TRIALS}), "poisson": (COUNTS, {})}
-SHORT = {"seed": 1, "chains": 2, "warmup": 500, "draws": 700, "progress": False}
 
 
 @pytest.mark.slow
