@@ -288,7 +288,7 @@ def test_edited_program_fits_through_the_same_wrapper(problem, tmp_path):
     wrong[[7, 23]] += 15.0  # two labels typed wrong
     path = student_t_variant(tmp_path)
     with pytest.warns(UserWarning, match="spread is that of normal noise of scale sigma"):
-        robust = BDR(5, stan_file=path, engine="stanli", compress=False).fit(bags, wrong, **SHORT)
+        robust = BDR(5, stan_file=path, compress=False).fit(bags, wrong, **SHORT)
     normal = short_fit(BDR(5), bags, wrong)
     table = az.compare({"normal": normal.idata, "robust": robust.idata})
     assert table.index[0] == "robust"
@@ -310,7 +310,7 @@ def test_edited_program_fits_through_the_same_wrapper(problem, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("estimator", [BLR, BLRClassifier])
 def test_log_lik_of_an_ejected_program_is_the_density_of_each_label(problem, tmp_path, estimator):
-    """That of bdr is above, with another likelihood."""
+    """That of bdr is above, with another likelihood, and compiled."""
     bags, y = problem
     y = y > np.median(y) if estimator is BLRClassifier else y
     program = {BLR: "blr", BLRClassifier: "blr_logit"}[estimator]
