@@ -1,4 +1,4 @@
-"""Maps from totals beside the additive models of R's mgcv, on held-out districts.
+"""Maps from totals compared with the additive models of R's mgcv, on held-out districts.
 
 python experiments/map_peers.py                                       to the screen
 python experiments/map_peers.py --madagascar FILE.rda --output docs   also map_peers.md
@@ -331,7 +331,7 @@ def page(rows, args):
     options = " --quick" * args.quick
     options += " --madagascar madagascar_malaria.rda" * bool(args.madagascar)
     return f"""\
-# Maps from totals beside other tools
+# Maps from totals compared with other tools
 
 Written by `python experiments/map_peers.py{options} --output docs`.
 

@@ -279,7 +279,7 @@ def runs_at_once(program: PathName) -> bool:
     try:
         if _is_ready(_entry(f"{name}-{_key(files, flags, home)}"), name, home):
             return True
-    except ToolchainError:  # a home that another environment built, with what this one lacks
+    except ToolchainError:  # CmdStan was built with packages that this environment lacks
         return False
     return find() is not None and not missing_programs(is_own(home))
 
