@@ -20,7 +20,8 @@
 //                               survey_intercept_scale_g)
 //   survey_slope_g ~ normal(survey_slope_location, survey_slope_scale), of
 //                    either sign: near 0 or below it survey and totals disagree
-//   scale_k ~ half-normal(0, scale_prior_k)   scales of the totals' likelihood
+//   scale_k ~ normal(scale_location_k, scale_prior_k), above 0   scales of the
+//             totals' likelihood
 //   survey_dispersion_g ~ normal(survey_dispersion_location_g,
 //                                survey_dispersion_scale_g), above 0, of
 //                  beta-binomial surveys, whose places differ by more than f
@@ -112,7 +113,8 @@ data {
   real<lower=0> intercept_scale;         // prior sd of intercept
   real<lower=0> rho_median;              // prior median of rho
   real<lower=0> rho_log_sd;              // prior sd of log(rho)
-  vector<lower=0>[n_scales] scale_prior;  // prior scales of its scales
+  vector[n_scales] scale_location;       // normal priors of its scales, above 0
+  vector<lower=0>[n_scales] scale_prior;
   real<lower=0> tau_scale;               // prior scale of tau
   vector[G] survey_intercept_location;   // prior means of survey_intercept
   vector<lower=0>[G] survey_intercept_scale;  // its prior sds
@@ -201,7 +203,7 @@ model {
   gamma[G + 1 : 2 * G] ~ normal(0, survey_slope_scale);
   target += -0.5 * sum(log(precision));  // Jacobian of t -> w at given rho
   rho ~ lognormal(log(rho_median), rho_log_sd);
-  scale ~ normal(0, scale_prior);
+  scale ~ normal(scale_location, scale_prior);
   if (survey_family == 6) {
     survey_dispersion ~ normal(survey_dispersion_location,
                                survey_dispersion_scale);

@@ -9,7 +9,8 @@
 //   intercept ~ normal(intercept_location, intercept_scale)
 //   w_k ~ normal(0, rho)        makes f a Gaussian process, variance rho^2 k
 //   rho ~ lognormal(log(rho_median), rho_log_sd)
-//   scale_k ~ half-normal(0, scale_prior_k)   scales of the likelihood
+//   scale_k ~ normal(scale_location_k, scale_prior_k), above 0   scales of the
+//             likelihood
 //   effect_a ~ normal(0, tau), tau ~ half-normal(0, tau_scale), or no effects
 //
 // The prior of the intercept, well above zero, identifies the sign of f.
@@ -70,7 +71,8 @@ data {
   real<lower=0> intercept_scale;         // prior sd of intercept
   real<lower=0> rho_median;              // prior median of rho
   real<lower=0> rho_log_sd;              // prior sd of log(rho)
-  vector<lower=0>[n_scales] scale_prior;  // prior scales of its scales
+  vector[n_scales] scale_location;       // normal priors of its scales, above 0
+  vector<lower=0>[n_scales] scale_prior;
   real<lower=0> tau_scale;               // prior scale of tau
   int<lower=0, upper=1> use_likelihood;  // 0: sample the prior
 }
@@ -122,7 +124,7 @@ model {
   w ~ normal(0, rho);
   target += -0.5 * sum(log(precision));  // Jacobian of t -> w at given rho
   rho ~ lognormal(log(rho_median), rho_log_sd);
-  scale ~ normal(0, scale_prior);
+  scale ~ normal(scale_location, scale_prior);
   tau ~ normal(0, tau_scale);
   if (use_likelihood) {
     vector[A] log_lambda = log_means(append_row(w, intercept), rho, residual_variance,

@@ -1,4 +1,4 @@
-"""How much of the log of a bag's total lies outside the basis functions of the fields."""
+"""How much of the log of a bag's total lies outside the features of the fields."""
 
 from collections.abc import Mapping
 
@@ -49,7 +49,7 @@ def warn_of_omitted_totals(
     scatter = np.sqrt(np.median(drawn.get("dispersion", 0.0)) ** 2 + of_counts)
     if omitted > scatter:
         warn(
-            f"the basis functions leave out a standard deviation of {omitted:.2g} of the log of a "
-            f"bag's total, more than the labels scatter, {scatter:.2g}: intervals of forecasts and "
-            "of new bags are too narrow; raise n_functions, above all of products"
+            f"the features leave out a standard deviation of {omitted:.2g} of the log of a bag's "
+            f"total, more than the labels scatter, {scatter:.2g}: intervals of new bags and of "
+            "forecasts are too narrow; raise n_functions, above all of products, or n_landmarks"
         )

@@ -48,7 +48,7 @@ from bdr_stan.estimators.validation import (
     check_landmarks,
     labels_of_training,
 )
-from bdr_stan.kernels import FieldFeatures, HilbertProduct, Kernel, check_kernel, field_names
+from bdr_stan.kernels import FieldFeatures, Kernel, check_kernel, field_names
 from bdr_stan.models.aggregate import aggregate_model, aggregate_predictive, variational_fit
 from bdr_stan.models.label_errors import spread_of_true_labels
 from bdr_stan.models.overdispersion import Overdispersion, likelihood_text, overdispersion
@@ -133,7 +133,8 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
     method : {"nuts", "vb", "laplace", "pathfinder", "optimize"}, default "nuts"
         "optimize" is the mode (the paper's Nystrom MAP), "vb" the variational posterior VBAgg, of
         models without bag_effects.
-        All but NUTS hold rho at its marginal mode ("vb": at that of the bound).
+        All but NUTS hold rho and the dispersion at their marginal modes ("vb": rho at that of the
+        bound).
     stan_file : path, optional
         Your variant of ``aggregate_square.stan``, ``aggregate_exp.stan``,
         ``aggregate_binomial.stan``, ``blr.stan`` or, of normal totals with `bag_effects`,
@@ -294,8 +295,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             **self._thinning(bags, training.rows),
             **self._overdispersion(training, totals),
         )
-        fields = self.feature_map_.fields
-        if self._link.name == "exp" and any(isinstance(f, HilbertProduct) for f in fields):
+        if self._link.name == "exp":
             counts = totals if self._family.is_count else None
             warn_of_omitted_totals(bags, counts, self.feature_map_, self._draws())
         return self

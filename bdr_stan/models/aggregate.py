@@ -19,7 +19,7 @@ from bdr_stan.aggregate.variational import gaussian_posterior, variational_poste
 from bdr_stan.models.totals import exact_fit, totals_model
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel, most_probable_scales
 from bdr_stan.posterior.mode import LogLikelihood
-from bdr_stan.posterior.priors import with_user_values
+from bdr_stan.posterior.priors import held_at, with_user_values
 from bdr_stan.posterior.sampling import Posterior
 from bdr_stan.predictive import AggregatePredictive
 from bdr_stan.types import Array
@@ -46,6 +46,7 @@ def aggregate_data(
         "D": rows.rows.shape[1] - 1,
         **likelihood.program_data(y, trials),
         "has_effects": int(has_effects),
+        "scale_location": np.zeros(len(of_scales)),
         "scale_prior": [priors[name] for name in of_scales],
         "tau_scale": 1.0,  # where there are no effects
         **{name: value for name, value in priors.items() if name not in of_scales},
@@ -119,6 +120,7 @@ def aggregate_model(
         weight_basis=weight_basis,
         likelihood=partial(_likelihood, rows, y, likelihood, link, trials),
         rho_in_likelihood=link.uses_residual_variance,
+        fixed=partial(_fixed, likelihood),
         scale_arrays={"scale": [*likelihood.scales], "tau": ["tau"] if bag_effects else []},
         initial={
             "tau": [_FIRST_TAU] if bag_effects else [],
@@ -126,6 +128,12 @@ def aggregate_model(
         },
         sampler_only=("t", "precision", "t_effect"),
     )
+
+
+def _fixed(likelihood, scales):
+    """Data that hold the likelihood's scales, where there are such, at their marginal modes."""
+    values = [scales[name] for name in likelihood.scales]
+    return held_at("scale_location", "scale_prior", values)
 
 
 def rate_priors(

@@ -31,13 +31,10 @@ from bdr_stan.models.likelihoods import family_likelihood, normal_likelihood
 from bdr_stan.models.linear_variance import with_best_linear_variance
 from bdr_stan.models.measure_scale import with_measure_scale
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
-from bdr_stan.posterior.priors import predictor_priors, with_user_values
+from bdr_stan.posterior.priors import held_at, predictor_priors, with_user_values
 from bdr_stan.posterior.terms import split_columns, term_data, term_priors, term_scales
 from bdr_stan.types import Array
 
-# Prior sd, in shares of it, of a scale that is fixed at its marginal mode: the joint density with
-# the deviations of the bags has no bound where these explain all labels and the scale goes to 0.
-_FIXED_SHARE = 1e-3
 # Of many bags, whose labels are integrated one by one, so many determine where the search for the
 # most probable scales begins.
 _FIRST_BAGS = 3000
@@ -313,8 +310,7 @@ def _model(
         return {**whitened, **of_labels}
 
     def fixed(found):
-        values = np.array([found[name] for name in scales])
-        return {"scale_location": values, "scale_prior": _FIXED_SHARE * values}
+        return held_at("scale_location", "scale_prior", [found[name] for name in scales])
 
     arrays = {"rho": rho_names, "eta": eta_names}
     return LatentGaussianModel(

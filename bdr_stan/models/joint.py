@@ -20,13 +20,11 @@ from bdr_stan.families import FAMILIES, Family
 from bdr_stan.models.aggregate import aggregate_model
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
 from bdr_stan.posterior.mode import LogLikelihood
+from bdr_stan.posterior.priors import held_at
 from bdr_stan.types import Array
 
 LINE = ("survey_intercept", "survey_slope")
 SURVEY_FAMILIES = ("beta_binomial", "binomial")
-# Prior sd, in shares of it, of a dispersion that methods but NUTS hold at its marginal mode: that
-# of the joint density may be 0, where numbers of the beta-binomial lose their digits.
-_FIXED_SHARE = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +119,7 @@ def joint_model(
             "likelihood": partial(
                 _joint_likelihood, totals.likelihood, surveys, family, line, overall
             ),
-            "fixed": partial(_fixed, arrays),
+            "fixed": partial(_fixed, totals.fixed, arrays),
             "predicting": LINE,
             "sampler_only": (*totals.sampler_only, "gamma"),
             "survey_names": surveys.names,
@@ -129,12 +127,12 @@ def joint_model(
     )
 
 
-def _fixed(arrays, scales):
-    """Data that hold the surveys' dispersions, where there are such, at their marginal modes."""
-    found = {}
+def _fixed(of_totals, arrays, scales):
+    """Data that hold the scales of totals and surveys, where there are such, at marginal modes."""
+    found = of_totals(scales)
     for name, entries in arrays.items():
-        values = np.array([scales[entry] for entry in entries])
-        found |= {f"{name}_location": values, f"{name}_scale": _FIXED_SHARE * values}
+        values = [scales[entry] for entry in entries]
+        found |= held_at(f"{name}_location", f"{name}_scale", values)
     return found
 
 

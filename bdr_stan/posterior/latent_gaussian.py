@@ -15,7 +15,7 @@ import numpy as np
 from bdr_stan.embedding.terms import NO_TERMS, Terms
 from bdr_stan.posterior.mode import LogLikelihood, Mode, blas_threads, find_mode
 from bdr_stan.posterior.model import Draws, Model, StanInput, check_variables, without_arrays
-from bdr_stan.posterior.priors import log_prior_of_scales, prior_centres
+from bdr_stan.posterior.priors import FIXED_LOG_SD, log_prior_of_scales, prior_centres
 from bdr_stan.posterior.scales import maximise_evidence
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.posterior.terms import (
@@ -30,9 +30,6 @@ from bdr_stan.progress import status
 from bdr_stan.threads import limited_blas
 from bdr_stan.types import Array
 
-# Prior sd of log(rho) where rho is fixed at its marginal mode: but for rho's own prior, its joint
-# density with the weights grows without bound as both go to zero, so a joint mode is meaningless.
-_FIXED_RHO_LOG_SD = 1e-3
 # Chains start up to twice this far from the most probable scales, on the log scale: wide posteriors
 # would start some chains where the whitened coordinates do not fit.
 _WIDEST_START_LOG_SD = 0.25
@@ -155,7 +152,7 @@ class LatentGaussianModel(Model):
         if settings.method != "nuts":
             rho = np.array([scales[name] for name in self.rho_names])
             rho = rho if np.ndim(data["rho_median"]) else rho[0]  # as the program declares it
-            data |= {"rho_median": rho, "rho_log_sd": _FIXED_RHO_LOG_SD}
+            data |= {"rho_median": rho, "rho_log_sd": FIXED_LOG_SD}
             data |= self.fixed(scales) if self.fixed else {}
             data |= fixed_terms(self.terms, scales) if self.terms.names else {}
         starts = _starts(scales, mode, log_sds, settings, sum(self.terms.n_effects))

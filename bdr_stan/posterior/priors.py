@@ -10,6 +10,10 @@ from bdr_stan.types import Array, ArrayLike, is_number
 if TYPE_CHECKING:
     import pandas as pd
 
+# Prior sd of log(rho), and of lengths, where methods but NUTS fix them at their marginal modes: but
+# for rho's own prior, its joint density with the weights grows without bound as both go to zero.
+FIXED_LOG_SD = 1e-3
+
 # Parameter -> (distribution, meaning, unit). "y" is the unit of the labels.
 REGRESSION = {
     "intercept": (
@@ -130,6 +134,16 @@ SURVEYS = {
         "none",
     ),
 }
+
+
+def held_at(location: str, sd: str, values: ArrayLike) -> dict[str, Array]:
+    """Data of normal priors, by their names, that hold scales > 0 at their marginal modes.
+
+    Methods but NUTS take them: the joint density with weights or effects that explain all labels
+    is highest where a scale is 0.
+    """
+    values = np.asarray(values, float)
+    return {location: values, sd: FIXED_LOG_SD * values}
 
 
 def family_texts(scales: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:

@@ -17,10 +17,10 @@ from bdr_stan.embedding.compression import Rows
 from bdr_stan.embedding.terms import Terms
 from bdr_stan.kernels.matern import Matern32
 from bdr_stan.posterior.mode import Mode
+from bdr_stan.posterior.priors import FIXED_LOG_SD, held_at
 from bdr_stan.types import Array
 
 _LENGTH_MEDIAN, _LENGTH_LOG_SD = 0.7, 0.5  # in units of half the range of a column
-_FIXED_SHARE = 1e-3  # prior sd of scales that are fixed at their marginal modes, in shares of them
 
 
 def term_priors(terms: Terms, spread: float) -> dict[str, float]:
@@ -107,10 +107,9 @@ def fixed_terms(terms: Terms, scales: Mapping[str, float]) -> dict[str, Any]:
     sds = np.array([scales[name] for name in arrays["term_sd"]])
     lengths = np.array([scales[name] for name in arrays["term_length"]])
     return {
-        "term_sd_location": sds,
-        "term_sd_scale": _FIXED_SHARE * sds,
+        **held_at("term_sd_location", "term_sd_scale", sds),
         "term_length_median": lengths,
-        "term_length_log_sd": np.full(len(lengths), _FIXED_SHARE),
+        "term_length_log_sd": np.full(len(lengths), FIXED_LOG_SD),
     }
 
 

@@ -83,13 +83,31 @@ def test_months_beyond_the_horizon_warn(data, model):
             predict(district_months([40]))
 
 
-def test_too_few_functions_for_totals_warn(data):
+@pytest.mark.parametrize("few", [kernel(6), HilbertSpace(Matern32(KM, ["x"]), n_functions=3)])
+def test_too_few_functions_for_totals_warn(data, few):
     bags, _ = data
     rng = np.random.default_rng(0)
     y = rng.poisson(bags.sums(2000 * np.exp(truth(bags, rng))))
-    model = AggregateRegressor(link="exp", kernel=kernel(6), learn_kernel=False, method="laplace")
+    model = AggregateRegressor(link="exp", kernel=few, learn_kernel=False, method="laplace")
     with pytest.warns(UserWarning, match="leave out a standard deviation of .* raise n_functions"):
         model.set_params(prior={"dispersion_scale": 0.01}).fit(bags, y, seed=1, draws=100)
+
+
+def test_dispersion_is_not_that_of_weights_which_follow_every_label(data):
+    """As by "vb", where the weights are integrated out: the joint density is highest elsewhere."""
+    bags, _ = data
+    rng = np.random.default_rng(3)
+    expected = bags.sums(500 * np.exp(truth(bags, rng)))
+    y = rng.poisson(expected * rng.gamma(4, 1 / 4, len(expected)))  # of standard deviation .5
+    dispersion = {
+        method: fitted(bags, y, kernel(60), "negative binomial", method=method).result_.draws(
+            "dispersion"
+        )
+        for method in ("vb", "laplace", "optimize")
+    }
+    assert 0.35 < dispersion["vb"][0] < 0.65
+    for method in ("laplace", "optimize"):
+        np.testing.assert_allclose(np.median(dispersion[method]), dispersion["vb"][0], rtol=2e-3)
 
 
 @pytest.mark.slow
