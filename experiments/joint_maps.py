@@ -220,8 +220,8 @@ def main():
         quick="one country of 2000 pixels, few functions",
         output="folder for joint_maps.md",
     )
-    parser.add_argument("--functions", type=int, default=100, help="basis functions of the field")
-    parser.add_argument("--landmarks", type=int, default=4, help="per covariate")
+    parser.add_argument("--functions", type=int, default=200, help="basis functions of the field")
+    parser.add_argument("--landmarks", type=int, default=10, help="per covariate")
     parser.add_argument("--thin", type=int, default=20, help="points per district")
     parser.add_argument("--method", default="laplace")
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(1, 11)))
