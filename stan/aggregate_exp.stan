@@ -12,7 +12,7 @@
 //   w_k ~ normal(0, rho)        makes f a Gaussian process, variance rho^2 k
 //   rho ~ lognormal(log(rho_median), rho_log_sd)
 //   scale_k ~ normal(scale_location_k, scale_prior_k), above 0   scales of the
-//             likelihood
+//             likelihood; label errors add error_variance_a to its square
 //   effect_a ~ normal(0, tau), tau ~ half-normal(0, tau_scale), or no effects
 //
 // Every point is a row [psi_j', 1]; reduce_sum shares the bags among threads.
@@ -40,6 +40,7 @@ data {
   array[A] int<lower=1, upper=T> start;  // first point of the bag
   array[A] int<lower=1> length;          // points of the bag
   vector<lower=0>[A] y;                  // labels
+  vector<lower=0>[A] error_variance;     // of labels, relative to them
   int<lower=1> likelihood;               // its number
   int<lower=0> n_scales;                 // its scales
   int<lower=0, upper=1> has_effects;     // 1: an effect of each bag
@@ -72,7 +73,8 @@ transformed data {
            " tau_scale and scale_prior must be > 0, found ", positive,
            " and ", scale_prior);
   }
-  array[3] int checked = {check_likelihood(likelihood, n_scales),
+  array[3] int checked = {check_likelihood(likelihood, n_scales,
+                                           error_variance),
                           check_effects(effect_information, use_likelihood),
                           check_rows(rows, start, length)};
   for (j in 1 : T) {
@@ -110,7 +112,7 @@ model {
                                 phi, log_weight, y, count, likelihood,
                                 effect_information, effect_target,
                                 append_row(w, intercept), t_effect, tau,
-                                scale);
+                                scale, error_variance);
   } else {
     t_effect ~ std_normal();
   }

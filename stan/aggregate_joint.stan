@@ -21,7 +21,7 @@
 //   survey_slope_g ~ normal(survey_slope_location, survey_slope_scale), of
 //                    either sign: near 0 or below it survey and totals disagree
 //   scale_k ~ normal(scale_location_k, scale_prior_k), above 0   scales of the
-//             totals' likelihood
+//             totals' likelihood; label errors add error_variance_a to its square
 //   survey_dispersion_g ~ normal(survey_dispersion_location_g,
 //                                survey_dispersion_scale_g), above 0, of
 //                  beta-binomial surveys, whose places differ by more than f
@@ -76,6 +76,7 @@ data {
   array[A] int<lower=1, upper=T> start;  // first point of the bag
   array[A] int<lower=1> length;          // points of the bag
   vector<lower=0>[A] y;                  // labels
+  vector<lower=0>[A] error_variance;     // of labels, relative to them
   int<lower=1> likelihood;               // its number
   int<lower=0> n_scales;                 // its scales
   int<lower=0, upper=1> has_effects;     // 1: an effect of each bag
@@ -143,7 +144,8 @@ transformed data {
            " found ", positive, " and ", of_scales);
   }
   array[5] int checked = {check_gamma_unit(gamma_unit),
-                          check_likelihood(likelihood, n_scales),
+                          check_likelihood(likelihood, n_scales,
+                                           error_variance),
                           check_effects(effect_information, use_likelihood),
                           check_rows(rows, start, length),
                           check_rows(survey_rows, survey_start, survey_length)};
@@ -220,7 +222,7 @@ model {
     target += reduce_sum_static(bags_log_density, start, grainsize, length,
                                 phi, log_weight, y, count, likelihood,
                                 effect_information, effect_target, theta,
-                                t_effect, tau, scale);
+                                t_effect, tau, scale, error_variance);
     for (g in 1 : G) {
       int from = last + 1;
       last += n_places[g];

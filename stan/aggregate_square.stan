@@ -10,7 +10,7 @@
 //   w_k ~ normal(0, rho)        makes f a Gaussian process, variance rho^2 k
 //   rho ~ lognormal(log(rho_median), rho_log_sd)
 //   scale_k ~ normal(scale_location_k, scale_prior_k), above 0   scales of the
-//             likelihood
+//             likelihood; label errors add error_variance_a to its square
 //   effect_a ~ normal(0, tau), tau ~ half-normal(0, tau_scale), or no effects
 //
 // The prior of the intercept, well above zero, identifies the sign of f.
@@ -56,6 +56,7 @@ data {
   matrix[P > 0 ? A : 0, P] packed;       // triangles of Q_a' Q_a
   vector<lower=0>[A] residual_variance;  // of f outside the basis
   vector<lower=0>[A] y;                  // labels
+  vector<lower=0>[A] error_variance;     // of labels, relative to them
   int<lower=1> likelihood;               // its number
   int<lower=0> n_scales;                 // its scales
   int<lower=0, upper=1> has_effects;     // 1: an effect of each bag
@@ -85,7 +86,8 @@ transformed data {
            " tau_scale and scale_prior must be > 0, found ", positive,
            " and ", scale_prior);
   }
-  array[2] int checked = {check_likelihood(likelihood, n_scales),
+  array[2] int checked = {check_likelihood(likelihood, n_scales,
+                                           error_variance),
                           check_effects(effect_information, use_likelihood)};
   if ((T > 0) == (P > 0)) {
     reject("the bags must be given either as rows (T > 0) or packed (P > 0), ",
@@ -136,7 +138,8 @@ model {
       target += effects_log_density(effect, effect_information, tau[1]);
       log_lambda += effect;
     }
-    target += aggregate_log_density(y, count, log_lambda, likelihood, scale);
+    target += log_density_with_errors(y, count, log_lambda, likelihood, scale,
+                                      error_variance);
   } else {
     t_effect ~ std_normal();
   }

@@ -15,21 +15,35 @@ from bdr_stan.types import Array, ArrayLike, Seed
 _MEAN_POINT_TOLERANCE = 1e-5
 
 
-def gamma_effects(y: Array, means: Array, dispersion: Array, seed: Seed = None) -> Array:
+def gamma_effects(
+    y: Array,
+    means: Array,
+    dispersion: Array,
+    seed: Seed = None,
+    error_variance: Array | float = 0.0,
+) -> Array:
     """Log effects log g of bags of negative binomial labels, drawn given the labels, shape (S, n).
 
     Given its mean lambda and dispersion d, such a label is Poisson of mean g lambda with
     g ~ gamma(1/d^2, 1/d^2), of mean 1 and standard deviation d. So given the label too,
     g ~ gamma(1/d^2 + y, 1/d^2 + lambda). Of a single draw (the mode) it is the mean of that.
+
+    Of a label with an error of relative variance v, (n,), g has the variance d^2 + v, of which the
+    bag's effect is the share d^2 / (d^2 + v), as of a sum of two normal effects.
     """
-    prior = dispersion[:, None] ** -2.0
+    own = np.square(dispersion)[:, None]
+    prior = 1 / (own + error_variance)
     shape, rate = prior + y, prior + means
+    share = own * prior
     if len(means) == 1:
-        return np.log(shape / rate)
+        return share * np.log(shape / rate)
     # Numbers of shapes near 0 underflow: log gamma(a) is log gamma(a + 1) + log(uniform) / a.
     rng = np.random.default_rng(seed)
     log_uniform = -rng.standard_exponential(shape.shape)
-    return np.log(rng.standard_gamma(shape + 1)) + log_uniform / shape - np.log(rate)
+    both = np.log(rng.standard_gamma(shape + 1)) + log_uniform / shape - np.log(rate)
+    if not np.any(error_variance):
+        return both
+    return share * both + np.sqrt(share * error_variance) * rng.standard_normal(both.shape)
 
 
 def dispersion_inside(dispersion: Array, share: Array, itself: Array) -> Array:

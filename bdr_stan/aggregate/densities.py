@@ -4,11 +4,19 @@ A bag's label has the mean lambda_a = sum_j p_j rate(phi_j' theta), theta = [w; 
 `aggregate_likelihood` gives what `bdr_stan.posterior` needs to find the mode and the evidence.
 """
 
+from typing import Any
+
 from bdr_stan.aggregate.likelihoods import Likelihood
 from bdr_stan.aggregate.links import Link
 from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.posterior.mode import LogLikelihood
 from bdr_stan.types import Array
+
+
+def given_of_labels(rows: AggregateRows, trials: Array | None) -> dict[str, Any]:
+    """What is known of each label, as keywords of `Likelihood.label_density`."""
+    known = {"noise_factor": rows.noise_factor, "error_variance": rows.known_variance}
+    return {"trials": trials, **known}
 
 
 def aggregate_likelihood(
@@ -29,7 +37,7 @@ def aggregate_likelihood(
     counts in the means of links that include the residual variance.
     """
     means_at = link.mean_function(rows, rho)
-    density = likelihood.label_density(y, trials=trials, noise_factor=rows.noise_factor, **scales)
+    density = likelihood.label_density(y, **given_of_labels(rows, trials), **scales)
 
     def log_likelihood(theta):
         mean, by_theta, second = means_at(theta)

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from bdr_stan.aggregate.densities import aggregate_likelihood
+from bdr_stan.aggregate.densities import aggregate_likelihood, given_of_labels
 from bdr_stan.aggregate.likelihoods import Likelihood
 from bdr_stan.aggregate.links import Link
 from bdr_stan.aggregate.rows import AggregateRows
@@ -213,9 +213,7 @@ def slope_in_rows(
     X, theta, H = rows.rows, mode.theta, mode.precision
     bag, shares = rows.bag, link.shares(rows)
     rates, slopes, curvatures = (shares * part for part in link.derivatives(X @ theta))
-    density_of_labels = likelihood.label_density(
-        y, trials=trials, noise_factor=rows.noise_factor, **scales
-    )
+    density_of_labels = likelihood.label_density(y, **given_of_labels(rows, trials), **scales)
     means = np.add.reduceat(rates, rows.start) + link.residual_mean(rows, rho)
     _, score, information, curvature, change = density_of_labels(means)
     g = rows.combined(slopes)

@@ -48,7 +48,8 @@ class AggregateRows:
     # c_a = sum_j p_j (k(x_j, x_j) - |psi_j|^2), shape (n,), where it counts: rho^2 c_a is the mean
     # of the part of sum_j p_j f_j^2 outside the basis
     residual_variance: Array | None = None
-    known_variance: Array | float = 0.0  # of each label's error, shape (n,), of normal totals
+    # Of each label's error, shape (n,): of normal totals, else relative to the label.
+    known_variance: Array | float = 0.0
 
     @property
     def row_weights(self) -> Array:

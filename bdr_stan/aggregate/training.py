@@ -68,7 +68,7 @@ def training_features(
     `learn` takes the parameters of highest evidence in the model with `prior` and `bag_effects`,
     else they are as given, or by the median rule. `n_landmarks` counts where `landmarks` is a name,
     see `choose_landmarks`. At most `thin` weighted points represent a bag. `known_variance`, (n,),
-    is that of the errors of normal totals.
+    is that of the labels' errors: of normal totals, else relative to the labels.
     """
     columns = effect_columns(bags, bag_effects) if link.is_linear and bag_effects else None
     # A kernel by name learns a length for each column, so that those that do not matter get long
@@ -82,9 +82,10 @@ def training_features(
     for field in filter(has_landmarks, fields_of(kernel)):
         check_kernel_reaches(field, field(sample, landmarks_of_field(field, chosen)))
     if learn and len(kernel.log_parameters):
-        noise = _noise_factor(
-            bags, FieldFeatures(kernel, chosen), y, columns, known_variance, prior
-        )
+        known: dict[str, Any] = {"known_variance": known_variance}
+        if link.is_linear:
+            features = FieldFeatures(kernel, chosen)
+            known = _known_noise(bags, features, y, columns, known_variance, prior)
         kernel = _learned_kernel(
             kernel,
             chosen,
@@ -95,7 +96,7 @@ def training_features(
             trials,
             prior,
             bag_effects,
-            noise,
+            known,
             together,
             min(thin or LEARNING_POINTS_PER_BAG, LEARNING_POINTS_PER_BAG),
         )
@@ -121,15 +122,15 @@ def _warn_of_few_features(feature_map, points, names):
             )
 
 
-def _noise_factor(bags, feature_map, y, columns, known_variance, prior):
-    """Noise of labels that includes effects of bags and known errors; None where all is noise."""
+def _known_noise(bags, feature_map, y, columns, known_variance, prior):
+    """Noise of labels that includes effects of bags and known errors, where there are such."""
     if columns is None and not np.any(known_variance):
-        return None
+        return {}
     rows = replace(weighted_sums(bags, feature_map), known_variance=known_variance)
     sums, names = np.empty((len(y), 0)), []
     if columns is not None:
         sums, names = columns.sums(mean_points(bags).points, bags.totals), columns.names
-    return noise_of_labels(rows, y, sums, names, prior)
+    return {"noise_factor": noise_of_labels(rows, y, sums, names, prior)}
 
 
 def _learned_kernel(
@@ -142,7 +143,7 @@ def _learned_kernel(
     trials,
     prior,
     bag_effects,
-    noise,
+    known,
     together,
     at_least,
 ):
@@ -156,8 +157,7 @@ def _learned_kernel(
         bags = thinned_bags(bags, max(LEARNING_POINTS // len(bags), at_least))
 
     def rows_at(kernel):
-        rows = rows_of(bags, FieldFeatures(kernel, landmarks))
-        return rows if noise is None else replace(rows, noise_factor=noise)
+        return replace(rows_of(bags, FieldFeatures(kernel, landmarks)), **known)
 
     model = aggregate_model(
         rows_at(kernel), y, likelihood, link, trials=trials, prior=prior, bag_effects=effects

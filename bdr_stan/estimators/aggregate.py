@@ -18,6 +18,7 @@ from bdr_stan.aggregate.effect_columns import (
 from bdr_stan.aggregate.horizon import warn_beyond_box
 from bdr_stan.aggregate.labels import checked_trials
 from bdr_stan.aggregate.likelihoods import Likelihood, likelihood_named
+from bdr_stan.aggregate.likelihoods.base import with_errors
 from bdr_stan.aggregate.links import IDENTITY, Link, link_of
 from bdr_stan.aggregate.mean_points import mean_points
 from bdr_stan.aggregate.omitted import warn_of_omitted_totals
@@ -232,10 +233,11 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             Of the binomial likelihood: people asked in each bag, or the column of the bags'
             metadata that holds them, from which predictions then take them too.
         label_sd : array, shape (n,), or str, optional
-            Of the normal likelihood: known standard error of each label, units of y, or the column
-            of the bags' metadata that holds them, as for totals that a survey estimates (of a
-            margin of error at 90% it is the margin divided by 1.645). Predictions are of totals
-            without this error.
+            Known standard error of each label, units of y, or the column of the bags' metadata that
+            holds them, as for totals that a survey estimates (of a margin of error at 90% it is the
+            margin divided by 1.645). Of the normal, negative binomial and gamma likelihoods; of
+            the latter two it is a relative error, that of a label below its `label_sd` is 1.
+            Predictions are of totals without this error.
         chains, warmup, draws : int, default 4, 300, 1000
             Chains, and iterations of each before and after warmup, which takes 1000 by default for
             a model with a `stan_file`. Laplace, Pathfinder and "vb" give one chain of `draws`;
@@ -339,7 +341,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             trials=trials,
             prior=self.prior,
             bag_effects=self.bag_effects,
-            known_variance=0.0 if label_sd is None else label_sd**2,
+            known_variance=0.0 if label_sd is None else self._error_variance(y, label_sd),
             thin=self.thin,
             seed=self._seed(seed),
         )
@@ -377,7 +379,8 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         if training.mean_points is not None:
             constants["mean_point"] = (training.mean_points, ["bag", "feature"])
         if np.any(training.rows.known_variance):
-            constants["label_sd"] = np.sqrt(training.rows.known_variance), ["bag"]
+            name = "label_sd" if self._link.is_linear else "relative_label_sd"
+            constants[name] = np.sqrt(training.rows.known_variance), ["bag"]
         columns, names = training.effect_columns, {}
         if columns is not None:
             names = dict.fromkeys(("effect_column", "other_column"), columns.names)
@@ -430,8 +433,11 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             rows, _thetas(drawn), drawn.get("effect"), rho=drawn.get("rho", 0.0)
         )
         sums = None if columns is None else columns.sums(training.mean_points, rows.total)
+        seen = dict(drawn)
+        if np.any(rows.known_variance) and not self._link.is_linear:
+            seen["dispersion"] = with_errors(drawn["dispersion"][:, None], rows.known_variance)
         predictive = self._predictive(
-            means, rows.noise_factor, drawn, training.trials, sums, rows.known_variance
+            means, rows.noise_factor, seen, training.trials, sums, rows.known_variance
         )
         own_program = self.stan_file is not None
         groups = training_groups(
@@ -444,7 +450,8 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             shape = (*groups["posterior_predictive"]["y"].shape, -1)
             groups["posterior_predictive"]["effect"] = dims, effects.reshape(shape)
         elif has_effects:
-            effects = self._family.draw_effects(y, means, seed, **self._scales(drawn))
+            known = {"error_variance": rows.known_variance}
+            effects = self._family.draw_effects(y, means, seed, **known, **self._scales(drawn))
             labels = groups["posterior_predictive"]["y"]
             groups["posterior_predictive"]["effect"] = labels.dims, effects.reshape(labels.shape)
             expected = np.mean(means * np.exp(effects), axis=0)
@@ -1158,14 +1165,25 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         """Known standard errors of the labels, shape (n,), once they leave something to learn."""
         if label_sd is None:
             return None
-        if not self._link.is_linear:
+        if not self._family.takes_errors:
             raise TypeError(
-                "label_sd are errors of normal totals, but the likelihood is "
-                f"{self.likelihood!r}: leave them out, or use likelihood='normal'"
+                f"the {self.likelihood} likelihood has no scale that label_sd could add to: leave "
+                "them out, or use 'negative binomial' for counts, 'gamma' or 'normal' for totals"
             )
+        if self.method == "vb" and not self._link.is_linear:
+            raise TypeError("method='vb' takes label_sd with link 'identity' alone: use 'laplace'")
         found = label_sd_values(bags, label_sd)
         spread_of_true_labels(y / bags.totals, (found / bags.totals) ** 2)
         return found
+
+    def _error_variance(self, y, label_sd):
+        """Variances of the labels' errors, (n,): of totals, else relative to the labels, at most 1.
+
+        The error of a count of 0 or near it is taken as one of a label as large as the error.
+        """
+        if self._link.is_linear:
+            return label_sd**2
+        return (label_sd / np.maximum(y, label_sd)) ** 2
 
     def check_parameters(self) -> None:
         likelihood, link = self._family, self._link

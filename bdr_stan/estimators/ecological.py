@@ -165,7 +165,7 @@ def subset_rates(
         raise TypeError(
             "bounds need points in memory, but these lie in partitions: use bags.load()"
         )
-    if "label_sd" in model.result_.constants:
+    if {"label_sd", "relative_label_sd"} & set(model.result_.constants):
         raise ValueError(
             "rates of subsets follow from totals without errors, but those of the fit have known "
             "errors, label_sd: use predict of the subset"

@@ -45,6 +45,7 @@ def aggregate_data(
         "A": len(y),
         "D": rows.rows.shape[1] - 1,
         **likelihood.program_data(y, trials),
+        "error_variance": np.broadcast_to(rows.known_variance, len(y)),
         "has_effects": int(has_effects),
         "scale_location": np.zeros(len(of_scales)),
         "scale_prior": [priors[name] for name in of_scales],

@@ -43,9 +43,10 @@ def data_and_model(fit: FitSummary) -> Section:
         facts["family"] = fit.model.family
     for name, values in fit.known.items():
         facts[name] = f"{values.min():.4g} to {values.max():.4g}"
-    if "label_sd" in fit.constants:
-        sd = fit.constants["label_sd"]
-        facts["known standard errors of labels"] = f"{sd.min():.4g} to {sd.max():.4g}"
+    for name, of in {"label_sd": "", "relative_label_sd": ", relative to them"}.items():
+        if name in fit.constants:
+            sd = fit.constants[name]
+            facts[f"known standard errors of labels{of}"] = f"{sd.min():.4g} to {sd.max():.4g}"
     if hasattr(fit.model, "likelihood_text"):
         facts["likelihood"] = fit.model.likelihood_text()
     if fit.model.stan_file is not None:

@@ -56,6 +56,21 @@ def test_slope_is_that_of_the_value(likelihood, link):
         np.testing.assert_allclose(function(theta)[1], slope, rtol=1e-7, atol=1e-7)
 
 
+@pytest.mark.parametrize("likelihood", ["negative binomial", "gamma"])
+def test_errors_of_labels_add_to_the_dispersion(likelihood):
+    p, scales, _ = totals.problem(likelihood, "exp")
+    p = totals.with_errors(p)
+    function = function_of(p, scales)
+    for theta in some_thetas(2):
+        expected = totals.log_likelihood(p, w=theta[:-1], intercept=theta[-1], **scales)
+        value, slope, _, curvature = function(theta)
+        assert value == pytest.approx(expected, rel=1e-10)
+        by_theta = reference.gradient(lambda x: function(x)[0], theta)
+        np.testing.assert_allclose(slope, by_theta, rtol=1e-7, atol=1e-7)
+        second = [reference.gradient(lambda x, i=i: function(x)[1][i], theta) for i in range(4)]
+        np.testing.assert_allclose(-curvature, second, rtol=1e-6, atol=1e-6)
+
+
 @EVERY
 def test_curvature_is_that_of_the_slope(likelihood, link):
     p, scales, _ = totals.problem(likelihood, link)

@@ -52,6 +52,7 @@ class RateProblem:
     residual_variance : array, shape (n,), sum of weights times the variance that features leave out
     y : array, shape (n,), labels
     trials : array, shape (n,), of binomial labels
+    error_variance : array, shape (n,), of known errors, relative to the labels
     """
 
     psi: list
@@ -63,6 +64,13 @@ class RateProblem:
     residual_variance: Array
     y: Array | None = None
     trials: Array | None = None
+    error_variance: Array | float = 0.0
+
+
+def with_errors(p):
+    """The problem with known errors of its labels."""
+    error_variance = np.random.default_rng(9).uniform(0.01, 0.5, len(p.psi))
+    return replace(p, error_variance=error_variance)
 
 
 def random_rates(rng, likelihood, link, n=6, d=3, has_effects=False):
@@ -116,6 +124,8 @@ def rate_means(p, w, intercept, effect, rho=0.0):
 def law_and_arguments(p, w, intercept, rho=0.0, sigma=None, dispersion=None, tau=None, effect=0.0):
     """SciPy's distribution of the labels, and its arguments given the parameters."""
     mean = rate_means(p, w, intercept, np.broadcast_to(effect, len(p.psi)), rho)
+    if dispersion is not None:
+        dispersion = np.sqrt(dispersion**2 + p.error_variance)
     if p.likelihood == "poisson":
         return stats.poisson, (mean,)
     if p.likelihood == "negative binomial":
@@ -226,7 +236,8 @@ def compressed(p):
     """The bags' rows as a fit takes them: factors, weighted sums or the points."""
     bags = Bags.from_list(p.psi, weights=p.weights)
     rows = LINKS[p.link].rows(bags, Given(p.psi[0].shape[1]))
-    return replace(rows, residual_variance=p.residual_variance)
+    known = {"known_variance": p.error_variance}
+    return replace(rows, residual_variance=p.residual_variance, **known)
 
 
 def point_rows(p):
@@ -237,8 +248,9 @@ def point_rows(p):
     noise = np.array([np.linalg.norm(weights) for weights in p.weights])
     start = np.cumsum(length) - length
     rows = np.column_stack([psi, np.ones(len(psi))])
+    weights, known = np.concatenate(p.weights), p.error_variance
     return AggregateRows(
-        rows, start, length, np.concatenate(p.weights), total, noise, p.residual_variance
+        rows, start, length, weights, total, noise, p.residual_variance, known_variance=known
     )
 
 
@@ -327,5 +339,6 @@ REFUSED_LABELS = [
     ({"y": (0, 2.0**31)}, "y[1] must be a whole number up to 2147483647"),
     ({"likelihood": 2}, "n_scales must be 1 where likelihood is 2, found 0"),
     ({"likelihood": 99}, "likelihood must be a number from 1 to "),
+    ({"error_variance": (1, 0.2)}, "error_variance must be 0 where likelihood is 1, found 0.2"),
     ({"y": (1, -1.0)}, "y[2]"),
 ]

@@ -100,10 +100,63 @@ def test_what_a_fit_refuses(small, given, error, message):
         model_of().fit(bags, y, **given)
 
 
-def test_other_likelihoods_have_no_such_errors(small):
+@pytest.mark.parametrize(
+    "likelihood, options, message",
+    [
+        ("poisson", {}, "the poisson likelihood has no scale that label_sd could add to"),
+        ("exponential", {}, "the exponential likelihood has no scale"),
+        ("gamma", {"method": "vb"}, "method='vb' takes label_sd with link 'identity' alone"),
+    ],
+)
+def test_others_take_no_such_errors(small, likelihood, options, message):
     bags, y, sd, _ = small
-    with pytest.raises(TypeError, match="label_sd are errors of normal totals, but the likelihood"):
-        AggregateRegressor("gamma").fit(bags, y - y.min() + 1, label_sd=sd)
+    with pytest.raises(TypeError, match=message):
+        AggregateRegressor(likelihood, **options).fit(bags, np.ceil(y - y.min() + 1), label_sd=sd)
+
+
+def estimated_totals(seed, likelihood, n=300):
+    """Totals of districts whose rates differ, estimated with relative errors of 5 to 80%."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(5, 40, n)
+    x = rng.normal(np.repeat(rng.uniform(-2, 2, n), sizes), 0.5)
+    bags = Bags(x[:, None], np.append(0, np.cumsum(sizes)), weights=np.full(len(x), 20.0))
+    rate = np.exp(np.sin(1.5 * x) + np.repeat(0.2 * rng.normal(size=n), sizes))
+    error = rng.uniform(0.05, 0.8, n)
+    y = bags.sums(20 * rate) * rng.gamma(error**-2, error**2)
+    y = rng.poisson(y) if likelihood == "negative binomial" else y
+    return bags, y, error * np.maximum(y, 1), rate
+
+
+@pytest.mark.parametrize("likelihood, link", [("negative binomial", "exp"), ("gamma", "square")])
+def test_intervals_of_counts_and_positive_totals_hold_what_they_say(likelihood, link):
+    """And the rates are better than where all totals count alike."""
+    coverage, error = [], []
+    for seed in range(2):
+        bags, y, sd, rate = estimated_totals(seed, likelihood)
+        model = AggregateRegressor(likelihood, link, n_landmarks=10, method="laplace")
+        expected = bags.sums(20 * rate)
+        for known in (sd, None):
+            predictive = model.fit(bags, y, label_sd=known, seed=1).predictive(bags, district=False)
+            lower, upper = predictive.interval(0.95)
+            coverage.append(np.mean((lower <= expected) & (expected <= upper)))
+            rates = bags.sums(20 * model.predict_points(bags, district=False).mean)
+            error.append(np.mean(np.log(rates / expected) ** 2))
+    assert 0.92 < np.mean(coverage[::2]) < 0.98
+    assert np.mean(coverage[1::2]) > 0.995  # errors pass for differences between districts
+    assert np.mean(error[::2]) < np.mean(error[1::2])
+
+
+def test_effects_are_of_districts_not_of_errors():
+    """Given its label, a district's effect is as far from 0 as its error is small."""
+    bags, y, sd, _ = estimated_totals(3, "negative binomial")
+    model = AggregateRegressor(link="exp", n_landmarks=10, method="laplace")
+    model.fit(bags, y, label_sd=sd, seed=1)
+    effect = model.idata.posterior_predictive["effect"].values[0]
+    dispersion = np.median(model.result_.draws("dispersion"))
+    np.testing.assert_allclose(np.sqrt(np.mean(effect**2)), dispersion, rtol=0.15)
+    known = sd / np.maximum(y, sd) < 0.15
+    assert effect[:, known].mean(axis=0).std() > 1.5 * effect[:, ~known].mean(axis=0).std()
+    assert model.idata.constant_data["relative_label_sd"].shape == (len(y),)
 
 
 def test_bounds_need_totals_without_errors(small):

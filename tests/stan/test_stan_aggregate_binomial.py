@@ -21,7 +21,7 @@ def problem(has_effects=True, n=6, d=3):
 
 def test_data_are_what_the_program_declares(model):
     data = stan_data(problem())
-    of_others = {"scale_prior", "grainsize"}
+    of_others = {"scale_location", "scale_prior", "error_variance", "grainsize"}
     assert set(data) - of_others == set(model.src_info()["inputs"])
     assert (data["A"], data["D"], data["T"]) == (6, 3, len(data["rows"]))
 

@@ -64,6 +64,11 @@ def shape_of(dispersion: Array | float) -> Array | float:
     return dispersion**-2.0  # type: ignore[operator]
 
 
+def with_errors(dispersion: Array | float, error_variance: Array | float) -> Array | float:
+    """Dispersion of labels that also have errors of these relative variances."""
+    return np.sqrt(np.square(dispersion) + error_variance)
+
+
 class Likelihood:
     """Base of the likelihoods of totals; one object each, in `aggregate.likelihoods.LIKELIHOODS`.
 
@@ -84,6 +89,8 @@ class Likelihood:
         Whether labels are numbers > 0.
     has_effects : bool
         Whether its labels determine effects of their bags; see `draw_effects`.
+    takes_errors : bool
+        Whether known errors of labels add to its dispersion, or to its noise.
     bag_effects_error : str or None
         Why normal effects of bags cannot be added, and what to do.
     gamma_effects : str or None
@@ -104,6 +111,7 @@ class Likelihood:
     has_trials: ClassVar[bool] = False
     is_positive: ClassVar[bool] = False
     has_effects: ClassVar[bool] = False
+    takes_errors: ClassVar[bool] = False
     bag_effects_error: ClassVar[str | None] = None
     gamma_effects: ClassVar[str | None] = None
     expected_terms: ClassVar[Mapping[str, Terms]] = {}
@@ -167,8 +175,9 @@ class Likelihood:
         y : array, shape (n,), labels
         **given
             Its own scales (`sigma`, `dispersion`), `trials` of the binomial, `noise_factor` of the
-            normal (noise of each label in units of sigma), shapes (n,). Each takes its own and
-            leaves the rest.
+            normal (noise of each label in units of sigma), `error_variance` of those with a
+            dispersion (relative variance of each label's known error), shapes (n,). Each takes its
+            own and leaves the rest.
         """
         raise NotImplementedError
 
@@ -176,11 +185,19 @@ class Likelihood:
         """Numbers of the priors of its own scales, by their names, for `rows` and labels `y`."""
         return {f"{name}_scale": scale.prior_scale for name, scale in self.scales.items()}
 
-    def draw_effects(self, y: Array, means: Array, seed: Seed, **scales: Array) -> Array:
+    def draw_effects(
+        self,
+        y: Array,
+        means: Array,
+        seed: Seed,
+        *,
+        error_variance: Array | float = 0.0,
+        **scales: Array,
+    ) -> Array:
         """Log effects of the bags given their labels `y`, shape (S, n), where `has_effects`.
 
         `means`, shape (S, n), and `scales`, shapes (S,), are those of each draw, `seed` that of
-        the random numbers.
+        the random numbers, `error_variance`, (n,), that of known errors, which effects are without.
         """
         raise NotImplementedError
 

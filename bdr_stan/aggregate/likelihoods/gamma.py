@@ -15,7 +15,14 @@ from scipy import stats
 from scipy.special import gammainc, gammaln, xlogy
 from scipy.stats.distributions import rv_frozen
 
-from bdr_stan.aggregate.likelihoods.base import LabelDensity, Likelihood, Scale, Terms, shape_of
+from bdr_stan.aggregate.likelihoods.base import (
+    LabelDensity,
+    Likelihood,
+    Scale,
+    Terms,
+    shape_of,
+    with_errors,
+)
 from bdr_stan.aggregate.likelihoods.exponential import EXPONENTIAL
 from bdr_stan.types import Array
 
@@ -52,6 +59,7 @@ class Gamma(Likelihood):
     }
     program_number = 4
     is_positive = True
+    takes_errors = True
     bag_effects_error = (
         "has a scatter in each bag that one label cannot separate from an effect: leave out "
         "bag_effects, or use likelihood='exponential'"
@@ -61,9 +69,14 @@ class Gamma(Likelihood):
     }
 
     def label_density(
-        self, y: Array, *, dispersion: float = 0.0, **given: Any
+        self,
+        y: Array,
+        *,
+        dispersion: float = 0.0,
+        error_variance: Array | float = 0.0,
+        **given: Any,
     ) -> Callable[[Array], LabelDensity]:
-        shape = shape_of(dispersion)
+        shape = shape_of(with_errors(dispersion, error_variance))
         of_exponential, constant = EXPONENTIAL.label_density(y), log_normaliser(shape)
 
         def density(mean):

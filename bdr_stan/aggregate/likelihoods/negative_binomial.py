@@ -10,7 +10,14 @@ from scipy.stats.distributions import rv_frozen
 
 from bdr_stan.aggregate.bag_effects import dispersion_inside, gamma_effects
 from bdr_stan.aggregate.likelihoods import poisson
-from bdr_stan.aggregate.likelihoods.base import LabelDensity, Likelihood, Scale, Terms, shape_of
+from bdr_stan.aggregate.likelihoods.base import (
+    LabelDensity,
+    Likelihood,
+    Scale,
+    Terms,
+    shape_of,
+    with_errors,
+)
 from bdr_stan.types import Array, Seed
 
 _STIRLING = 1e4  # shape above which Stirling's series is exact to rounding
@@ -58,6 +65,7 @@ class NegativeBinomial(Likelihood):
     program_number = 2
     is_count = True
     has_effects = True
+    takes_errors = True
     bag_effects_error = (
         "has effects of bags already: leave out bag_effects, or for normal effects use "
         "likelihood='poisson'"
@@ -68,9 +76,14 @@ class NegativeBinomial(Likelihood):
     }
 
     def label_density(
-        self, y: Array, *, dispersion: float = 0.0, **given: Any
+        self,
+        y: Array,
+        *,
+        dispersion: float = 0.0,
+        error_variance: Array | float = 0.0,
+        **given: Any,
     ) -> Callable[[Array], LabelDensity]:
-        shape = shape_of(dispersion)
+        shape = shape_of(with_errors(dispersion, error_variance))
         constant = log_rising(y, shape) - gammaln(y + 1)
 
         def density(mean):
@@ -86,8 +99,16 @@ class NegativeBinomial(Likelihood):
 
         return density
 
-    def draw_effects(self, y: Array, means: Array, seed: Seed, **scales: Array) -> Array:
-        return gamma_effects(y, means, scales["dispersion"], seed)
+    def draw_effects(
+        self,
+        y: Array,
+        means: Array,
+        seed: Seed,
+        *,
+        error_variance: Array | float = 0.0,
+        **scales: Array,
+    ) -> Array:
+        return gamma_effects(y, means, scales["dispersion"], seed, error_variance)
 
     def scales_of_parts(self, share: Array, itself: Array, **scales: Array) -> dict[str, Array]:
         return {"dispersion": dispersion_inside(scales["dispersion"], share, itself)}

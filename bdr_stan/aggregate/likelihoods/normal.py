@@ -24,6 +24,7 @@ class Normal(Likelihood):
 
     name = "normal"
     links = ("identity",)
+    takes_errors = True
     scales: ClassVar[Mapping[str, Scale]] = {
         "sigma": Scale("noise standard deviation of one point", "y / weight")
     }
