@@ -24,7 +24,8 @@ def laplace_posterior(
     Of the likelihood the quadratic approximation at the mode is taken, in which weights follow rho;
     their mode changes in proportion with the logarithms of the other scales.
     """
-    scales, mode, covariance = most_probable_scales(model)
+    scales, mode, covariance_of_logs = most_probable_scales(model)
+    covariance = covariance_of_logs()
     rng = np.random.default_rng(seed)
     log_change = rng.multivariate_normal(np.zeros(len(scales)), covariance, draws)
     drawn = {name: s * np.exp(log_change[:, k]) for k, (name, s) in enumerate(scales.items())}

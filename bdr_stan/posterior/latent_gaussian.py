@@ -6,6 +6,7 @@ gamma; effects; intercept]. The weights of several samples per bag are blocks wi
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -147,7 +148,7 @@ class LatentGaussianModel(Model):
         searching = f"Looking for the most probable scales of {self.program}"
         with status(searching, settings.progress is not False, after=10):
             scales, mode, covariance = most_probable_scales(self)
-        log_sds = dict(zip(scales, np.sqrt(np.diag(covariance)).tolist(), strict=True))
+            log_sds = dict(zip(scales, np.sqrt(np.diag(covariance())).tolist(), strict=True))
         data = self.data | self.whitening(scales, mode)
         if settings.method != "nuts":
             rho = np.array([scales[name] for name in self.rho_names])
@@ -205,35 +206,41 @@ def most_probable_scales(
     *,
     with_priors: bool = True,
     start: Mapping[str, float] | None = None,
-) -> tuple[dict[str, float], Mode, Array]:
+) -> tuple[dict[str, float], Mode, Callable[[], Array]]:
     """Scales of highest evidence, the mode of the weights there, and their logs' covariance.
 
-    Without `with_priors` the priors of the scales do not count. The search begins at `start`, by
-    default at that of the model, else at the centres of the priors. ValueError where numbers
-    overflow, as priors and data are too far apart.
+    The covariance is computed when called. Without `with_priors` the priors of the scales do not
+    count. The search begins at `start`, by default at that of the model, else at the centres of the
+    priors. ValueError where numbers overflow, as priors and data are too far apart.
     """
     likelihood = partial(model.likelihood, level=model.level) if model.level else model.likelihood
-    threads = blas_threads(len(model.prior_factor))
-    with limited_blas(threads), np.errstate(all="ignore"):
-        try:
-            scales, mode, covariance = maximise_evidence(
-                likelihood,
-                model.prior_factor,
-                model.prior_above_level,
-                prior_centres(model.priors, model.scales) | dict(start or model.start),
-                gamma_scales=model.gamma_scales,
-                log_prior=log_prior_of_scales(model.priors) if with_priors else None,
-                of_prior=model.scales_of_prior,
-                rho_of=model.rho_of,
-                near=model.near,
-            )
-        except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
-            raise ValueError(
-                f"no most probable {', '.join(model.scales)} can be found, as numbers overflow: "
-                "give prior numbers that are nearer the scale of the labels"
-            ) from error
+    with _searching(model):
+        scales, mode, covariance = maximise_evidence(
+            likelihood,
+            model.prior_factor,
+            model.prior_above_level,
+            prior_centres(model.priors, model.scales) | dict(start or model.start),
+            gamma_scales=model.gamma_scales,
+            log_prior=log_prior_of_scales(model.priors) if with_priors else None,
+            of_prior=model.scales_of_prior,
+            rho_of=model.rho_of,
+            near=model.near,
+        )
     theta = np.append(mode.theta[:-1], mode.theta[-1] + model.level)
-    return scales, replace(mode, theta=theta), covariance
+    return scales, replace(mode, theta=theta), _searching(model)(covariance)
+
+
+@contextmanager
+def _searching(model):
+    """Few threads of BLAS, and one sentence for numbers that overflow."""
+    try:
+        with limited_blas(blas_threads(len(model.prior_factor))), np.errstate(all="ignore"):
+            yield
+    except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
+        raise ValueError(
+            f"no most probable {', '.join(model.scales)} can be found, as numbers overflow: "
+            "give prior numbers that are nearer the scale of the labels"
+        ) from error
 
 
 def modes_at(

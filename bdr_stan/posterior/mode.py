@@ -22,10 +22,12 @@ LogLikelihood = Callable[[Array], tuple[float, Array, Array, Array]]
 _COLUMNS_WORTH_THREADS = 300
 
 # The line search accepts a step that gains this part of what its slope promises (Armijo's rule,
-# with the usual constant), up to the rounding of the log density, and stops halving at the least
-# step, where rounding hides any gain.
+# with the usual constant). Near the mode the rounding of the log density hides the gain, not that
+# of its gradient: there a step is accepted at whose end the slope along it is this much less
+# (Hager and Zhang 2005). Halving stops at the least step.
 _ARMIJO = 1e-4
-_ROUNDING = 1e-14
+_LESS_STEEP = 0.9
+_ROUNDING = 1e-10
 _LEAST_STEP = 1e-10
 
 
@@ -100,7 +102,10 @@ def find_mode(
         while share > _LEAST_STEP:
             with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
                 trial, *derivatives = posterior(theta + share * step)  # nan: too far
-            if trial >= value + _ARMIJO * share * promised - _ROUNDING * abs(value):
+            if trial >= value + _ARMIJO * share * promised:
+                break
+            less_steep = abs(derivatives[0] @ step) <= _LESS_STEEP * promised
+            if less_steep and trial >= value - _ROUNDING * abs(value):
                 break
             share /= 2
         else:

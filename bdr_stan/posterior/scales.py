@@ -1,6 +1,7 @@
 """Scales (sigma, rho, eta, ...) of highest evidence, and the mode of the weights there."""
 
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from itertools import combinations
 from operator import itemgetter
 
@@ -39,7 +40,7 @@ def maximise_evidence(
     of_prior: Collection[str] = ("rho",),
     rho_of: Callable[[Mapping[str, float]], float | Array] = itemgetter("rho"),
     near: Array | None = None,
-) -> tuple[dict[str, float], Mode, Array]:
+) -> tuple[dict[str, float], Mode, Callable[[], Array]]:
     """Scales with the highest evidence, the mode of the weights there, covariance of log scales.
 
     `likelihood_at` gives, for the scales but those `of_prior` as keywords, the likelihood that
@@ -47,7 +48,7 @@ def maximise_evidence(
     of all scales. The search begins at `start`, which names all scales, and the weights `near`.
     `log_prior` is the log prior density of the logarithms of the scales, given as keywords; None
     maximises the evidence alone. The covariance, shape (K, K), is that of Laplace's method, its
-    eigenvalues at most 1.
+    eigenvalues at most 1; it is computed when called.
     """
     starts = ModeStarts()
 
@@ -87,7 +88,7 @@ def maximise_evidence(
     best = max(modes, key=lambda mode: np.nan_to_num(mode.log_evidence, nan=-np.inf))
     starts.add(first, best.theta, np.inf)
     x = minimum_in_boxes(objective, first, eps=_SLOPE_STEP)
-    return scales_at(x), mode_at(x), _inverse_curvature(objective, x)
+    return scales_at(x), mode_at(x), partial(_inverse_curvature, objective, x)
 
 
 class ModeStarts:

@@ -36,7 +36,7 @@ def test_log_sds_of_scales_are_those_of_their_posterior(rng):
     arguments = blr_arguments(p)
     log_prior = log_prior_of_scales(p.priors)
     scales, _, covariance = maximise_evidence(*arguments, BLR_SCALES, log_prior=log_prior)
-    log_sds = dict(zip(scales, np.sqrt(np.diag(covariance)), strict=True))
+    log_sds = dict(zip(scales, np.sqrt(np.diag(covariance())), strict=True))
     steps = np.linspace(-4, 4, 25)
     grid = {name: scales[name] * np.exp(steps * log_sds[name]) for name in scales}
     height = np.array([
@@ -63,7 +63,7 @@ def test_scales_of_which_the_labels_say_nothing_have_log_sd_1(rng):
     p = reference.random_problem(rng, n=60, d=3, sizes=np.full(60, 1e14))
     scales, _, covariance = maximise_evidence(*bdr_arguments(p)[0], SCALES)
     assert list(scales) == list(SCALES)
-    log_sds = dict(zip(scales, np.sqrt(np.diag(covariance)), strict=True))
+    log_sds = dict(zip(scales, np.sqrt(np.diag(covariance())), strict=True))
     assert log_sds["eta"] == pytest.approx(1, abs=1e-4)
     assert log_sds["sigma"] < 0.2 and log_sds["rho"] < 1
 

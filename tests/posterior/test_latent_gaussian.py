@@ -39,7 +39,7 @@ def test_most_probable_scales_are_those_of_highest_evidence(rng, with_priors):
     )
     # The search by differences ends at rounding of the labels less their level, or of all.
     assert tuple(found[0]) == model.scales and found[0] == pytest.approx(expected[0], rel=1e-3)
-    np.testing.assert_allclose(found[2], expected[2], rtol=1e-2, atol=1e-4)
+    np.testing.assert_allclose(found[2](), expected[2](), rtol=1e-2, atol=1e-4)
     np.testing.assert_allclose(found[1].theta, expected[1].theta, rtol=1e-3, atol=1e-4)
 
 

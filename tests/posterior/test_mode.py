@@ -172,3 +172,21 @@ def test_a_start_far_away_leads_to_the_mode(rng):
         other = mode_at(arguments, SCALES, start=given)
         np.testing.assert_allclose(other.theta, mode.theta, atol=1e-3)
         np.testing.assert_array_equal(given, start)
+
+
+def test_rounding_of_the_log_density_costs_no_steps(rng):
+    """As that of sums over many points: the slopes, which are exact, lead to the mode."""
+    p = reference.random_classes(rng, n=40, d=3)
+    likelihood = logit_likelihood(compress(p.mu - p.m0, p.y, np.ones(40), lossless=False))
+    known = find_mode(likelihood, np.eye(3), (0.0, 10.0), rho=1.0, tol=1e-14)
+    calls = []
+
+    def rounded(theta):
+        calls.append(theta)
+        value, slope, information, curvature = likelihood(theta)
+        value *= 1 + 1e-11 * rng.normal()
+        return value, slope, information, 1.8 * curvature  # so that the last steps are many
+
+    mode = find_mode(rounded, np.eye(3), (0.0, 10.0), rho=1.0, tol=1e-14)
+    np.testing.assert_allclose(mode.theta, known.theta, atol=1e-7)
+    assert len(calls) < 40
