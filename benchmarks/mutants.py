@@ -487,7 +487,10 @@ def killed(found):
 
 
 def run_first(work, mutants):
-    """Each mutant against its likeliest tests; the survivors against more of them, unless explained."""
+    """Each mutant against its likeliest tests; the survivors against more of them.
+
+    Survivors that are explained are not run again.
+    """
     plan, file = Plan(work), work / "results.jsonl"
     done, explained = results(work), explanations()
     for number, mutant in enumerate(mutants, 1):

@@ -214,6 +214,17 @@ def test_labels_say_where_their_effects_are(name, rng):
     np.testing.assert_allclose(above - below, 0, atol=0.4)
 
 
+def test_labels_at_an_end_have_finite_log_odds():
+    """None of the trials, and all of them, are opposites."""
+    none, every = np.array([0.0, 0.0]), np.array([1.0, 70_000.0])
+    below, above = (
+        LIKELIHOODS["binomial"].label_on_log_scale(y, trials=every) for y in (none, every)
+    )
+    np.testing.assert_allclose(below[0], np.log(0.5 / (every + 0.5)))
+    np.testing.assert_allclose(above[0], -below[0])
+    np.testing.assert_allclose(above[1], below[1])
+
+
 def test_negative_binomial_without_dispersion_is_the_poisson():
     """Its logarithms of gamma functions have 17 digits before the point there."""
     wide, plain = LIKELIHOODS["negative binomial"], LIKELIHOODS["poisson"]

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from bdr_stan.bags import Bags
-from bdr_stan.embedding.landmarks import KMEANS_SAMPLE, choose_landmarks, sample_rows
+from bdr_stan.embedding.landmarks import (
+    KMEANS_SAMPLE,
+    check_kernel_reaches,
+    choose_landmarks,
+    sample_rows,
+)
+from bdr_stan.kernels import RBF
 
 
 @pytest.fixture
@@ -169,3 +175,13 @@ def test_few_distinct_points_are_all_landmarks():
 def test_bad_landmarks(bags, arguments, error, message):
     with pytest.raises(error, match=message):
         choose_landmarks(**({"bags": bags} | arguments), seed=0)
+
+
+def test_kernel_must_reach_half_of_the_landmarks_not_of_the_points():
+    values = np.zeros((9, 2))
+    values[0] = 1.0, -1.0
+    check_kernel_reaches(RBF(0.1), values)
+    values[0, 1] = 0.0
+    check_kernel_reaches(RBF(0.1), values)
+    with pytest.raises(ValueError, match="between all points and 2 of 2 landmarks"):
+        check_kernel_reaches(RBF(0.1), values[1:])
