@@ -42,6 +42,7 @@ TESTS = (
     "results",
     "kernel_means",
     "bad_input",
+    "stan",
     "test_label_shape.py",
     "test_matching.py",
     "test_learned_landmarks.py",

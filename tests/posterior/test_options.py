@@ -61,3 +61,14 @@ def test_stan_takes_what_passes(options, rng):
 def test_other_options_are_answered(method, name, message):
     with pytest.raises((TypeError, ValueError), match=f"^{message}"):
         check_options(method, {name: 1})
+
+
+def test_bounds_of_options_are_excluded_where_stan_excludes_them():
+    for value in (0, np.inf, True):
+        with pytest.raises((TypeError, ValueError), match="step_size must be a positive number"):
+            check_options("nuts", {"step_size": value})
+    for value in (0, 1):
+        with pytest.raises(ValueError, match="adapt_delta must be a number between 0 and 1"):
+            check_options("nuts", {"adapt_delta": value})
+    with pytest.raises(ValueError, match="max_treedepth must be an integer >= 1"):
+        check_options("nuts", {"max_treedepth": 0})

@@ -14,6 +14,8 @@ from bdr_stan.predictive.conformal import (
     REAL,
     Labels,
     TrainingLabels,
+    _last_count,
+    _root,
     conformal_classes,
     conformal_intervals,
 )
@@ -273,3 +275,18 @@ def test_classes_against_the_definition(rng):
             assert found.is_in[bag, code] == (p_value > 0.2 + 1e-9)
     assert [each.tolist() for each in found.labels] == found.to_dataframe()["labels"].tolist()
     assert found.contains(["n", "y"]).tolist() == [found.is_in[0, 0], found.is_in[1, 1]]
+
+
+@pytest.mark.parametrize("inside, outside", [(0.0, 8.0), (0.0, -8.0)])
+def test_ends_of_regions_are_found_at_roots_and_where_labels_become_impossible(inside, outside):
+    """A straight line, a parabola, a step to -inf, and the counts up to them; on either side."""
+    end = np.array([1.5, 3.25, 5.7])
+
+    def excess(x):
+        x = np.abs(x)
+        step = np.where(x[2] < end[2], 1.0, -np.inf)
+        return np.array([2 * (end[0] - x[0]), end[1] ** 2 - x[1] ** 2, step])
+
+    a, b = np.full(3, inside), np.full(3, outside)
+    assert_allclose(np.abs(_root(excess, a, b)), end, atol=0.01)
+    assert_allclose(np.abs(_last_count(excess, a, b)), np.floor(end))
