@@ -493,18 +493,18 @@ def run_first(work, mutants):
     Survivors that are explained are not run again.
     """
     plan, file = Plan(work), work / "results.jsonl"
-    done, explained = results(work), explanations()
-    for number, mutant in enumerate(mutants, 1):
-        for budget, stage in ((FIRST, 1), (ALL, 2)):
+    for stage, budget in ((1, FIRST), (2, ALL)):
+        done, explained = results(work), explanations()
+        for number, mutant in enumerate(mutants, 1):
             before = done[mutant.key]
-            known = stage > 1 and mutant.key in explained
-            if len(before) < stage and not known and not killed(before):
-                ran = [test for entry in before for test in entry["tests"]]
-                entry = judge(work, plan, mutant, number, plan.chosen(mutant, budget, ran))
-                before.append({**entry, "stage": stage})
-                append(file, before[-1])
-        if number % 50 == 0:
-            print(f"{number} of {len(mutants)} mutants", flush=True)
+            known = stage == 2 and mutant.key in explained
+            if len(before) >= stage or known or killed(before):
+                continue
+            ran = [test for entry in before for test in entry["tests"]]
+            entry = judge(work, plan, mutant, number, plan.chosen(mutant, budget, ran))
+            append(file, {**entry, "stage": stage})
+            if number % 50 == 0:
+                print(f"stage {stage}: {number} of {len(mutants)} mutants", flush=True)
 
 
 def explanations():
