@@ -8,6 +8,7 @@ from scipy.special import expit
 
 from bdr_stan.aggregate.likelihoods import LIKELIHOODS, likelihood_named
 from bdr_stan.aggregate.links import LINKS
+from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.cmdstan.programs import compile_program
 
 EVERY = pytest.mark.parametrize("likelihood", LIKELIHOODS.values(), ids=LIKELIHOODS)
@@ -246,3 +247,14 @@ def test_negative_binomial_without_dispersion_is_the_poisson():
 def test_labels_that_are_no_counts_are_told_which_likelihoods_take_them():
     with pytest.raises(ValueError, match="needs counts .* likelihood='normal' or 'exponential'"):
         likelihood_named("negative binomial").check_labels([np.zeros((2, 1))] * 2, [1.5, 2.0])
+
+
+def test_noise_of_a_point_is_that_of_totals_over_their_factors(rng):
+    """Totals at a common rate, but for noise of sd 3 per point of two, ten or 200."""
+    sizes = np.array([2.0, 10.0, 200.0])
+    noise = 3 * np.sqrt(sizes) * [1, -1, 1]
+    noise -= sizes * noise.sum() / sizes.sum()  # no change of the common rate
+    rows = AggregateRows(np.ones((3, 1)), np.arange(3), np.ones(3), None, sizes, np.sqrt(sizes))
+    found = LIKELIHOODS["normal"].default_priors(rows, 5 * sizes + noise)
+    expected = np.sqrt(np.mean(noise**2 / sizes))
+    assert found == {"sigma_scale": pytest.approx(expected)}

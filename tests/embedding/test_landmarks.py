@@ -185,3 +185,7 @@ def test_kernel_must_reach_half_of_the_landmarks_not_of_the_points():
     check_kernel_reaches(RBF(0.1), values)
     with pytest.raises(ValueError, match="between all points and 2 of 2 landmarks"):
         check_kernel_reaches(RBF(0.1), values[1:])
+
+
+def test_one_landmark_is_enough(bags):
+    assert choose_landmarks(bags, 1, seed=0).shape == (1, 2)
