@@ -72,3 +72,6 @@ def test_bounds_of_options_are_excluded_where_stan_excludes_them():
             check_options("nuts", {"adapt_delta": value})
     with pytest.raises(ValueError, match="max_treedepth must be an integer >= 1"):
         check_options("nuts", {"max_treedepth": 0})
+    for inits in ([], [1], 1):
+        with pytest.raises(ValueError, match="inits must be a dict or a list of dicts"):
+            check_options("nuts", {"inits": inits}, engine="stanli")
