@@ -27,6 +27,8 @@ def test_every_option_is_one_of_cmdstanpy(method):
 def test_good_options_pass():
     check_options("nuts", {"adapt_delta": np.float64(0.95), "max_treedepth": np.int64(12)})
     check_options("nuts", {"adapt_engaged": False}, warmup=0)
+    with pytest.raises(ValueError, match="warmup=0 leaves NUTS no iterations to adapt in"):
+        check_options("nuts", {}, warmup=0)
     check_options("optimize", {"iter": 500, "algorithm": "bfgs", "tol_obj": 1e-9}, warmup=0)
     check_options("exact", {})
 
