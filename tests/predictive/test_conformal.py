@@ -15,6 +15,7 @@ from bdr_stan.predictive.conformal import (
     Labels,
     TrainingLabels,
     _last_count,
+    _pieces,
     _root,
     conformal_classes,
     conformal_intervals,
@@ -290,3 +291,28 @@ def test_ends_of_regions_are_found_at_roots_and_where_labels_become_impossible(i
     a, b = np.full(3, inside), np.full(3, outside)
     assert_allclose(np.abs(_root(excess, a, b)), end, atol=0.01)
     assert_allclose(np.abs(_last_count(excess, a, b)), np.floor(end))
+
+
+@pytest.mark.parametrize("is_count", [False, True])
+def test_regions_have_all_their_pieces(is_count):
+    """One piece, two, none, all labels, and those below or above one far from the centre, 30."""
+    kept = [
+        [(27.5, 32.5)], [(26.5, 28.8), (32.2, 34.1)], [],
+        [(-np.inf, np.inf)], [(-np.inf, 36.3)], [(4.6, np.inf)],
+    ]  # fmt: skip
+
+    class New:
+        def excess(self, i):
+            def of_pieces(pieces, x):
+                return max([min(x - low, high - x, 9.0) for low, high in pieces], default=-9.0)
+
+            return lambda x: np.array([of_pieces(kept[k], at) for k, at in zip(i, x, strict=True)])
+
+    labels = Labels(is_count=is_count)
+    found = dict(_pieces(New(), np.arange(6), labels, np.full(6, 30.0), np.ones(6)))
+    assert sorted(found) == [0, 1, 3, 4, 5]
+    for k, pieces in found.items():
+        low, high = np.transpose(kept[k])
+        if is_count:
+            low, high = np.maximum(np.ceil(low), 0), np.floor(high)
+        assert_allclose(pieces, np.column_stack([low, high]), atol=0.02)
