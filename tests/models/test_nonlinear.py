@@ -6,10 +6,15 @@ from builders import reference
 from builders.training import bags_of_one_size, labelled_bags, training_of
 
 from bdr_stan.embedding.compression import compress
+from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.models.bdr_probit import rows_by_size
-from bdr_stan.models.curve import CurvedCoordinates, basis_frequencies
+from bdr_stan.models.curve import CurvedCoordinates, basis_frequencies, basis_functions
 from bdr_stan.models.likelihoods import normal_likelihood
-from bdr_stan.models.nonlinear import nonlinear_likelihood, nonlinear_model
+from bdr_stan.models.nonlinear import (
+    nonlinear_likelihood,
+    nonlinear_model,
+    nonlinear_predictive,
+)
 from bdr_stan.posterior.settings import SamplerSettings
 
 RNG = np.random.default_rng(4)
@@ -80,3 +85,28 @@ def test_what_a_program_writes_of_its_rows_comes_back_in_the_order_of_the_bags(r
     }  # fmt: skip
     drawn = model.read(written, SamplerSettings(stan_file="mine.stan"))
     np.testing.assert_array_equal(drawn["log_lik"], np.tile(y, (2, 3, 1)))
+
+
+def test_moments_of_predictions_are_integrals_over_the_embedding(rng):
+    """Its coordinates are N(s z, 1 - s) with s = N / (N + lambda); the curve is of the first."""
+    S, at = 5, coordinates(1)
+    draws = {
+        "intercept": rng.normal(size=S), "w": rng.normal(size=(S, D)),
+        "c": 0.5 * rng.normal(size=(S, 6)), "gamma": rng.normal(size=(S, 2)),
+        "sigma": rng.gamma(2.0, size=S),
+    }  # fmt: skip
+    found = nonlinear_predictive(at, Embedding(SIZES, Z, None, covariates=X), **draws)
+    s = SIZES[:, None] / (SIZES[:, None] + LAM)
+    node, weight = np.polynomial.hermite_e.hermegauss(120)
+    u = (s * Z)[:, 0] + np.sqrt(1 - s[:, 0]) * node[:, None]  # nodes by bags
+    phi = basis_functions(u[..., None], at.frequencies)
+    first = draws["w"][:, 0, None, None] * u + np.einsum("sb,mnb->smn", draws["c"], phi)
+    rest = draws["intercept"][:, None] + draws["w"][:, 1:] @ (s * Z)[:, 1:].T
+    rest = rest + draws["gamma"] @ X.T
+    variance = draws["w"][:, 1:] ** 2 @ (1 - s[:, 1:]).T + draws["sigma"][:, None] ** 2
+    share = (weight / weight.sum())[:, None]
+    mean = np.sum(share * (first + rest[:, None]), axis=1)
+    square = np.sum(share * (first + rest[:, None]) ** 2, axis=1) + variance
+    np.testing.assert_allclose(found.mean, mean.mean(axis=0), atol=0.02)
+    expected = np.sqrt(square.mean(axis=0) - mean.mean(axis=0) ** 2)
+    np.testing.assert_allclose(found.sd, expected, rtol=0.01)

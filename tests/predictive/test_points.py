@@ -59,7 +59,7 @@ def test_weighted_sums_under_each_draw(case, link, rng, monkeypatch):
 
 
 def test_the_residual_variance_of_sums_is_independent_between_points():
-    """Points without features, f ~ N(0, rho^2): the number above 0 is binomial, the rates sum to n."""
+    """Points without features, f ~ N(0, rho^2): numbers above thresholds are binomial."""
 
     class Nothing:
         def __call__(self, points, out):
