@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from builders import reference, totals
 from scipy.integrate import quad
-from scipy.special import expit
+from scipy.special import expit, gammaln
 
 from bdr_stan.aggregate.likelihoods import LIKELIHOODS, likelihood_named
+from bdr_stan.aggregate.likelihoods.gamma import log_normaliser
 from bdr_stan.aggregate.links import LINKS
 from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.cmdstan.programs import compile_program
@@ -258,3 +259,9 @@ def test_noise_of_a_point_is_that_of_totals_over_their_factors(rng):
     found = LIKELIHOODS["normal"].default_priors(rows, 5 * sizes + noise)
     expected = np.sqrt(np.mean(noise**2 / sizes))
     assert found == {"sigma_scale": pytest.approx(expected)}
+
+
+def test_the_normaliser_of_the_gamma_by_both_formulas():
+    shape = np.array([9_999.0, 10_001.0, 50_000.0])
+    expected = shape * np.log(shape) - shape - gammaln(shape)
+    np.testing.assert_allclose(log_normaliser(shape), expected, atol=1e-9)

@@ -157,3 +157,8 @@ def test_quantiles_of_distances_with_a_tail_of_a_known_power():
     exceeded = np.arange(1, 4001) / 4001
     found = familiarity._quantiles(exceeded**-0.3)
     assert_allclose(found, familiarity._LEVELS**-0.3, rtol=0.02)
+
+
+def test_sizes_below_all_others_are_of_the_first_class():
+    found = familiarity._class_of(np.array([3.0, 10.0]), np.array([1.0, 3.0, 9.5, 10.0, 50.0]))
+    np.testing.assert_array_equal(found, [0, 0, 0, 1, 1])

@@ -8,7 +8,7 @@ from builders.training import bags_of_one_size, labelled_bags, training_of
 from bdr_stan.embedding.compression import compress
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.models.bdr_probit import rows_by_size
-from bdr_stan.models.curve import CurvedCoordinates, basis_frequencies, basis_functions
+from bdr_stan.models.curve import CurvedCoordinates, basis_frequencies, basis_functions, spectral_sd
 from bdr_stan.models.likelihoods import normal_likelihood
 from bdr_stan.models.nonlinear import (
     nonlinear_likelihood,
@@ -110,3 +110,24 @@ def test_moments_of_predictions_are_integrals_over_the_embedding(rng):
     np.testing.assert_allclose(found.mean, mean.mean(axis=0), atol=0.02)
     expected = np.sqrt(square.mean(axis=0) - mean.mean(axis=0) ** 2)
     np.testing.assert_allclose(found.sd, expected, rtol=0.01)
+
+
+def test_information_is_that_of_normal_labels_of_the_same_moments():
+    """sum_i dm_i dm_i' / V_i + dV_i dV_i' / (2 V_i^2), by differences of predictions."""
+    at, theta = coordinates(1), 0.5 * np.random.default_rng(5).normal(size=D + 9)
+    sd_of_c = SCALES["kappa"] * spectral_sd(at.frequencies, SCALES["ell"])
+
+    def moments(theta):
+        w, c, gamma, intercept = np.split(theta[None], [D, D + 6, D + 8], axis=1)
+        found = nonlinear_predictive(
+            at, Embedding(SIZES, Z, None, covariates=X), w=w, c=sd_of_c * c, gamma=gamma,
+            intercept=intercept[0], sigma=np.array([SCALES["sigma"]]),
+        )  # fmt: skip
+        return np.concatenate([found.mean, found.sd**2])
+
+    steps = 1e-5 * np.eye(len(theta))
+    slopes = np.array([(moments(theta + h) - moments(theta - h)) / 2e-5 for h in steps])
+    variance = moments(theta)[N:]
+    precision = np.concatenate([1 / variance, 0.5 / variance**2])
+    information = likelihood_at(1)(theta)[2]
+    np.testing.assert_allclose(information, slopes * precision @ slopes.T, rtol=1e-5, atol=1e-6)
