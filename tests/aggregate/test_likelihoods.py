@@ -8,6 +8,7 @@ from scipy.special import expit, gammaln
 
 from bdr_stan.aggregate.likelihoods import LIKELIHOODS, likelihood_named
 from bdr_stan.aggregate.likelihoods.gamma import log_normaliser
+from bdr_stan.aggregate.likelihoods.negative_binomial import log_rising
 from bdr_stan.aggregate.links import LINKS
 from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.cmdstan.programs import compile_program
@@ -265,3 +266,10 @@ def test_the_normaliser_of_the_gamma_by_both_formulas():
     shape = np.array([9_999.0, 10_001.0, 50_000.0])
     expected = shape * np.log(shape) - shape - gammaln(shape)
     np.testing.assert_allclose(log_normaliser(shape), expected, atol=1e-9)
+
+
+def test_the_rising_factorial_of_the_negative_binomial_by_both_formulas():
+    """k (k + 1) .. (k + y - 1) / k^y."""
+    for shape in (3.0, 9_999.0, 10_001.0, 1e9):
+        expected = np.log1p(np.arange(300) / shape).sum()
+        assert log_rising(300.0, shape) == pytest.approx(expected, rel=1e-9)

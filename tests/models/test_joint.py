@@ -125,5 +125,7 @@ def test_data_have_the_numbers_of_totals_and_one_entry_per_survey():
     assert not [name for name in model.data if "[" in name]
     assert model.data["rho_median"] == model.priors["rho_median"] > 0
     np.testing.assert_array_equal(model.data["y"], p.totals.y)
+    ends = model.data["survey_start"] + model.data["survey_length"]  # Stan counts from 1
+    assert model.data["survey_start"].tolist() == [1, *ends[:-1]]
     locations = [model.priors[f"survey_intercept_location[{name}]"] for name in p.names]
     np.testing.assert_array_equal(model.data["survey_intercept_location"], locations)
