@@ -515,11 +515,9 @@ def explanations():
 def run_again(work, mutants, files):
     """The survivors against test files as they are now in the checkout."""
     shutil.copytree(ROOT / "tests", work / "checkout/tests", dirs_exist_ok=True)
-    for file in files:
-        name = "again_" + file.replace("/", "_")
-        for suffix in ("xml", "coverage"):
-            (work / "contexts" / f"{name}.{suffix}").unlink(missing_ok=True)
-        record(work, name, [file])
+    for suffix in ("xml", "coverage"):
+        (work / "contexts" / f"again.{suffix}").unlink(missing_ok=True)
+    record(work, "again", files)
     plan, done = Plan(work), results(work)
     for number, mutant in enumerate(mutants, 1):
         tests = [t for t in plan.chosen(mutant, float("inf")) if file_of(t) in files]
