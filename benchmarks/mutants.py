@@ -513,15 +513,17 @@ def explanations():
 
 
 def run_again(work, mutants, files):
-    """The survivors against test files as they are now in the checkout."""
+    """Survivors that are not explained against test files as they are now in the checkout."""
     shutil.copytree(ROOT / "tests", work / "checkout/tests", dirs_exist_ok=True)
     for suffix in ("xml", "coverage"):
         (work / "contexts" / f"again.{suffix}").unlink(missing_ok=True)
     record(work, "again", files)
-    plan, done = Plan(work), results(work)
+    plan, done, explained = Plan(work), results(work), explanations()
     for number, mutant in enumerate(mutants, 1):
+        if killed(done[mutant.key]) or mutant.key in explained:
+            continue
         tests = [t for t in plan.chosen(mutant, float("inf")) if file_of(t) in files]
-        if tests and not killed(done[mutant.key]):
+        if tests:
             entry = judge(work, plan, mutant, number, tests)
             append(work / "results.jsonl", {**entry, "stage": 3})
 
