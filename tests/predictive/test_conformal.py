@@ -20,6 +20,7 @@ from bdr_stan.predictive.conformal import (
     conformal_classes,
     conformal_intervals,
 )
+from bdr_stan.predictive.regions import ConformalIntervals
 from bdr_stan.predictive.size_classes import Compared, SizeClasses
 
 SIGMA = 0.5
@@ -316,3 +317,12 @@ def test_regions_have_all_their_pieces(is_count):
         if is_count:
             low, high = np.maximum(np.ceil(low), 0), np.floor(high)
         assert_allclose(pieces, np.column_stack([low, high]), atol=0.02)
+
+
+def test_ends_of_pieces_are_in_the_region_and_what_lies_between_is_not():
+    pieces = [np.array([[0.0, 0.0], [3.0, 5.0]])] * 5 + [np.empty((0, 2))]
+    one = np.ones(6)
+    found = ConformalIntervals(0.9, one, one, np.ones((6, 2)), one, None, "bag", pieces)
+    assert found.contains([0, 3, 5, 2, 6, 3]).tolist() == [True, True, True, False, False, False]
+    np.testing.assert_array_equal(found.lower, [0, 0, 0, 0, 0, np.nan])
+    np.testing.assert_array_equal(found.upper, [5, 5, 5, 5, 5, np.nan])
