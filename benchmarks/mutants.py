@@ -110,10 +110,10 @@ of them were drawn at random. A test fails as well if it takes more than ten tim
 Slow tests and those of `tests/estimators` were not run.
 
 "First" is with the tests as they were: about {FIRST} seconds of those that run the line, the
-likeliest to fail first, and {ALL} to 15 seconds more of some survivors. "Now" is with the tests that
-were added for survivors. As no mutant met all tests, both shares are lower bounds. A survivor is
-"explained" if, by reading the code, its change has no effect on results, or none that a test should
-demand; then it was not run again.
+likeliest to fail first, and {ALL} to 15 seconds more for some survivors. "Now" is with the tests
+that were added for survivors. As no mutant met all tests, both shares are lower bounds. A survivor
+is "explained" if, by reading the code, its change has no effect on results, or none that a test
+should demand; then it was not run again.
 """
 SURVIVORS = """
 ## Survivors
@@ -310,19 +310,25 @@ class Plan:
 
     def chosen(self, mutant, budget, leave_out=()):
         """The file's own tests first, then those of its folder, each the fastest first."""
-        own = mutant.path.replace("bdr_stan/", "tests/").replace("/likelihoods/", "/")
-        folder, _, name = own.rpartition("/")
+        folder, _, name = mutant.path.replace("/likelihoods/", "/").rpartition("/")
+        folder = folder.replace("bdr_stan/", "tests/")
+        own = f"{folder}/test_{name}"
         covering = self.covering(mutant)
 
         def order(test):
-            mirrored = test.startswith(f"{folder}/test_{name.removesuffix('.py')}.py")
-            runs_it = test in covering
-            return not runs_it, not mirrored, not test.startswith(folder), self.seconds[test], test
+            of_folder = test.startswith(f"{folder}/")
+            return (
+                test not in covering,
+                file_of(test) != own,
+                not of_folder,
+                self.seconds[test],
+                test,
+            )
 
         tests, files, spent = [], set(), 0.0
         for test in sorted(self.beside(covering) - set(leave_out), key=order):
             cost = self.seconds[test] + 0.01
-            if file_of(test) not in files:
+            if file_of(test) not in {own, *files}:
                 cost = max(cost, self.slowest[file_of(test)])
             if not tests or spent + cost <= budget:
                 tests.append(test)
@@ -502,7 +508,8 @@ def run_first(work, mutants):
         for number, mutant in enumerate(mutants, 1):
             before = done[mutant.key]
             known = stage == 2 and mutant.key in explained
-            if len(before) >= stage or known or killed(before):
+            done_before = any(entry["stage"] == stage for entry in before)
+            if done_before or known or killed(before):
                 continue
             ran = [test for entry in before for test in entry["tests"]]
             entry = judge(work, plan, mutant, number, plan.chosen(mutant, budget, ran))
