@@ -49,7 +49,7 @@ TESTS = (
 )
 EXPLAINED = Path(__file__).with_name("mutants_explained.json")
 N_MUTANTS, SEED = 1000, 20261126
-# Seconds of tests, by their usual times, that a mutant must survive: first, then all of its tests.
+# Seconds of tests, by their usual times: for all mutants, and then for those that survived them.
 FIRST, ALL = 4, 8
 MEMORY = 8 * 2**30
 NOT_RUN = 70
