@@ -77,6 +77,7 @@ SAYS = {
 ELSEWHERE = {
     "examples/digits.py",  # the demonstration, in test_demo.py
     "benchmarks/bdr_fit.py",  # which has no quick way
+    "benchmarks/mutants.py",  # which runs the tests
 }
 # Their processes begin with the script, so it must be the main program.
 STARTS_PROCESSES = {

@@ -9,6 +9,7 @@ from scipy.integrate import quad
 
 from bdr_stan import Bags
 from bdr_stan.aggregate.bag_effects import (
+    TrainingEffects,
     dispersion_inside,
     gamma_effects,
     numbered,
@@ -99,3 +100,15 @@ def test_districts_are_found_by_id():
 def test_scatter_inside_a_training_bag():
     found = dispersion_inside(np.array([0.2, 0.4]), np.array([1, 1 / 16, 1]), np.array([0, 0, 1]))
     np.testing.assert_allclose(found, [[0.2, 0.4, 0], [0.4, 0.8, 0]])
+
+
+@pytest.mark.parametrize("means, found", [(np.array([[1.5], [5.5]]), [1, 0]), (None, [-1, -1])])
+def test_training_bags_keep_their_effects_where_their_mean_points_are_known(means, found):
+    bags = Bags.from_points(np.arange(8.0)[:, None], bag=np.repeat(["a", "b"], 4))
+    effects = np.array([[0.1, 0.2]])
+    known = TrainingEffects(effects, bags.ids, means)
+    number, itself = known.districts(bags[[1, 0]], True)
+    assert number.tolist() == found and itself.tolist() == [i >= 0 for i in found]
+    assert known.districts(bags, False)[0].tolist() == [-1, -1]
+    number, itself = known.districts(bags, ["b", "b"])
+    assert number.tolist() == [1, 1] and itself.tolist() == [False, means is not None]

@@ -47,11 +47,12 @@ def test_all_values_of_a_category_but_the_first():
         (["d"], "bag_effects depends on the column 'd', which the points do not have"),
         (["a", "a"], "name a column twice"),
         (["c"], "column 'c' is the same at all points"),
+        (["a", "zero"], "column 'zero' is the same at all points"),
     ],
 )
 def test_columns_that_cannot_be_used(wanted, says):
-    points = np.column_stack([np.arange(6.0), np.arange(6.0) ** 2, np.ones(6)])
-    bags = Bags(points, [0, 3, 6], features=["a", "b", "c"])
+    points = np.column_stack([np.arange(6.0), np.arange(6.0) ** 2, np.ones(6), np.zeros(6)])
+    bags = Bags(points, [0, 3, 6], features=["a", "b", "c", "zero"])
     with pytest.raises(ValueError, match=says):
         effect_columns(bags, wanted)
 

@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 from builders import reference, totals
 from scipy.integrate import quad
-from scipy.special import expit
+from scipy.special import expit, gammaln
 
 from bdr_stan.aggregate.likelihoods import LIKELIHOODS, likelihood_named
+from bdr_stan.aggregate.likelihoods.gamma import log_normaliser
+from bdr_stan.aggregate.likelihoods.negative_binomial import log_rising
 from bdr_stan.aggregate.links import LINKS
+from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.cmdstan.programs import compile_program
 
 EVERY = pytest.mark.parametrize("likelihood", LIKELIHOODS.values(), ids=LIKELIHOODS)
@@ -214,6 +217,17 @@ def test_labels_say_where_their_effects_are(name, rng):
     np.testing.assert_allclose(above - below, 0, atol=0.4)
 
 
+def test_labels_at_an_end_have_finite_log_odds():
+    """None of the trials, and all of them, are opposites."""
+    none, every = np.array([0.0, 0.0]), np.array([1.0, 70_000.0])
+    below, above = (
+        LIKELIHOODS["binomial"].label_on_log_scale(y, trials=every) for y in (none, every)
+    )
+    np.testing.assert_allclose(below[0], np.log(0.5 / (every + 0.5)))
+    np.testing.assert_allclose(above[0], -below[0])
+    np.testing.assert_allclose(above[1], below[1])
+
+
 def test_negative_binomial_without_dispersion_is_the_poisson():
     """Its logarithms of gamma functions have 17 digits before the point there."""
     wide, plain = LIKELIHOODS["negative binomial"], LIKELIHOODS["poisson"]
@@ -235,3 +249,27 @@ def test_negative_binomial_without_dispersion_is_the_poisson():
 def test_labels_that_are_no_counts_are_told_which_likelihoods_take_them():
     with pytest.raises(ValueError, match="needs counts .* likelihood='normal' or 'exponential'"):
         likelihood_named("negative binomial").check_labels([np.zeros((2, 1))] * 2, [1.5, 2.0])
+
+
+def test_noise_of_a_point_is_that_of_totals_over_their_factors(rng):
+    """Totals at a common rate, but for noise of sd 3 per point of two, ten or 200."""
+    sizes = np.array([2.0, 10.0, 200.0])
+    noise = 3 * np.sqrt(sizes) * [1, -1, 1]
+    noise -= sizes * noise.sum() / sizes.sum()  # no change of the common rate
+    rows = AggregateRows(np.ones((3, 1)), np.arange(3), np.ones(3), None, sizes, np.sqrt(sizes))
+    found = LIKELIHOODS["normal"].default_priors(rows, 5 * sizes + noise)
+    expected = np.sqrt(np.mean(noise**2 / sizes))
+    assert found == {"sigma_scale": pytest.approx(expected)}
+
+
+def test_the_normaliser_of_the_gamma_by_both_formulas():
+    shape = np.array([9_999.0, 10_001.0, 50_000.0])
+    expected = shape * np.log(shape) - shape - gammaln(shape)
+    np.testing.assert_allclose(log_normaliser(shape), expected, atol=1e-9)
+
+
+def test_the_rising_factorial_of_the_negative_binomial_by_both_formulas():
+    """k (k + 1) .. (k + y - 1) / k^y."""
+    for shape in (3.0, 9_999.0, 10_001.0, 1e9):
+        expected = np.log1p(np.arange(300) / shape).sum()
+        assert log_rising(300.0, shape) == pytest.approx(expected, rel=1e-9)

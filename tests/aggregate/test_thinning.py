@@ -7,7 +7,7 @@ from bdr_stan import threads
 from bdr_stan.aggregate import rows as aggregation
 from bdr_stan.aggregate.links import LINKS
 from bdr_stan.aggregate.rows import point_rows
-from bdr_stan.aggregate.thinning import thin, thinned_point_rows, thinning_error
+from bdr_stan.aggregate.thinning import thin, thinned_bags, thinned_point_rows, thinning_error
 from bdr_stan.bags import Bags
 from bdr_stan.kernels import RBF, NystromFeatures
 
@@ -118,3 +118,15 @@ def test_rows_tell_of_the_bags_as_the_points_do(bags, features):
 def test_no_points_are_refused(bags, features):
     with pytest.raises(ValueError, match="n_points must be at least 1, found 0"):
         thinned_point_rows(bags, features, 0)
+
+
+def test_thinned_bags_keep_weights_means_and_columns_without_spread(rng):
+    points = [np.column_stack([rng.normal(size=n), np.full(n, 7.0)]) for n in (30, 4)]
+    bags = Bags.from_list(points)
+    thinned = thinned_bags(bags, 5)
+    np.testing.assert_array_equal(np.diff(thinned.offsets), [5, 4])
+    np.testing.assert_allclose(thinned.points[:, 1], 7.0)
+    weights = np.split(thinned.point_weights, thinned.offsets[1:-1])
+    halves = np.split(np.asarray(thinned.points), thinned.offsets[1:-1])
+    for before, after, weight in zip(points, halves, weights):
+        np.testing.assert_allclose(weight @ after / weight.sum(), before.mean(axis=0))

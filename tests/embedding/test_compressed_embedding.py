@@ -107,6 +107,11 @@ def test_model_is_that_of_all_bags(table, n_parts, weight):
     y, beta = labels_that_fit(exact, 1e-4)
     found = training_features(lazy, labels=Labels(y, None, True), **at)
     assert isinstance(found.embedding, CompressedEmbedding)
+    for name in ("extremes", "scatter"):
+        of_all = getattr(exact.embedding, name)
+        assert_allclose(getattr(found.embedding, name), of_all, atol=1e-10 * np.abs(of_all).max())
+    error, of_all = (each.embedding.error_of_trace(0.7) for each in (found, exact))
+    assert error == pytest.approx(of_all, rel=1e-7)
     models = bdr_model(found, y), bdr_model(exact, y, lossless=False)
     assert models[0].data["T"] < 0.5 * N < models[1].data["T"]
     assert_same_model(*models, beta, [1e-4, 0.03, 1.0])

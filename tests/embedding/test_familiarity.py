@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import chi2
 
+from bdr_stan.embedding import familiarity
 from bdr_stan.embedding.familiarity import (
     UNFAMILIAR,
     Familiarity,
@@ -150,3 +151,14 @@ def test_bags_like_the_training_bags_seldom_warn():
         batches = [p, *p.reshape(10, 50), *p[:, None]]
         warned.append([too_many_unfamiliar(batch) > 0 for batch in batches])
     assert np.mean(warned) < 0.005
+
+
+def test_quantiles_of_distances_with_a_tail_of_a_known_power():
+    exceeded = np.arange(1, 4001) / 4001
+    found = familiarity._quantiles(exceeded**-0.3)
+    assert_allclose(found, familiarity._LEVELS**-0.3, rtol=0.02)
+
+
+def test_sizes_below_all_others_are_of_the_first_class():
+    found = familiarity._class_of(np.array([3.0, 10.0]), np.array([1.0, 3.0, 9.5, 10.0, 50.0]))
+    np.testing.assert_array_equal(found, [0, 0, 0, 1, 1])

@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 
 from bdr_stan.bags import Bags
-from bdr_stan.embedding.landmarks import KMEANS_SAMPLE, choose_landmarks, sample_rows
+from bdr_stan.embedding.landmarks import (
+    KMEANS_SAMPLE,
+    check_kernel_reaches,
+    choose_landmarks,
+    landmarks_of_kernel,
+    sample_rows,
+)
+from bdr_stan.kernels import RBF
+from bdr_stan.kernels.linear_effects import LinearEffects
 
 
 @pytest.fixture
@@ -169,3 +177,31 @@ def test_few_distinct_points_are_all_landmarks():
 def test_bad_landmarks(bags, arguments, error, message):
     with pytest.raises(error, match=message):
         choose_landmarks(**({"bags": bags} | arguments), seed=0)
+
+
+def test_kernel_must_reach_half_of_the_landmarks_not_of_the_points():
+    values = np.zeros((9, 2))
+    values[0] = 1.0, -1.0
+    check_kernel_reaches(RBF(0.1), values)
+    values[0, 1] = 0.0
+    check_kernel_reaches(RBF(0.1), values)
+    with pytest.raises(ValueError, match="between all points and 2 of 2 landmarks"):
+        check_kernel_reaches(RBF(0.1), values[1:])
+
+
+def test_one_landmark_is_enough(bags):
+    assert choose_landmarks(bags, 1, seed=0).shape == (1, 2)
+
+
+@pytest.mark.parametrize("effects_first", [True, False])
+def test_linear_effects_have_landmarks_along_their_columns(rng, effects_first):
+    """One for each column, 1.5 standard deviations from the mean; the rest is of the others."""
+    points = rng.normal([0, 5, 900], [1, 2, 40], size=(60, 3))
+    summands = LinearEffects(columns=[0, 2]), RBF(1.0, columns=[1])
+    first, second = summands if effects_first else summands[::-1]
+    found = landmarks_of_kernel(first + second, Bags(points, [0, 20, 60]), 6, seed=0)
+    mean, sd = points.mean(axis=0), points.std(axis=0)
+    expected = [[mean[0] + 1.5 * sd[0], np.nan, mean[2]], [mean[0], np.nan, mean[2] + 1.5 * sd[2]]]
+    np.testing.assert_allclose(found[:2], expected, rtol=0.05)
+    assert np.isnan(found[2:, [0, 2]]).all() and np.isfinite(found[2:, 1]).all()
+    assert len(found) == 6

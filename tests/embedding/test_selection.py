@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from bdr_stan.embedding.selection import extreme_means
+from bdr_stan.bags import Bags
+from bdr_stan.embedding import selection
+from bdr_stan.embedding.coordinates import Coordinates
+from bdr_stan.embedding.selection import SelectedPoints, extreme_means
+from bdr_stan.kernels import RBF, LandmarkFeatures
 
 
 def by_linear_programming(weights, values, factor):
@@ -76,3 +80,26 @@ def test_a_large_factor_gives_the_least_and_the_largest_value():
 def test_values_that_are_equal_have_no_bounds_apart():
     mean, extremes = extreme_means(in_blocks(np.ones(5), np.full((5, 2), 7.0), 2), np.array([3.0]))
     np.testing.assert_allclose(extremes - mean, 0, atol=1e-14)
+
+
+@pytest.mark.parametrize("kept", [1 << 23, 0])
+def test_shifts_of_a_bag_are_of_the_function_shrunk_as_its_embedding(rng, monkeypatch, kept):
+    monkeypatch.setattr(selection, "_NUMBERS_KEPT", kept)
+    monkeypatch.setattr(selection, "_NUMBERS_PER_BLOCK", 1)
+    sizes, d, S = [7, 30], 3, 4
+    weights = [rng.gamma(1.0, size=n) for n in sizes]
+    bags = Bags.from_list([rng.normal(size=(n, 2)) for n in sizes], weights=weights)
+    landmarks, m0, lam = rng.normal(size=(d, 2)), rng.normal(size=d), rng.gamma(1.0, size=d)
+    basis, w, eta = rng.normal(size=(d, d)), rng.normal(size=(S, d)), rng.gamma(1.0, size=S)
+    coordinates = Coordinates(m0, basis, lam, np.eye(d))
+    features = LandmarkFeatures(RBF(1.0), landmarks)
+    effective = np.array([5.0, 22.0])
+    found = SelectedPoints(bags, effective, features, coordinates, w, eta)
+    for i, points in enumerate(bags):
+        kernel = np.exp(-((points[:, None] - landmarks) ** 2).sum(axis=2) / 2)
+        s = eta[:, None] * effective[i] / (eta[:, None] * effective[i] + lam)
+        values = (kernel - m0) @ basis @ (w * s).T
+        mean = weights[i] @ values / weights[i].sum()
+        least, most = np.transpose([by_linear_programming(weights[i], v, 1.7) for v in values.T])
+        shifts = found.shifts(i, np.array([1.7]))
+        np.testing.assert_allclose(shifts[:, 0], [least - mean, most - mean], atol=1e-8)

@@ -136,3 +136,10 @@ def test_landmarks_of_other_maps(bags, rng):
 def test_choices_that_are_refused(bags, choices, message):
     with pytest.raises(ValueError, match=message):
         training_features(bags, **choices)
+
+
+def test_bags_that_do_not_differ_are_refused(rng):
+    points = rng.normal(size=(5, 2))
+    with pytest.raises(ValueError, match="all bags have the same mean embedding by bandwidth="):
+        training_features(Bags.from_list([points, points[::-1]]), bandwidth=1.0, n_landmarks=3)
+    training_features(Bags.from_list([points, points[1:]]), bandwidth=1.0, n_landmarks=3)

@@ -6,6 +6,7 @@ from builders import reference
 from builders.feature_maps import FEATURE_MAPS
 from builders.scales import blr_closed_form
 from builders.training import labelled_bags
+from scipy.stats import norm
 
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.embedding.compression import compress
@@ -149,3 +150,18 @@ def test_exact_predictive_is_that_of_the_closed_form(embedded, rng):
     for i, row in enumerate(np.c_[away @ coordinates.basis, np.ones(len(y))]):
         assert predictive.mean[i] == pytest.approx(row @ theta)
         assert predictive.sd[i] == pytest.approx(np.sqrt(row @ covariance @ row + sigma**2))
+
+
+def test_known_errors_of_labels_add_to_the_noise(embedded, rng):
+    """But for a constant, as labels of equal errors are compressed together."""
+    embedding, y = embedded
+    label_sd = rng.choice([0.0, 0.4, 1.7], len(y))
+    model = blr_model(embedding, y, label_sd=label_sd)
+    X = np.column_stack([embedding.mean - embedding.mean.mean(axis=0), np.ones(len(y))])
+    gaps = []
+    for sigma in (0.3, 2.0):
+        w, intercept = rng.normal(size=X.shape[1] - 1), rng.normal()
+        mean, sd = X @ np.r_[model.weight_basis @ w, intercept], np.hypot(sigma, label_sd)
+        found = model.likelihood(sigma=sigma)(np.r_[w, intercept])[0]
+        gaps.append(found - norm.logpdf(y, mean, sd).sum())
+    np.testing.assert_allclose(gaps, 0, atol=1e-8)

@@ -162,3 +162,14 @@ def test_many_sizes_are_nodes_of_the_same_likelihood(rng, largest):
         np.testing.assert_allclose(
             getattr(found, name), values, rtol=1e-8, atol=1e-10, err_msg=name
         )
+
+
+def test_a_tenth_of_the_spread_is_not_of_uncertain_labels(rng):
+    """However uncertain they are; only the second function moves, so that c' V c = 4 v."""
+    z, B = rng.normal(size=(5, 1)), rng.normal(size=(5, 2))
+    blur, sizes, tau = np.zeros((5, 2, 2)), np.full(5, 8.0), 3.0
+    blur[:, 1, 1] = 50.0
+    curve, lam = np.array([[0.3, 2.0]]), np.array([0.5])
+    scaled, _ = rows_without_blur(z, sizes, lam, B, blur, np.array([tau]), curve)
+    residual = 0.1 * tau**2 + 0.5 / 8
+    np.testing.assert_allclose(scaled, B * np.sqrt(residual / (residual + 4 * 50)))

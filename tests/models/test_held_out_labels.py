@@ -176,3 +176,12 @@ def test_search_for_the_noise_of_one_point_sees_a_second_peak():
         return np.exp(-50 * sigma_point**2) + 2 * np.exp(-8 * (sigma_point - 0.8) ** 2)
 
     assert learned_point_noise(held_out, 1.0, np.inf) == pytest.approx(0.8, abs=0.1)
+
+
+def test_without_folds_the_power_has_its_prior_alone():
+    """Lognormal about 0.6, of log sd 0.5."""
+    assert learned_power([], None, np.empty(0)) == (pytest.approx(0.6), pytest.approx(0.0))
+    for sds in (-1, 2):
+        power = 0.6 * np.exp(0.5 * sds)
+        found = learned_power([], None, np.empty(0), power)
+        assert found == (power, pytest.approx(sds**2 / 2))

@@ -117,3 +117,15 @@ def test_priors_are_those_of_the_data_and_the_users():
         joint.package_model(
             joint.replace(p, totals=joint.replace(p.totals, priors={"tau_scale": 1}))
         )
+
+
+def test_data_have_the_numbers_of_totals_and_one_entry_per_survey():
+    """Priors of surveys by name become arrays; the program takes no names with brackets."""
+    p, model, *_ = problem("poisson", "binomial", n_surveys=2)
+    assert not [name for name in model.data if "[" in name]
+    assert model.data["rho_median"] == model.priors["rho_median"] > 0
+    np.testing.assert_array_equal(model.data["y"], p.totals.y)
+    ends = model.data["survey_start"] + model.data["survey_length"]  # Stan counts from 1
+    assert model.data["survey_start"].tolist() == [1, *ends[:-1]]
+    locations = [model.priors[f"survey_intercept_location[{name}]"] for name in p.names]
+    np.testing.assert_array_equal(model.data["survey_intercept_location"], locations)

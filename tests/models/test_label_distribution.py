@@ -152,3 +152,11 @@ def test_many_labels_are_as_good_as_all(rng, monkeypatch):
     assert (fewer.low, fewer.high) == (everything.low, everything.high)
     densities = np.exp([fewer.log_density(at), everything.log_density(at)])
     np.testing.assert_allclose(*densities, atol=0.02)
+
+
+def test_beyond_an_edge_lies_one_of_n_and_1_labels_a_spacing_further():
+    y = np.arange(10.0)
+    density = module._with_edges(y, -np.inf, np.inf, (True, False))
+    beyond = np.array([0.1, 2.0, 70.0])
+    wide = stats.t.pdf(-1 - beyond, 3, y.mean(), 2 * y.std())
+    np.testing.assert_allclose(density(-1 - beyond), ((1 + beyond) ** -2 + wide) / 11)

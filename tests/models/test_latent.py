@@ -1,5 +1,7 @@
 """The regression function at uncertain embeddings against the paper's dense formulas."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from builders import reference
@@ -7,7 +9,7 @@ from scipy.special import expit, log_expit, log_ndtr, ndtr
 
 from bdr_stan.embedding.coordinates import joint_coordinates, principal_axes
 from bdr_stan.embedding.mean_embedding import Embedding
-from bdr_stan.models.latent import class_predictive, label_predictive, latent_moments
+from bdr_stan.models.latent import class_predictive, contributions, label_predictive, latent_moments
 
 S = 7  # draws
 
@@ -169,3 +171,20 @@ def test_new_bags_are_seen_from_the_training_bags(rng):
     known = reference.Problem(new.mean, new.sizes, np.zeros(2), p.Sigma, p.R, p.K, origin=p.m0)
     mean, _ = dense_moments(known, coordinates, draws)
     np.testing.assert_allclose(predictive.mean, mean.mean(axis=0), rtol=1e-8)
+
+
+@pytest.mark.parametrize("m", [0, 1])
+def test_contributions_of_samples_are_by_their_own_weights(rng, m):
+    """Where all weights of the other sample are 0, one contributes everything, the other 0."""
+    _, coordinates, embedding, draws = uncertain(rng)
+    sample = np.arange(len(coordinates.lam)) % 2
+    coordinates = replace(coordinates, sample=sample)
+    embedding = replace(embedding, sizes=np.column_stack([embedding.sizes, 3 * embedding.sizes]))
+    draws["eta"] = rng.gamma(2.0, size=(S, 2))
+    draws["w"] *= sample == m
+    found = contributions(coordinates, embedding, {}, draws, samples=["homes", "people"])
+    own, other = (found[name] for name in ("homes", "people")[:: 1 - 2 * m])
+    total = label_predictive(coordinates, embedding, sigma=np.zeros(S), **draws)
+    np.testing.assert_allclose(own.mean, total.mean - draws["intercept"].mean(), atol=1e-10)
+    assert np.ptp(own.mean) > 0
+    np.testing.assert_allclose([other.mean, other.sd], 0, atol=1e-7)

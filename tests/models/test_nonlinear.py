@@ -6,10 +6,15 @@ from builders import reference
 from builders.training import bags_of_one_size, labelled_bags, training_of
 
 from bdr_stan.embedding.compression import compress
+from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.models.bdr_probit import rows_by_size
-from bdr_stan.models.curve import CurvedCoordinates, basis_frequencies
+from bdr_stan.models.curve import CurvedCoordinates, basis_frequencies, basis_functions, spectral_sd
 from bdr_stan.models.likelihoods import normal_likelihood
-from bdr_stan.models.nonlinear import nonlinear_likelihood, nonlinear_model
+from bdr_stan.models.nonlinear import (
+    nonlinear_likelihood,
+    nonlinear_model,
+    nonlinear_predictive,
+)
 from bdr_stan.posterior.settings import SamplerSettings
 
 RNG = np.random.default_rng(4)
@@ -80,3 +85,49 @@ def test_what_a_program_writes_of_its_rows_comes_back_in_the_order_of_the_bags(r
     }  # fmt: skip
     drawn = model.read(written, SamplerSettings(stan_file="mine.stan"))
     np.testing.assert_array_equal(drawn["log_lik"], np.tile(y, (2, 3, 1)))
+
+
+def test_moments_of_predictions_are_integrals_over_the_embedding(rng):
+    """Its coordinates are N(s z, 1 - s) with s = N / (N + lambda); the curve is of the first."""
+    S, at = 5, coordinates(1)
+    draws = {
+        "intercept": rng.normal(size=S), "w": rng.normal(size=(S, D)),
+        "c": 0.5 * rng.normal(size=(S, 6)), "gamma": rng.normal(size=(S, 2)),
+        "sigma": rng.gamma(2.0, size=S),
+    }  # fmt: skip
+    found = nonlinear_predictive(at, Embedding(SIZES, Z, None, covariates=X), **draws)
+    s = SIZES[:, None] / (SIZES[:, None] + LAM)
+    node, weight = np.polynomial.hermite_e.hermegauss(120)
+    u = (s * Z)[:, 0] + np.sqrt(1 - s[:, 0]) * node[:, None]  # nodes by bags
+    phi = basis_functions(u[..., None], at.frequencies)
+    first = draws["w"][:, 0, None, None] * u + np.einsum("sb,mnb->smn", draws["c"], phi)
+    rest = draws["intercept"][:, None] + draws["w"][:, 1:] @ (s * Z)[:, 1:].T
+    rest = rest + draws["gamma"] @ X.T
+    variance = draws["w"][:, 1:] ** 2 @ (1 - s[:, 1:]).T + draws["sigma"][:, None] ** 2
+    share = (weight / weight.sum())[:, None]
+    mean = np.sum(share * (first + rest[:, None]), axis=1)
+    square = np.sum(share * (first + rest[:, None]) ** 2, axis=1) + variance
+    np.testing.assert_allclose(found.mean, mean.mean(axis=0), atol=0.02)
+    expected = np.sqrt(square.mean(axis=0) - mean.mean(axis=0) ** 2)
+    np.testing.assert_allclose(found.sd, expected, rtol=0.01)
+
+
+def test_information_is_that_of_normal_labels_of_the_same_moments():
+    """sum_i dm_i dm_i' / V_i + dV_i dV_i' / (2 V_i^2), by differences of predictions."""
+    at, theta = coordinates(1), 0.5 * np.random.default_rng(5).normal(size=D + 9)
+    sd_of_c = SCALES["kappa"] * spectral_sd(at.frequencies, SCALES["ell"])
+
+    def moments(theta):
+        w, c, gamma, intercept = np.split(theta[None], [D, D + 6, D + 8], axis=1)
+        found = nonlinear_predictive(
+            at, Embedding(SIZES, Z, None, covariates=X), w=w, c=sd_of_c * c, gamma=gamma,
+            intercept=intercept[0], sigma=np.array([SCALES["sigma"]]),
+        )  # fmt: skip
+        return np.concatenate([found.mean, found.sd**2])
+
+    steps = 1e-5 * np.eye(len(theta))
+    slopes = np.array([(moments(theta + h) - moments(theta - h)) / 2e-5 for h in steps])
+    variance = moments(theta)[N:]
+    precision = np.concatenate([1 / variance, 0.5 / variance**2])
+    information = likelihood_at(1)(theta)[2]
+    np.testing.assert_allclose(information, slopes * precision @ slopes.T, rtol=1e-5, atol=1e-6)

@@ -8,7 +8,13 @@ from builders import totals
 from scipy import stats
 
 from bdr_stan.aggregate.likelihoods import LIKELIHOODS
-from bdr_stan.models.totals import exact_fit, total_priors, totals_model, totals_predictive
+from bdr_stan.models.totals import (
+    exact_fit,
+    total_priors,
+    totals_model,
+    totals_predictive,
+    totals_with_effects,
+)
 
 
 @pytest.fixture
@@ -107,3 +113,24 @@ def test_predictive(rng):
     np.testing.assert_allclose(found.mean, means.mean(axis=0))
     variance = means.var(axis=0) + np.mean(sigma**2) * factor**2
     np.testing.assert_allclose(found.sd, np.sqrt(variance))
+
+
+def test_likelihood_with_effects_is_that_of_totals_with_more_variance(rng):
+    """Independent effects with sums G: variance sigma^2 sum p^2 + v + G^2 sd^2 of each total."""
+    p = totals.random_rates(rng, "normal", "identity", n=12)[0]
+    known, G, sd = rng.gamma(1.0, size=12), rng.normal(size=(12, 2)), np.array([0.4, 1.3])
+    rows = replace(totals.compressed(p), known_variance=known)
+    model = totals_with_effects(rows, p.y, G, ["one", "other"])
+    scales = {"sigma": 0.7, "effect_sd[one]": sd[0], "effect_sd[other]": sd[1]}
+    likelihood = model.likelihood(**scales)
+    sds = np.sqrt((0.7 * rows.noise_factor) ** 2 + known + G**2 @ sd**2)
+    for theta in rng.normal(size=(3, rows.rows.shape[1])):
+        value, slope, information, _ = likelihood(theta)
+        assert value == pytest.approx(stats.norm.logpdf(p.y, rows.rows @ theta, sds).sum())
+        lower = theta - np.append(np.zeros(len(theta) - 1), 2.5)
+        assert model.likelihood(level=2.5, **scales)(lower)[0] == pytest.approx(value)
+        steps = 1e-5 * np.eye(len(theta))
+        differences = [(likelihood(theta + h)[0] - likelihood(theta - h)[0]) / 2e-5 for h in steps]
+        np.testing.assert_allclose(slope, differences, rtol=1e-6)
+        X = rows.rows / sds[:, None]
+        np.testing.assert_allclose(information, X.T @ X)

@@ -6,7 +6,7 @@ from builders import reference
 from builders.scales import BLR_SCALES, SCALES, bdr_arguments, blr_arguments, mode_at
 
 from bdr_stan.posterior.priors import log_prior_of_scales
-from bdr_stan.posterior.scales import maximise_evidence, minimum_in_boxes
+from bdr_stan.posterior.scales import _inverse_curvature, maximise_evidence, minimum_in_boxes
 
 
 @pytest.mark.parametrize("with_prior", [False, True])
@@ -105,3 +105,12 @@ def test_steps_stay_in_the_box():
     minimum_in_boxes(objective, np.array([0.0]))
     steps = np.diff(np.maximum.accumulate(seen))
     assert steps.max() <= 2 + 1e-12
+
+
+def test_covariance_at_a_minimum_is_the_inverse_hessian_with_sds_of_at_most_1(rng):
+    at, axes = rng.normal(size=3), np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    curvatures = np.array([2.0, 9.0, 40.0])
+    for values, variances in ((curvatures, 1 / curvatures), (curvatures / 20, [1, 1, 0.5])):
+        H = axes * values @ axes.T
+        found = _inverse_curvature(lambda x, H=H: 3 + (x - at) @ H @ (x - at) / 2, at)
+        np.testing.assert_allclose(found, axes * variances @ axes.T, rtol=1e-6, atol=1e-8)

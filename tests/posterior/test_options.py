@@ -27,6 +27,8 @@ def test_every_option_is_one_of_cmdstanpy(method):
 def test_good_options_pass():
     check_options("nuts", {"adapt_delta": np.float64(0.95), "max_treedepth": np.int64(12)})
     check_options("nuts", {"adapt_engaged": False}, warmup=0)
+    with pytest.raises(ValueError, match="warmup=0 leaves NUTS no iterations to adapt in"):
+        check_options("nuts", {}, warmup=0)
     check_options("optimize", {"iter": 500, "algorithm": "bfgs", "tol_obj": 1e-9}, warmup=0)
     check_options("exact", {})
 
@@ -61,3 +63,17 @@ def test_stan_takes_what_passes(options, rng):
 def test_other_options_are_answered(method, name, message):
     with pytest.raises((TypeError, ValueError), match=f"^{message}"):
         check_options(method, {name: 1})
+
+
+def test_bounds_of_options_are_excluded_where_stan_excludes_them():
+    for value in (0, np.inf, True):
+        with pytest.raises((TypeError, ValueError), match="step_size must be a positive number"):
+            check_options("nuts", {"step_size": value})
+    for value in (0, 1):
+        with pytest.raises(ValueError, match="adapt_delta must be a number between 0 and 1"):
+            check_options("nuts", {"adapt_delta": value})
+    with pytest.raises(ValueError, match="max_treedepth must be an integer >= 1"):
+        check_options("nuts", {"max_treedepth": 0})
+    for inits in ([], [1], 1):
+        with pytest.raises(ValueError, match="inits must be a dict or a list of dicts"):
+            check_options("nuts", {"inits": inits}, engine="stanli")

@@ -35,6 +35,12 @@ def model(embedded):
     return blr_model(*embedded)
 
 
+def test_the_first_metric_has_the_squares_of_known_widths():
+    start = StanInput({}, [{"a": 1.0, "b": np.zeros((2, 2))}], {"b": [0.1, 0.2, 0.3, 0.4]})
+    np.testing.assert_allclose(start.first_metric("ba"), [0.01, 0.04, 0.09, 0.16, 1.0])
+    assert start.first_metric("abc") is None
+
+
 # ---------------------------------------------------------------- methods
 
 

@@ -186,3 +186,12 @@ def test_mix_of_three_classes(q):
     np.testing.assert_allclose(both.mean, 0.25 * one.mean + 0.75 * other.mean)
     with pytest.raises(ValueError, match="label of bag 0 is .*d.*, but the classes are .*a.*b.*c"):
         both.log_prob(["d"] * N)
+
+
+def test_the_table_has_the_interval_of_the_class_that_is_predicted(p):
+    lower, upper = predictive(p).interval(0.8)
+    table, second = predictive(p).to_dataframe(level=0.8), p.mean(axis=0) > 0.5
+    assert 0 < second.sum() < N
+    assert table["predicted"].tolist() == CLASSES[second.astype(int)].tolist()
+    np.testing.assert_allclose(table["lower"], np.where(second, lower, 1 - upper))
+    np.testing.assert_allclose(table["upper"], np.where(second, upper, 1 - lower))

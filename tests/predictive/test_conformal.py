@@ -14,9 +14,13 @@ from bdr_stan.predictive.conformal import (
     REAL,
     Labels,
     TrainingLabels,
+    _last_count,
+    _pieces,
+    _root,
     conformal_classes,
     conformal_intervals,
 )
+from bdr_stan.predictive.regions import ConformalIntervals
 from bdr_stan.predictive.size_classes import Compared, SizeClasses
 
 SIGMA = 0.5
@@ -273,3 +277,52 @@ def test_classes_against_the_definition(rng):
             assert found.is_in[bag, code] == (p_value > 0.2 + 1e-9)
     assert [each.tolist() for each in found.labels] == found.to_dataframe()["labels"].tolist()
     assert found.contains(["n", "y"]).tolist() == [found.is_in[0, 0], found.is_in[1, 1]]
+
+
+@pytest.mark.parametrize("inside, outside", [(0.0, 8.0), (0.0, -8.0)])
+def test_ends_of_regions_are_found_at_roots_and_where_labels_become_impossible(inside, outside):
+    """A straight line, a parabola, a step to -inf, and the counts up to them; on either side."""
+    end = np.array([1.5, 3.25, 5.7])
+
+    def excess(x):
+        x = np.abs(x)
+        step = np.where(x[2] < end[2], 1.0, -np.inf)
+        return np.array([2 * (end[0] - x[0]), end[1] ** 2 - x[1] ** 2, step])
+
+    a, b = np.full(3, inside), np.full(3, outside)
+    assert_allclose(np.abs(_root(excess, a, b)), end, atol=0.01)
+    assert_allclose(np.abs(_last_count(excess, a, b)), np.floor(end))
+
+
+@pytest.mark.parametrize("is_count", [False, True])
+def test_regions_have_all_their_pieces(is_count):
+    """One piece, two, none, all labels, and those below or above one far from the centre, 30."""
+    kept = [
+        [(27.5, 32.5)], [(26.5, 28.8), (32.2, 34.1)], [],
+        [(-np.inf, np.inf)], [(-np.inf, 36.3)], [(4.6, np.inf)],
+    ]  # fmt: skip
+
+    class New:
+        def excess(self, i):
+            def of_pieces(pieces, x):
+                return max([min(x - low, high - x, 9.0) for low, high in pieces], default=-9.0)
+
+            return lambda x: np.array([of_pieces(kept[k], at) for k, at in zip(i, x, strict=True)])
+
+    labels = Labels(is_count=is_count)
+    found = dict(_pieces(New(), np.arange(6), labels, np.full(6, 30.0), np.ones(6)))
+    assert sorted(found) == [0, 1, 3, 4, 5]
+    for k, pieces in found.items():
+        low, high = np.transpose(kept[k])
+        if is_count:
+            low, high = np.maximum(np.ceil(low), 0), np.floor(high)
+        assert_allclose(pieces, np.column_stack([low, high]), atol=0.02)
+
+
+def test_ends_of_pieces_are_in_the_region_and_what_lies_between_is_not():
+    pieces = [np.array([[0.0, 0.0], [3.0, 5.0]])] * 5 + [np.empty((0, 2))]
+    one = np.ones(6)
+    found = ConformalIntervals(0.9, one, one, np.ones((6, 2)), one, None, "bag", pieces)
+    assert found.contains([0, 3, 5, 2, 6, 3]).tolist() == [True, True, True, False, False, False]
+    np.testing.assert_array_equal(found.lower, [0, 0, 0, 0, 0, np.nan])
+    np.testing.assert_array_equal(found.upper, [5, 5, 5, 5, 5, np.nan])

@@ -59,7 +59,7 @@ def test_weighted_sums_under_each_draw(case, link, rng, monkeypatch):
 
 
 def test_the_residual_variance_of_sums_is_independent_between_points():
-    """Points without features, f ~ N(0, 1): the number above 0 is binomial, the rates sum to n."""
+    """Points without features, f ~ N(0, rho^2): numbers above thresholds are binomial."""
 
     class Nothing:
         def __call__(self, points, out):
@@ -71,7 +71,7 @@ def test_the_residual_variance_of_sums_is_independent_between_points():
     n, S = 400, 500
     p = PointPredictive(
         lambda a, b: np.zeros((b - a, 1)), n, Nothing(), np.zeros((S, 2)), LINKS["identity"],
-        rho=np.ones(S),
+        rho=np.tile([0.5, 2.0], S // 2),
     )  # fmt: skip
     rates, above = p.weighted_sums(csc_array(np.ones((1, n))), 0.0)
     assert above.mean() == pytest.approx(n / 2, abs=5 * np.sqrt(n / 4 / S))
@@ -79,6 +79,11 @@ def test_the_residual_variance_of_sums_is_independent_between_points():
     np.testing.assert_array_equal(rates, np.zeros((S, 1)))
     again = p.weighted_sums(csc_array(np.ones((1, n))), 0.0)
     np.testing.assert_array_equal(above, again[1])
+    _, above = p.weighted_sums(csc_array(np.ones((1, n))), 1.0)
+    for found, rho in zip((above[::2], above[1::2]), (0.5, 2.0), strict=True):
+        share = stats.norm.sf(1 / rho)
+        error = 5 * np.sqrt(n * share * (1 - share) / (S / 2))
+        assert found.mean() == pytest.approx(n * share, abs=error)
 
 
 def test_weights_count_draws(case, link, rng):
