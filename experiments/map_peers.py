@@ -77,13 +77,9 @@ NOTES = """\
   varies more within a district, and its intervals of pixels are too narrow.
 - With "lines" our model has the form of that of disaggregation: as good where effects are linear,
   far worse with a bump.
-- On Madagascar, where counts scatter by about half of their mean or more, NUTS is no better than
-  mgcv, which takes seconds. Our fits by Laplace's method can fail there: the learned
-  kernel has a field of short length with next to no overdispersion, which explains every training
-  district and predicts others with far too much certainty. Take the default method, NUTS, for such
-  data, or `learn_kernel=False`, whose intervals of pixels are too narrow in the generated
-  countries. The warning on Laplace's approximation is raised by these fits, but also by most good
-  ones.
+- On Madagascar, where counts scatter by about half of their mean or more, all are equally good within
+  their errors, by Laplace's method and by NUTS, and mgcv takes seconds.
+- Without a learned kernel intervals of pixels are too narrow in the generated countries.
 
 ## Not compared
 
