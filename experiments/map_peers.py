@@ -77,8 +77,8 @@ NOTES = """\
   varies more within a district, and its intervals of pixels are too narrow.
 - With "lines" our model has the form of that of disaggregation: as good where effects are linear,
   far worse with a bump.
-- On Madagascar, where counts scatter by about half of their mean or more, all are equally good within
-  their errors, by Laplace's method and by NUTS, and mgcv takes seconds.
+- On Madagascar, where counts scatter by about half of their mean or more, all are equally good
+  within their errors, by Laplace's method and by NUTS, and mgcv takes seconds.
 - Without a learned kernel intervals of pixels are too narrow in the generated countries.
 
 ## Not compared
