@@ -38,31 +38,6 @@ def test_file_returns_the_same_groups_and_configuration(groups, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["fit.nc"]
 
 
-def test_groups_are_those_of_xarray_itself(tmp_path):
-    """With and without labels of axes, of text, numbers and days, an axis twice, nothing in one."""
-    labels = {"name": ["a", "ü", ""], "day": np.array(["2020-01-01", "2021"], "M8[ns]")}
-    variables = {
-        "matrix": (["row", "column"], np.array([[1.0, np.nan], [np.inf, -0.0], [3, 4]])),
-        "text": (["name"], np.array(["one", "two words", ""])),
-        "flag": (["name", "day"], np.eye(3, 2) > 0),
-        "small": (["day"], np.array([1, 2], np.int8)),
-        "single": (["row"], np.arange(3, dtype=np.float32)),
-        "none": (["nothing", "row"], np.empty((0, 3))),
-        "number": ([], 2.5),
-        "height": (["name"], np.arange(3)),
-    }
-    attributes = {"method": "nuts", "depth": 10, "log_evidence": -1.5, "several": [1, 2]}
-    group = xr.Dataset(variables, labels, attributes).set_coords("height")
-    group["matrix"].attrs["unit"] = "m"
-    path = tmp_path / "fit.nc"
-    write(path, {"posterior": group, "empty": xr.Dataset()}, {})
-    for name, found in read(path)[0].items():
-        expected = xr.load_dataset(path, group=name, engine="h5netcdf")
-        assert found.identical(expected), name
-        assert list(found.variables) == list(expected.variables)
-        assert found.dtypes == expected.dtypes
-
-
 def test_read_groups_do_not_need_its_file(groups, tmp_path):
     path = tmp_path / "fit.nc"
     write(path, groups, {})
