@@ -20,8 +20,9 @@ from bdr_stan.types import Array
 
 # Log density of the integrand's ends below that of its mode.
 _LOG_RANGE = 30.0
-# The sums over all and over every other node differ by less, on the log scale: the error of the
-# former is about its square.
+# The sums over all and over every other node differ by less, on the log scale, and so do the means
+# of the integrand, in standard deviations of the predictor: the error of the former is about its
+# square. The sums alone may agree by chance.
 _HALF_GRID_TOLERANCE = 3e-5
 _FEWEST_NODES = 25
 _MOST_NODES = 12_289
@@ -160,13 +161,13 @@ def _integrated(terms, part, mean, variance, towards, steepest):
     )
     n_nodes = _FEWEST_NODES
     while len(going):
-        found[:, going], half = _sums(
+        found[:, going], difference = _sums(
             of_part, going, mean[going], variance[going], low[going], high[going], n_nodes
         )
         n_nodes = 2 * n_nodes - 1
         if n_nodes > _MOST_NODES:
             break
-        going = going[~(np.abs(found[0, going] - half) < _HALF_GRID_TOLERANCE)]
+        going = going[~(difference < _HALF_GRID_TOLERANCE)]
     return found
 
 
@@ -221,7 +222,7 @@ def _mode(log_integrand, m, v, towards, steepest):
 
 
 def _sums(terms, i, m, v, low, high, n_nodes):
-    """Log integral and derivatives, shape (5, m), and the log integral over every other node."""
+    """Log integral and derivatives, (5, m), and how those over every other node differ, (m,)."""
     share = np.linspace(0, 1, n_nodes)
     spacing = (high - low) / (n_nodes - 1)
     h = low[:, None] + (high - low)[:, None] * share
@@ -232,7 +233,9 @@ def _sums(terms, i, m, v, low, high, n_nodes):
     weight = np.exp(log_integrand - highest[:, None])
     total = weight.sum(axis=1)
     constant = highest + np.log(spacing / np.sqrt(2 * np.pi * v))
-    half = np.log(2 * weight[:, ::2].sum(axis=1)) + constant
+    coarse = weight[:, ::2]
+    of_coarse = coarse.sum(axis=1)
+    centre_of_coarse = np.sum(coarse * u[:, ::2], axis=1) / of_coarse
     weight /= total[:, None]
 
     def average(values):  # where a density is 0, its slope may be infinite
@@ -241,6 +244,8 @@ def _sums(terms, i, m, v, low, high, n_nodes):
     # Both forms of the first two are exact. With a small variance moments of u would be differences
     # of numbers that are nearly equal; with a large one slopes of the likelihood would.
     centre = average(u)
+    log_ratio, shift = np.log(2 * of_coarse / total), centre - centre_of_coarse
+    difference = np.maximum(np.abs(log_ratio), np.abs(shift))
     centred = u - centre[:, None]
     squares = centred * centred  # products, as powers of arrays are slow
     second, third, fourth = average(squares), average(squares * centred), average(squares**2)
@@ -257,4 +262,4 @@ def _sums(terms, i, m, v, low, high, n_nodes):
             third / v**1.5,
             (fourth - 3 * second**2) / v**2,
         ]
-    ), half
+    ), difference

@@ -73,6 +73,21 @@ def test_terms_far_from_the_thresholds_and_in_narrow_categories():
     np.testing.assert_allclose(narrow, np.log(1e-12 / 4), rtol=1e-9)  # density times width
 
 
+def test_densities_of_wide_categories_are_those_of_many_nodes():
+    """Of some labels sums over all nodes and over every other one agree by chance, though few."""
+    rng, n = np.random.default_rng(0), 4000
+    y, mean = rng.integers(0, 4, n).astype(float), rng.normal(3, 4, n)
+    variance = rng.gamma(1, 2, n)
+    z = np.linspace(-9, 9, 1001)
+    gaps = {"gap_2": 1.3, "gap_3": 15.0}
+    value = (
+        Ordinal(4).terms(y[:, None], mean[:, None] + np.sqrt(variance)[:, None] * z, **gaps).value
+    )
+    expected = logsumexp(value - 0.5 * z**2, axis=1) + np.log((z[1] - z[0]) / np.sqrt(2 * np.pi))
+    found = label_densities(Ordinal(4), y, mean, variance, None, **gaps).value
+    np.testing.assert_allclose(found, expected, atol=2e-6)
+
+
 @pytest.mark.parametrize("variance", [0.0, 1e-8, 0.3, 1.0, 3.9, 20.0, 400.0])
 def test_probabilities_are_those_of_quadrature(variance):
     rng = np.random.default_rng(0)
