@@ -34,7 +34,8 @@ def test_weights_given_scales_are_those_of_a_linear_regression(rng, n_covariates
         covariance = np.linalg.inv(X.T @ X / sigma**2 + precision)
         return covariance @ (X.T @ y / sigma**2 + precision[-1] * location), covariance
 
-    scales, _, covariance = most_probable_scales(model)
+    scales, _, covariance_of_logs = most_probable_scales(model)
+    covariance = covariance_of_logs()
     change = np.log(draws["sigma"] / scales["sigma"])
     slope = np.subtract(
         *(regression(scales["sigma"] * np.exp(step), scales["rho"])[0] for step in (1e-4, -1e-4))
