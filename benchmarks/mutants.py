@@ -303,7 +303,7 @@ class Plan:
             tests = set().union(*lines.values())
         return tests & self.seconds.keys()
 
-    def beside(self, covering):
+    def of_same_files(self, covering):
         """All tests of the same files: a fixture or cache ran the line in the first of them."""
         files = {file_of(test) for test in covering}
         return {test for test in self.seconds if file_of(test) in files}
@@ -326,7 +326,7 @@ class Plan:
             )
 
         tests, files, spent = [], set(), 0.0
-        for test in sorted(self.beside(covering) - set(leave_out), key=order):
+        for test in sorted(self.of_same_files(covering) - set(leave_out), key=order):
             cost = self.seconds[test] + 0.01
             if file_of(test) not in {own, *files}:
                 cost = max(cost, self.slowest[file_of(test)])

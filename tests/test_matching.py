@@ -116,8 +116,8 @@ def test_labels_with_row_numbers_are_in_the_order_of_the_bags(model, people, fit
     found = fitted(model, bags, pd.Series(y))
     assert_array_equal(predictions(found, bags), predictions(fit_in_order(model), bags))
     as_list = fitted(model, list(bags), series(bags, y, range(40)))
-    # Points that lie in memory in another order change the last digits of a fit. Bags without ids are
-    # new ones, without effects of their own.
+    # Points that lie in memory in another order change the last digits of a fit. Bags without ids
+    # are new ones, without effects of their own.
     new = list(bags)
     assert_allclose(predictions(as_list, new), predictions(found, new), rtol=1e-5)
 

@@ -209,6 +209,16 @@ def gradient(p, data, point, use_likelihood=True):
     return reference.gradient(density, np.r_[given["t"], logs, given["t_effect"]])
 
 
+def check_density(model, p, data, points):
+    """The program's log density, up to a constant, and its gradient are those of SciPy's law."""
+    stan = [density_of_weights(model, p, data, x) for x in points]
+    gap = np.subtract([log_density(p, **x) for x in points], stan)
+    np.testing.assert_allclose(gap, gap[0], atol=1e-8, rtol=1e-12)
+    parameters = stan_parameters(p, data, points[0])
+    _, slope = reference.log_density(model, data, parameters, jacobian=True)
+    np.testing.assert_allclose(slope, gradient(p, data, points[0]), rtol=1e-8, atol=1e-8)
+
+
 def problem(likelihood, link, n=6):
     """A problem with three weights, its scales, and theta = [w; intercept]."""
     p, true = random_rates(np.random.default_rng(3), likelihood, link, n)

@@ -94,14 +94,7 @@ def test_gradient(model, likelihood, has_effects, form):
 @pytest.mark.parametrize("likelihood", ["negative binomial", "gamma"])
 def test_errors_of_labels_add_to_the_dispersion(model, likelihood):
     p = totals.with_errors(problem(likelihood, False))
-    data, points = stan_data(p), prior_points(p, 4)
-    stan = [density_of_weights(model, p, data, x) for x in points]
-    gap = np.subtract([totals.log_density(p, **x) for x in points], stan)
-    np.testing.assert_allclose(gap, gap[0], atol=1e-8, rtol=1e-12)
-    parameters = totals.stan_parameters(p, data, points[0])
-    _, slope = reference.log_density(model, data, parameters, jacobian=True)
-    ours = totals.gradient(p, data, points[0])
-    np.testing.assert_allclose(slope, ours, rtol=1e-8, atol=1e-8)
+    totals.check_density(model, p, stan_data(p), prior_points(p, 4))
 
 
 def test_without_likelihood_the_density_is_the_prior(model):

@@ -185,19 +185,12 @@ class Likelihood:
         """Numbers of the priors of its own scales, by their names, for `rows` and labels `y`."""
         return {f"{name}_scale": scale.prior_scale for name, scale in self.scales.items()}
 
-    def draw_effects(
-        self,
-        y: Array,
-        means: Array,
-        seed: Seed,
-        *,
-        error_variance: Array | float = 0.0,
-        **scales: Array,
-    ) -> Array:
+    def draw_effects(self, y: Array, means: Array, seed: Seed, **given: Array) -> Array:
         """Log effects of the bags given their labels `y`, shape (S, n), where `has_effects`.
 
-        `means`, shape (S, n), and `scales`, shapes (S,), are those of each draw, `seed` that of
-        the random numbers, `error_variance`, (n,), that of known errors, which effects are without.
+        `means`, shape (S, n), are those of each draw, `seed` that of the random numbers. `given`
+        are its own scales, shapes (S,), and `error_variance`, (n,), as for `label_density`: effects
+        are without the errors.
         """
         raise NotImplementedError
 

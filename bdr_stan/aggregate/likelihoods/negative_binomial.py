@@ -99,16 +99,8 @@ class NegativeBinomial(Likelihood):
 
         return density
 
-    def draw_effects(
-        self,
-        y: Array,
-        means: Array,
-        seed: Seed,
-        *,
-        error_variance: Array | float = 0.0,
-        **scales: Array,
-    ) -> Array:
-        return gamma_effects(y, means, scales["dispersion"], seed, error_variance)
+    def draw_effects(self, y: Array, means: Array, seed: Seed, **given: Array) -> Array:
+        return gamma_effects(y, means, given["dispersion"], seed, given["error_variance"])
 
     def scales_of_parts(self, share: Array, itself: Array, **scales: Array) -> dict[str, Array]:
         return {"dispersion": dispersion_inside(scales["dispersion"], share, itself)}
