@@ -476,6 +476,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             self._link.name,
             {name: draws for name, draws in scales.items() if units[name].unit == "none"},
             None if found is None else Overdispersion(**found),
+            fixed=self.method != "nuts",
         )
 
     # ------------------------------------------------------------ prediction

@@ -46,15 +46,22 @@ class Overdispersion:
 
 
 def likelihood_text(
-    name: str, link: str, scales: Mapping[str, Array], found: Overdispersion | None = None
+    name: str,
+    link: str,
+    scales: Mapping[str, Array],
+    found: Overdispersion | None = None,
+    *,
+    fixed: bool,
 ) -> str:
-    """A likelihood in words, with draws of its scales, shape (S,), and what a Poisson fit found."""
+    """A likelihood in words, with draws of its scales, shape (S,), and what a Poisson fit found.
+
+    Scales that are `fixed` at their marginal modes have no intervals.
+    """
     text = f"{name}, link {link}"
     for scale, draws in scales.items():
         low, high = np.quantile(draws, [0.025, 0.975])
-        text += f"; {scale} {draws.mean():.2g}"
-        if len(draws) > 1:
-            text += f" (95% interval {low:.2g} to {high:.2g})"
+        how = "fixed at its marginal mode" if fixed else f"95% interval {low:.2g} to {high:.2g}"
+        text += f"; {scale} {draws.mean():.2g} ({how})"
     return text if found is None else f"{text}; {found.text}"
 
 

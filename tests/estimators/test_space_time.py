@@ -99,15 +99,15 @@ def test_dispersion_is_not_that_of_weights_which_follow_every_label(data):
     rng = np.random.default_rng(3)
     expected = bags.sums(500 * np.exp(truth(bags, rng)))
     y = rng.poisson(expected * rng.gamma(4, 1 / 4, len(expected)))  # of standard deviation .5
-    dispersion = {
-        method: fitted(bags, y, kernel(60), "negative binomial", method=method).result_.draws(
-            "dispersion"
-        )
+    models = {
+        method: fitted(bags, y, kernel(60), "negative binomial", method=method)
         for method in ("vb", "laplace", "optimize")
     }
+    dispersion = {name: model.result_.draws("dispersion") for name, model in models.items()}
     assert 0.35 < dispersion["vb"][0] < 0.65
     for method in ("laplace", "optimize"):
         np.testing.assert_allclose(np.median(dispersion[method]), dispersion["vb"][0], rtol=2e-3)
+        assert "(fixed at its marginal mode)" in models[method].report()
 
 
 @pytest.mark.slow
