@@ -112,7 +112,6 @@ class JointRegressor(AggregateRegressor):
     _: KW_ONLY
     survey_family: str = "beta_binomial"
 
-    takes_label_sd = False
     methods = METHODS
     closed_form = ()
     _training_kind: ClassVar[type[JointFeatures]] = JointFeatures
@@ -125,6 +124,7 @@ class JointRegressor(AggregateRegressor):
         surveys: BagsLike | Mapping[str, BagsLike],
         positives: ArrayLike | str | Mapping[str, ArrayLike | str],
         examined: ArrayLike | str | Mapping[str, ArrayLike | str],
+        label_sd: ArrayLike | str | None = None,
         chains: int = 4,
         warmup: int | None = None,
         draws: int = 1000,
@@ -149,6 +149,8 @@ class JointRegressor(AggregateRegressor):
             names, or one column of the metadata of all.
         examined : array, shape (m,), or str, or dict of these
             How many people were examined at each place, at least 1.
+        label_sd : array, shape (n,), or str, optional
+            Known standard error of each total, as for `AggregateRegressor.fit`.
         chains, warmup, draws, seed, progress, **cmdstan_options
             As for `AggregateRegressor.fit`.
 
@@ -175,6 +177,7 @@ class JointRegressor(AggregateRegressor):
         checked_surveys(bags, surveys, positives, examined, self.kernel)
         settings = self._settings(chains, warmup, draws, seed, progress, **cmdstan_options)
         known = {"surveys": surveys, "positives": positives, "examined": examined}
+        known["label_sd"] = label_sd
         return self._fit_totals(bags, totals, settings, known, label_name=label_name(y))
 
     def training_features(  # type: ignore[override]
@@ -185,13 +188,14 @@ class JointRegressor(AggregateRegressor):
         surveys: BagsLike | Mapping[str, BagsLike],
         positives: ArrayLike | str | Mapping[str, ArrayLike | str],
         examined: ArrayLike | str | Mapping[str, ArrayLike | str],
+        label_sd: ArrayLike | str | None = None,
         seed: int | None = None,
     ) -> JointFeatures:
         """Landmarks, kernel and rows, as of `AggregateRegressor`, and the rows of the surveys.
 
         Parameters
         ----------
-        bags, y, surveys, positives, examined : as for `fit`
+        bags, y, surveys, positives, examined, label_sd : as for `fit`
         seed : int, optional
             Of landmarks and bandwidth; default `random_state`.
 
@@ -203,7 +207,7 @@ class JointRegressor(AggregateRegressor):
         bags = as_bags(bags, in_parts=True)
         self._check_parts(bags)
         places = checked_surveys(bags, surveys, positives, examined, self.kernel)
-        found = super().training_features(bags, y, seed=seed)
+        found = super().training_features(bags, y, label_sd=label_sd, seed=seed)
         features = found.feature_map
         return JointFeatures(
             **vars(found),

@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bdr_stan import AggregateRegressor, Bags, load
+from bdr_stan import AggregateRegressor, Bags, Matern32, load
+from bdr_stan.kernels import HilbertSpace, LinearEffects
 
 
 def districts(seed, n=300):
@@ -144,6 +145,29 @@ def test_intervals_of_counts_and_positive_totals_hold_what_they_say(likelihood, 
     assert 0.92 < np.mean(coverage[::2]) < 0.98
     assert np.mean(coverage[1::2]) > 0.995  # errors pass for differences between districts
     assert np.mean(error[::2]) < np.mean(error[1::2])
+
+
+def test_reporting_of_a_province_is_learned_where_it_meets_another():
+    """Rates of complete reporting are predicted with the province's column at 0."""
+    rng, share = np.random.default_rng(0), 0.4
+    x, district = np.sort(rng.uniform(0, 10, 1000)), np.repeat(np.arange(100), 10)
+    rate = np.exp(np.sin(x))
+    points = pd.DataFrame({"x": x, "incomplete": (x < 5.0).astype(float)})
+    bags = Bags.from_points(
+        points.to_numpy(), bag=district, weights=np.full(1000, 20.0), features=list(points)
+    )
+    reported = np.where(points["incomplete"] == 1, share, 1.0)
+    y = rng.poisson(bags.sums(20 * rate * reported))
+    kernel = HilbertSpace(Matern32(columns=["x"]), n_functions=60)
+    kernel += LinearEffects(columns=["incomplete"])
+    model = AggregateRegressor("poisson", "exp", kernel=kernel, method="laplace")
+    model.fit(bags, y, draws=400, seed=1)
+    complete = model.predict_points(points.assign(incomplete=0.0))
+    shares = model.predict_points(points).draws([0]) / complete.draws([0])
+    low, high = np.quantile(shares, [0.025, 0.975])
+    assert 0.15 < low < share < high < 0.8
+    low, high = complete.interval(0.95)
+    assert np.mean((low < rate) & (rate < high)) > 0.9
 
 
 def test_effects_are_of_districts_not_of_errors():

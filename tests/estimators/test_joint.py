@@ -96,6 +96,21 @@ def test_surveys_without_weight_in_the_model_change_nothing():
     np.testing.assert_allclose(found, expected, rtol=2e-3)
 
 
+def test_totals_with_large_errors_count_for_less():
+    """Every second district has three times its cases: the others and the surveys correct it."""
+    wrong = np.arange(len(DISTRICTS)) % 2 == 1
+    reported = np.where(wrong, 3 * CASES, CASES)
+    sd = pd.Series(np.where(wrong, 2.0, 0.05) * reported, DISTRICTS.ids)
+    model = JointRegressor(method="laplace", **SETTINGS)
+    errors = []
+    for known in (sd[::-1], None):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            model.fit(DISTRICTS, reported, **SURVEYS, label_sd=known, draws=400, seed=1)
+        errors.append(np.mean((np.log(model.predict_points(NEW).quantile(0.5)) - TRUE) ** 2))
+    assert errors[0] < errors[1] / 2
+
+
 def test_order_of_bags_and_places_does_not_matter():
     model = fitted(method="optimize")
     turned = {**SURVEYS, "surveys": PLACES[::-1], "positives": POSITIVES[::-1]}
