@@ -301,11 +301,11 @@ def main():
         output="folder for space_time_results.md and its figures",
     )
     parser.add_argument("--functions", type=int, default=120, help="basis functions in space")
-    parser.add_argument("--products", type=int, default=400, help="pairs in space and time")
+    parser.add_argument("--products", type=int, default=1000, help="pairs in space and time")
     parser.add_argument("--landmarks", type=int, default=4, help="per covariate")
     parser.add_argument("--thin", type=int, default=8, help="points per district and month")
     parser.add_argument("--method", default="laplace")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
     args = parser.parse_args()
     args.run, size = {"draws": 1000, "progress": False}, {"n_pixels": 10_000, "n_districts": 100}
     if args.quick:
