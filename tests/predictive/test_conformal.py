@@ -13,6 +13,7 @@ from bdr_stan.predictive.conformal import (
     POSITIVE,
     REAL,
     Labels,
+    Ranks,
     TrainingLabels,
     _last_count,
     _pieces,
@@ -242,6 +243,13 @@ def test_positive_labels(rng):
     assert (found.lower > 0).all()
     # Spreads are in proportion to means: so are regions.
     assert_allclose(found.upper / np.exp([-3.0, 0.0, 8.0]), found.upper[1], rtol=0.02)
+
+
+def test_excess_is_over_the_score_of_the_rank(rng):
+    log_likelihood = rng.normal(size=(1, 50))
+    for rank, score in enumerate(np.sort(log_likelihood[0]), 1):
+        ranks = Ranks(log_likelihood, np.zeros(50), rank)
+        assert_allclose(ranks.excess(np.zeros((1, 1)), np.zeros(1)), -score, atol=1e-8)
 
 
 @pytest.mark.filterwarnings("error")

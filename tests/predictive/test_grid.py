@@ -209,7 +209,7 @@ def test_tails_of_noise_keep_their_digits_where_the_grid_is_longer():
 
 
 def test_quantiles_of_labels_with_noise_are_in_its_tails():
-    """Of labels that are little but noise, and of a grid of three labels, as many below as above."""
+    """Of labels that are little but noise; as many below a grid of three labels as above."""
     grid, levels = np.linspace(-0.1, 0.1, 41), np.array([1e-4, 0.1, 0.9, 0.9999])
     noise = on_grid(lambda s, i: np.full((1, 41), np.log(5)), 1, 1, grid, np.ones(1))
     np.testing.assert_allclose(noise.quantile(levels)[:, 0], stats.norm.ppf(levels), atol=0.15)

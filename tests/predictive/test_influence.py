@@ -1,7 +1,6 @@
 """Values of a column along which influence is shown, and features at them."""
 
 import numpy as np
-import pytest
 from builders.totals import Given
 
 from bdr_stan.embedding.mean_embedding import embed
