@@ -244,8 +244,10 @@ def _model(
 
     def eta_of(scales):
         """Eta, of several samples that of each coordinate; 1 where embeddings are exact."""
-        etas = [scales[name] for name in eta_names] or [1.0]
-        return etas[0] if len(etas) == 1 else np.array(etas)[sample]
+        if not eta_names:
+            return 1.0
+        etas = np.array([scales[name] for name in eta_names])
+        return etas[0] if sample is None else etas[sample]
 
     def likelihood(*, level=0.0, **scales):
         shared = {"eta": eta_of(scales), "sample": sample}

@@ -98,8 +98,10 @@ def test_districts_are_found_by_id():
 
 
 def test_scatter_inside_a_training_bag():
-    found = dispersion_inside(np.array([0.2, 0.4]), np.array([1, 1 / 16, 1]), np.array([0, 0, 1]))
-    np.testing.assert_allclose(found, [[0.2, 0.4, 0], [0.4, 0.8, 0]])
+    """A part whose expected label is larger than the training bag's has no less scatter than it."""
+    share, itself = np.array([1, 1 / 16, 1, 1.5]), np.array([0, 0, 1, 0])
+    found = dispersion_inside(np.array([0.2, 0.4]), share, itself)
+    np.testing.assert_allclose(found, [[0.2, 0.4, 0, 0.2], [0.4, 0.8, 0, 0.4]])
 
 
 @pytest.mark.parametrize("means, found", [(np.array([[1.5], [5.5]]), [1, 0]), (None, [-1, -1])])
@@ -112,3 +114,20 @@ def test_training_bags_keep_their_effects_where_their_mean_points_are_known(mean
     assert known.districts(bags, False)[0].tolist() == [-1, -1]
     number, itself = known.districts(bags, ["b", "b"])
     assert number.tolist() == [1, 1] and itself.tolist() == [False, means is not None]
+
+
+def test_effects_of_bags_are_known_of_training_bags_and_drawn_for_the_rest():
+    """Of a part of a training bag, the rate of which has the same mean, both."""
+    bags = Bags.from_points(np.arange(12.0)[:, None], bag=np.repeat(["a", "b", "c"], 4))
+    known = TrainingEffects(np.array([[0.1, 0.2], [0.3, 0.4]]), np.array(["x", "y"]), None)
+    number, itself = np.array([1, 0, -1]), np.array([True, False, False])
+    tau = np.array([0.5, 2.0])
+    drawn = tau[:, None] * standard_effects(bags, 2)
+    part = known.effects[:, 0] + drawn[:, 1] - tau**2 / 2
+    found = known.of_bags(bags, number, itself, tau)
+    np.testing.assert_allclose(found, np.column_stack([[0.2, 0.4], part, drawn[:, 2]]))
+    without = known.of_bags(bags, number, itself, None)
+    np.testing.assert_allclose(without, [[0.2, 0.1, 0], [0.4, 0.3, 0]])
+    new = np.full(3, -1)
+    np.testing.assert_allclose(known.of_bags(bags, new, new >= 0, tau), drawn)
+    assert known.of_bags(bags, new, new >= 0, None) is None

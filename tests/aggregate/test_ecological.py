@@ -59,3 +59,17 @@ def test_columns_that_repeat_others_or_do_not_vary_have_slopes():
     slope, sd = slopes_of_effects(effects, np.hstack([x, x, np.full((30, 1), 7.0)]))
     np.testing.assert_allclose(slope, [x.std(), x.std(), 0], atol=1e-12)
     assert np.all(sd < 1e-12)
+
+
+def test_slopes_of_certain_effects_are_those_of_least_squares():
+    """Two columns that are nearly one, their standard errors by the normal equations."""
+    rng = np.random.default_rng(3)
+    means = rng.normal(size=(30, 1)) + [[0.0, 1.0]] + 0.1 * rng.normal(size=(30, 2))
+    effects = rng.normal(size=30)
+    slope, sd = slopes_of_effects(effects[None], means)
+    X = np.column_stack([(means - means.mean(axis=0)) / means.std(axis=0), np.ones(30)])
+    inverse = np.linalg.inv(X.T @ X)
+    expected = inverse @ X.T @ effects
+    variance = np.sum((effects - X @ expected) ** 2) / (30 - 3)
+    np.testing.assert_allclose(slope, expected[:2], rtol=1e-9)
+    np.testing.assert_allclose(sd, np.sqrt(variance * np.diag(inverse)[:2]), rtol=1e-9)

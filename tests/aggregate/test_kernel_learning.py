@@ -115,21 +115,25 @@ def test_learned_parameters_have_the_highest_evidence(likelihood, link, rng):
     assert best(start.log_parameters) < top
 
 
-def learned_from_waves(seed):
+ISOTROPIC = RBF([1.0, 1.0])
+
+
+def learned_from_waves(seed, start=ISOTROPIC, log_prior=lambda **scales: 0.0, **options):
     """A kernel of counts whose root is a wave: with the square link of several modes."""
     rng = np.random.default_rng(seed)
     bags = Bags.from_list([rng.uniform(-3, 3, (8, 2)) for _ in range(30)])
     f = 1 + 1.5 * np.sin(2 * bags.points[:, 0])
     landmarks = np.array(bags.points[::8])
     return learn_kernel(
-        RBF([1.0, 1.0]),
+        start,
         rows_of(bags, landmarks, LINKS["square"]),
         1.0 * rng.poisson(bags.sums(f**2)),
         LIKELIHOODS["poisson"],
         LINKS["square"],
         intercept_prior=(1.5, 1.0),
         scales={"rho": 1.0},
-        log_prior=lambda **scales: 0.0,
+        log_prior=log_prior,
+        **options,
     )
 
 
@@ -150,5 +154,27 @@ def test_a_step_too_long_leaves_no_trace(seed, monkeypatch):
 
 def test_a_search_that_goes_nowhere_is_told(monkeypatch):
     monkeypatch.setattr(kernel_learning, "minimum_in_boxes", lambda _, start, **options: start)
+    given = RBF([0.7, 1.3])
     with pytest.warns(UserWarning, match="ended where it began, though the evidence rises"):
-        learned_from_waves(1)
+        found = learned_from_waves(1, given)
+    np.testing.assert_allclose(found.bandwidth, given.bandwidth)
+
+
+def test_parameters_that_are_learned_together_keep_their_ratio(monkeypatch):
+    given = RBF([0.5, 1.5])
+    monkeypatch.setattr(kernel_learning, "minimum_in_boxes", lambda _, start, **options: start + 1)
+    found = learned_from_waves(1, given, together=np.zeros(2, int))
+    np.testing.assert_allclose(found.bandwidth, np.exp(1) * given.bandwidth)
+
+
+def test_slope_of_the_search_is_that_of_its_objective(monkeypatch):
+    """With a prior of the scale."""
+
+    def search(objective, start, **_):
+        x = start + 0.1
+        by_step = reference.gradient(lambda at: objective(at)[0], x, step=1e-3)
+        np.testing.assert_allclose(objective(x)[1], by_step, rtol=0.01)
+        return x
+
+    monkeypatch.setattr(kernel_learning, "minimum_in_boxes", search)
+    learned_from_waves(1, log_prior=lambda rho: -2 * np.log(rho / 5) ** 2)

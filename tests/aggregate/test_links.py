@@ -13,6 +13,7 @@ from bdr_stan.aggregate.links import LINKS, link_of
 from bdr_stan.aggregate.rows import square_factors
 from bdr_stan.bags import Bags
 from bdr_stan.cmdstan.programs import program_names
+from bdr_stan.kernels import RBF, FieldFeatures
 
 EVERY = pytest.mark.parametrize("link", LINKS.values(), ids=LINKS)
 
@@ -95,10 +96,25 @@ def test_means_of_bags_and_of_their_rows(bags, thetas, name, rng, with_effects):
     link = LINKS[name]
     effects = 0.5 * rng.normal(size=(5, 3)) if with_effects else None
     expected = by_hand(bags, link, thetas, np.zeros((5, 3)) if effects is None else effects)
-    features = Given(3)
-    rows = link.rows(bags, features)
+    rows = link.rows(bags, Given(3))
     np.testing.assert_allclose(link.means(rows, thetas, effects), expected, rtol=1e-8)
-    found = link.means_of_bags(bags, features, thetas, effects)
+    found = link.means_of_bags(bags, Given(3), thetas, effects)
+    np.testing.assert_allclose(found, expected, rtol=1e-8)
+
+
+@EVERY
+def test_means_include_what_features_leave_out_where_rho_is_given(bags, thetas, link):
+    """Squares have its variance, in units of rho^2."""
+    features = FieldFeatures(RBF(1.0), bags.points[:3])
+    without, rho = link.means_of_bags(bags, features, thetas), np.linspace(0.5, 2, 5)
+    psi = features(bags.points)
+    expected = by_hand(
+        Bags(psi, bags.offsets, weights=bags.weights), link, thetas, np.zeros((5, 3))
+    )
+    np.testing.assert_allclose(without, expected, rtol=1e-8)
+    left_out = bags.sums(bags.weights * (1 - np.sum(psi**2, axis=1)))
+    expected = without + link.uses_residual_variance * np.outer(rho**2, left_out)
+    found = link.means_of_bags(bags, features, thetas, rho=rho)
     np.testing.assert_allclose(found, expected, rtol=1e-8)
 
 

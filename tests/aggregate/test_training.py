@@ -69,6 +69,21 @@ def test_kernels_are_learned_where_they_may_be(bags, likelihood, link):
     assert learned.bandwidth == again.bandwidth
 
 
+def test_a_kernel_by_name_learns_a_length_per_column(bags):
+    given, learned = (
+        features(bags, "poisson", "square", kernel="rbf", learn=learn).feature_map.kernel.bandwidth
+        for learn in (False, True)
+    )
+    assert np.shape(given) == () and np.shape(learned) == (2,)
+
+
+@pytest.mark.parametrize("likelihood, link", [("poisson", "exp"), ("normal", "identity")])
+def test_a_kernel_is_learned_with_priors_of_effects(bags, likelihood, link):
+    prior = {"effect_sd_scale": 0.3} if link == "identity" else {"tau_scale": 0.3}
+    found = features(bags, likelihood, link, learn=True, bag_effects=True, prior=prior)
+    assert found.feature_map.kernel.bandwidth != 1.0
+
+
 def test_a_kernel_is_learned_whatever_the_zero_of_rates(bags):
     near, far = (
         features(bags, "normal", "identity", learn=True, added=rate * bags.totals)

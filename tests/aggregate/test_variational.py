@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from builders import reference
 from scipy import stats
+from scipy.optimize import OptimizeResult
 
 from bdr_stan import Bags
 from bdr_stan.aggregate import densities, variational
@@ -288,6 +289,22 @@ def test_the_bound_is_at_its_maximum(likelihood, link, n, rng):
         )
         assert high < sum(best) and low < sum(best)
         assert abs(high - low) < 0.05 * (2 * sum(best) - high - low)
+
+
+@EACH_LINK
+def test_slope_of_the_search_is_that_of_its_objective(link, rng, monkeypatch):
+    """Away from the start, where mean and factor of the coordinates are 0 and 1."""
+    rows = rows_of(rng, [1, 2, 9, 4], d=2)
+    y = labels(rng, rows, link)
+
+    def search(objective, start, **_):
+        x = start + 0.3 * rng.normal(size=len(start))
+        by_step = reference.gradient(lambda at: objective(at)[0], x)
+        np.testing.assert_allclose(objective(x)[1], by_step, rtol=1e-6, atol=1e-6)
+        return OptimizeResult(x=x, jac=0 * x)
+
+    monkeypatch.setattr(variational, "minimize", search)
+    fitted(rows, y, "poisson", link)
 
 
 @EACH_LINK

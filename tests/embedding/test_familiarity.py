@@ -80,6 +80,17 @@ def _chi_square_levels(d):
     return chi2.isf(familiarity._LEVELS, d)
 
 
+def test_distances_beyond_the_largest_grow_as_the_tail_does(rng):
+    """A power of the probability by Hill's estimate from a tenth of them; else by their ranks."""
+    distances = 1 + rng.pareto(3.0, size=200)
+    ordered = np.sort(distances)[::-1]
+    power = np.mean([np.log(ordered[k] / ordered[20]) for k in range(20)])
+    found = familiarity._quantiles(distances)
+    for level, value in zip(familiarity._LEVELS, found, strict=True):
+        by_rank = np.interp(np.log(level), np.log(np.arange(1, 201) / 201), ordered)
+        assert value == pytest.approx(by_rank * max(1 / (201 * level), 1) ** power)
+
+
 def test_order_of_the_bags_does_not_matter():
     rng = np.random.default_rng(3)
     training, found = familiarity_of(bags_of(60, rng), covariance="average")

@@ -1,5 +1,7 @@
 """Curves, their evidence, mode and coordinates, from definitions."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from builders import curves, reference
@@ -96,6 +98,33 @@ def test_coordinates_have_unit_spread_about_the_curve():
     left = z - B @ np.linalg.lstsq(B, z, rcond=None)[0]
     within = np.diag(lam) * np.mean(1 / training.embedding.sizes)
     np.testing.assert_allclose(np.cov(left.T), np.eye(len(lam)) + within, atol=0.1)
+
+
+def test_coordinates_of_embeddings_that_the_label_determines():
+    """A thousandth of their spread is left between bags."""
+    training, y = curves.simulated(np.random.default_rng(3), n=300)
+    B = functions_of_numbers(y)(y)
+    mean = B @ np.random.default_rng(4).normal(size=(B.shape[1], 4))
+    exact = replace(training.embedding, mean=mean, sizes=np.full(300, 1e9))
+    _, basis, _ = residual_coordinates(replace(training, embedding=exact), B, jitter=0.0)
+    left = np.trace(np.linalg.inv(basis @ basis.T))  # of R, as V'RV is the identity
+    assert left == pytest.approx(1e-3 * mean.var(axis=0).sum(), rel=1e-3)
+
+
+@pytest.mark.parametrize("unit", [1e3, 1e6])
+def test_sums_at_nodes_do_not_depend_on_the_unit_of_sizes(rng, unit):
+    sizes = np.arange(1, 400)
+    given = rng.normal(size=(399, 2)), rng.normal(size=(399, 3))
+    found, other = (CurveSums.from_rows(*given, size) for size in (sizes, unit * sizes))
+    assert len(found.size) == len(other.size) < 399
+    np.testing.assert_allclose(found.cross, other.cross, atol=1e-9)
+
+
+def test_sums_of_bags_of_one_size_stay(rng):
+    B, z = rng.normal(size=(9, 2)), rng.normal(size=(9, 3))
+    found = CurveSums.from_rows(B, z, np.full(9, 5.0))
+    np.testing.assert_array_equal(found.size, [5])
+    np.testing.assert_allclose(found.cross[0], B.T @ z)
 
 
 # ---------------------------------------------------------------- uncertain labels

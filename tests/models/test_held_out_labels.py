@@ -61,6 +61,18 @@ def test_few_bags_teach_no_power(rng):
     assert power_of(training, y) == 0.6
 
 
+def test_few_bags_take_the_shape_of_the_kernel():
+    training, y = curves.simulated(np.random.default_rng(5), n=20)
+    chosen = held_out_labels(training, TrainingLabels(y, normal_labels), PRIORS, jitter=1e-4)
+    assert chosen.kernel_share == 1
+
+
+def test_numbers_of_two_values_are_held_out(rng):
+    training, y = curves.simulated(rng, n=12)
+    labels = TrainingLabels(1.0 * (y > np.median(y)), normal_labels)
+    assert len(folds_by_kernel_share(training, labels, PRIORS, jitter=1e-4)[0.0]) == 5
+
+
 def test_classes_that_are_held_out_whole_teach_no_power(rng):
     training, _ = curves.simulated(rng, n=12)
     codes = np.arange(12)

@@ -143,6 +143,14 @@ def test_the_grid_is_fine_enough_and_normalised(rng):
     assert np.diff(coordinates.labels[inside]).max() < np.median(found.sd)
 
 
+def test_priors_of_classes_are_their_shares(rng):
+    training, _ = curves.simulated(rng, n=20)
+    codes = np.repeat([0, 1, 2], [10, 6, 4])
+    model = inverse_model(training, codes, power=1.0)
+    shares = np.exp(model.fitted.coordinates.log_prior)
+    np.testing.assert_allclose(shares, [0.5, 0.3, 0.2])
+
+
 def test_priors_of_users(rng):
     training, y = curves.simulated(rng, n=20)
     model = inverse_model(
@@ -248,6 +256,16 @@ def test_noise_of_size_is_found_and_widens_predictions_of_small_bags(seed):
     assert scores[0] > scores[1] + 0.03
     np.testing.assert_allclose(shares[0], 0.81, atol=4 * np.sqrt(0.8 * 0.2 / small.sum()))
     assert shares[1][0] < 0.75
+
+
+def test_noise_of_size_adds_to_errors_that_are_known():
+    training, y = averages_over_points(3, 60, 2.0)
+    model_of = partial(inverse_model, training, y, distribution=normal_labels, power=1.0)
+    by_size = model_of(label_noise="size", label_sd=np.full(60, 0.5))
+    noise = by_size.fitted.coordinates.sigma_point
+    assert noise > 0.5
+    known = model_of(label_sd=np.sqrt(0.5**2 + noise**2 / training.embedding.sizes))
+    np.testing.assert_allclose(by_size.fitted.curves.mean, known.fitted.curves.mean, rtol=1e-6)
 
 
 def test_no_noise_of_size_where_labels_have_none():

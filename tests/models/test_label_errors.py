@@ -87,10 +87,11 @@ def test_moments_of_functions(rng):
     np.testing.assert_allclose(none, 0, atol=1e-20)
 
 
-def test_errors_that_explain_all_leave_a_little_to_learn(rng):
+@pytest.mark.parametrize("unit", [0.01, 1.0, 100.0])
+def test_errors_that_explain_all_leave_a_little_to_learn(rng, unit):
     """As they may in a part of the bags."""
-    y = rng.normal(size=30)
-    found = true_labels(y, np.full(30, 2.0))
+    y = unit * rng.normal(size=30)
+    found = true_labels(y, np.full(30, 2.0 * unit**2))
     assert 0 < found.plausible.std() < 0.3 * y.std()
 
 

@@ -9,7 +9,13 @@ from scipy.special import expit, log_expit, log_ndtr, ndtr
 
 from bdr_stan.embedding.coordinates import joint_coordinates, principal_axes
 from bdr_stan.embedding.mean_embedding import Embedding
-from bdr_stan.models.latent import class_predictive, contributions, label_predictive, latent_moments
+from bdr_stan.models.latent import (
+    class_predictive,
+    contributions,
+    label_predictive,
+    latent_moments,
+    with_draws_of_new_levels,
+)
 
 S = 7  # draws
 
@@ -188,3 +194,14 @@ def test_contributions_of_samples_are_by_their_own_weights(rng, m):
     np.testing.assert_allclose(own.mean, total.mean - draws["intercept"].mean(), atol=1e-10)
     assert np.ptp(own.mean) > 0
     np.testing.assert_allclose([other.mean, other.sd], 0, atol=1e-7)
+
+
+@pytest.mark.parametrize("n_draws, n_found", [(1, 1000), (400, 400), (2000, 2000)])
+def test_few_draws_are_repeated_for_new_levels(n_draws, n_found):
+    draws = {"w": np.zeros((n_draws, 2)), "sigma": np.arange(n_draws)}
+    known = Embedding(np.ones(3), np.zeros((3, 2)), None)
+    new = replace(known, new_levels=np.array([[0], [7], [7]]))
+    found = with_draws_of_new_levels(new, draws)
+    assert found["w"].shape == (n_found, 2)
+    np.testing.assert_array_equal(found["sigma"], np.repeat(draws["sigma"], n_found // n_draws))
+    np.testing.assert_array_equal(with_draws_of_new_levels(known, draws)["w"], draws["w"])

@@ -1,10 +1,13 @@
 """Models of normal weights: the most probable scales, and labels far from zero."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from builders.training import labelled_bags, training_of
 
 from bdr_stan.embedding.mean_embedding import embed
+from bdr_stan.embedding.terms import Terms
 from bdr_stan.kernels import RBF, LandmarkFeatures
 from bdr_stan.models.bdr import bdr_model
 from bdr_stan.models.blr import blr_model
@@ -68,6 +71,20 @@ def test_labels_far_from_zero_lose_no_more_digits_than_they_have(embedded, level
     np.testing.assert_allclose(far["intercept"] - level, near["intercept"], atol=digits)
     for name in ("w", "sigma", "rho"):
         np.testing.assert_allclose(far[name], near[name], atol=digits * np.abs(far[name]).max())
+
+
+def test_effects_of_terms_are_those_of_labels_less_their_level(embedded, rng):
+    embedding, y = embedded
+    terms = Terms({"state": ["a", "b", "c"]}, [])
+    x = np.eye(3)[rng.integers(0, 3, len(y))]
+    near, far = (
+        blr_model(replace(embedding, covariates=x), labels, terms=terms).stan_input(
+            SamplerSettings("optimize")
+        )
+        for labels in (y - y.mean(), y - y.mean() + 1000)
+    )
+    for name, expected in near.data.items():
+        np.testing.assert_allclose(far.data[name], expected, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
 def test_a_program_of_the_users_own_takes_labels_as_they_are(embedded, monkeypatch):

@@ -132,3 +132,10 @@ def test_table_of_priors():
     classes = {k: v for k, v in reference.PRIORS.items() if k[:3] not in ("sig", "eta")}
     assert list(table(classes, REGRESSION).index) == ["intercept", "rho"]
     assert list(table(classes, CLASSES)["unit"]) == ["none", "none"]
+
+
+def test_table_of_priors_of_samples():
+    """What is of a sample is shown with what all of them have."""
+    priors = {"rho_median[a]": 0.5, "rho_median[b]": 2.0, "rho_log_sd": 0.4}
+    shown = table(priors, REGRESSION)["prior"]
+    assert dict(shown) == {"rho[a]": "lognormal(log 0.5, 0.4)", "rho[b]": "lognormal(log 2, 0.4)"}

@@ -146,6 +146,27 @@ def test_the_mode_shift_is_that_of_weights_with_effects(rng):
         np.testing.assert_allclose(shift, (t[0] - t[1]) / 0.02, rtol=5e-3, atol=5e-3)
 
 
+def test_the_unit_of_the_intercept_grows_with_the_spread_of_effects(rng):
+    """As its variance given the weights does, in shares of that at the mode."""
+    d, n, levels, sd = 3, 80, 4, 0.7
+    v = np.eye(levels)[rng.integers(0, levels, n)]
+    rows = compress(np.column_stack([rng.normal(size=(n, d)), v]), rng.normal(size=n), np.ones(n))
+    likelihood = normal_likelihood(rows, np.zeros(d), sigma=0.4)
+    given = {"rho": 0.8, "gamma_scales": np.full(levels, sd)}
+    mode = find_mode(likelihood, np.eye(d), (0.0, 2.0), **given)
+    scales = {"sigma": 0.4, "rho": 0.8, "term_sd[1]": sd}
+    _, found = without_effects(mode, Terms({"state": list(range(levels))}), scales)
+
+    def variance(squared_sd):
+        precision = mode.precision[d:, d:].copy()
+        precision[np.diag_indices(levels)] += 1 / squared_sd - 1 / sd**2
+        return np.linalg.inv(precision)[-1, -1]
+
+    growth = (variance(sd**2 + 1e-4) - variance(sd**2 - 1e-4)) / 2e-4 / variance(sd**2)
+    np.testing.assert_allclose(found["intercept_by_term"], [growth], rtol=1e-5)
+    assert found["intercept_share"] + growth * sd**2 == pytest.approx(1)
+
+
 def test_the_last_rows_of_a_group_have_terms_alone(rng):
     terms = Terms({"state": [0, 1, 2]}, [])
     z, v = rng.normal(size=(30, 4)), np.eye(3)[rng.integers(0, 3, 30)]

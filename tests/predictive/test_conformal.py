@@ -13,6 +13,7 @@ from bdr_stan.predictive.conformal import (
     POSITIVE,
     REAL,
     Labels,
+    Ranks,
     TrainingLabels,
     _last_count,
     _pieces,
@@ -244,6 +245,13 @@ def test_positive_labels(rng):
     assert_allclose(found.upper / np.exp([-3.0, 0.0, 8.0]), found.upper[1], rtol=0.02)
 
 
+def test_excess_is_over_the_score_of_the_rank(rng):
+    log_likelihood = rng.normal(size=(1, 50))
+    for rank, score in enumerate(np.sort(log_likelihood[0]), 1):
+        ranks = Ranks(log_likelihood, np.zeros(50), rank)
+        assert_allclose(ranks.excess(np.zeros((1, 1)), np.zeros(1)), -score, atol=1e-8)
+
+
 @pytest.mark.filterwarnings("error")
 def test_density_that_is_infinite_at_an_end(rng):
     shape = FAMILIES["gamma"].likelihood.distribution(1.0, dispersion=2.0)  # density y^-0.75 at 0
@@ -296,10 +304,13 @@ def test_ends_of_regions_are_found_at_roots_and_where_labels_become_impossible(i
 
 @pytest.mark.parametrize("is_count", [False, True])
 def test_regions_have_all_their_pieces(is_count):
-    """One piece, two, none, all labels, and those below or above one far from the centre, 30."""
+    """One piece, two, none, all labels, those below or above one far from the centre, 30,
+
+    and two pieces that reach beyond the first candidates, which are from 24 to 36.
+    """
     kept = [
         [(27.5, 32.5)], [(26.5, 28.8), (32.2, 34.1)], [],
-        [(-np.inf, np.inf)], [(-np.inf, 36.3)], [(4.6, np.inf)],
+        [(-np.inf, np.inf)], [(-np.inf, 36.3)], [(4.6, np.inf)], [(17.5, 24.3), (35.7, 42.5)],
     ]  # fmt: skip
 
     class New:
@@ -310,8 +321,8 @@ def test_regions_have_all_their_pieces(is_count):
             return lambda x: np.array([of_pieces(kept[k], at) for k, at in zip(i, x, strict=True)])
 
     labels = Labels(is_count=is_count)
-    found = dict(_pieces(New(), np.arange(6), labels, np.full(6, 30.0), np.ones(6)))
-    assert sorted(found) == [0, 1, 3, 4, 5]
+    found = dict(_pieces(New(), np.arange(7), labels, np.full(7, 30.0), np.ones(7)))
+    assert sorted(found) == [0, 1, 3, 4, 5, 6]
     for k, pieces in found.items():
         low, high = np.transpose(kept[k])
         if is_count:

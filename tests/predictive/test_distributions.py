@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from bdr_stan import BLR, Bags, BLRClassifier, InverseBDRClassifier
-from bdr_stan.predictive.distributions import interval_ends, quantile_levels
+from bdr_stan.predictive.distributions import draw_quantiles, interval_ends, quantile_levels
 
 SHORT = {"seed": 1, "draws": 100}
 
@@ -67,3 +67,11 @@ def test_levels():
     for q in (0, 1, np.nan, [0.5, 1.0], [[0.5]]):
         with pytest.raises(ValueError, match="quantiles need 0 < q < 1, found q = "):
             quantile_levels(q)
+
+
+@pytest.mark.parametrize("weights", [None, np.full(50, 0.02)])
+def test_quantiles_leave_the_draws_as_they_are(rng, weights):
+    draws = rng.normal(size=(50, 3))
+    given = draws.copy()
+    draw_quantiles(draws, np.array([0.1, 0.5]), weights)
+    np.testing.assert_array_equal(draws, given)

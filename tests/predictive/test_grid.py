@@ -101,6 +101,15 @@ def test_a_density_with_a_gap():
     assert not np.any((labels > 1.01) & (labels < 1.99))
 
 
+@pytest.mark.filterwarnings("error")
+def test_the_median_of_a_density_with_a_gap_is_in_it():
+    """Half of it is below 1, exactly, half above 4; there it begins at 0."""
+    with np.errstate(divide="ignore"):
+        values = np.log([[1.0, 0, 0, 0, 0, 1]])
+    p = on_grid(lambda s, i: values[i], 1, 1, np.arange(6.0))
+    assert 1 <= p.quantile(0.5)[0] <= 4
+
+
 def test_samples_are_of_the_density(normals):
     labels = normals.sample(20_000, seed=3)
     assert labels.shape == (20_000, 3)
@@ -189,6 +198,26 @@ def test_tails_of_noise_keep_their_digits(triangle):
         expected = np.log([falling_with(y, 0.1), falling_with(2 - y, 0.1)])
         assert expected.max() < -100
         np.testing.assert_allclose(found.log_prob([y, y]), expected, rtol=1e-6)
+
+
+def test_tails_of_noise_keep_their_digits_where_the_grid_is_longer():
+    """Noise of labels above 0, on a grid that begins at -3, where they are not."""
+    with np.errstate(divide="ignore"):
+        values = np.log([[0, 0, 0.5, 1.0]])
+    found = on_grid(lambda s, i: values[i], 1, 1, np.array([-3.0, 0, 1, 2]), np.array([0.1]))
+    assert found.log_prob([-1.5])[0] == pytest.approx(np.log(falling_with(3.5, 0.1)), rel=1e-6)
+
+
+def test_quantiles_of_labels_with_noise_are_in_its_tails():
+    """Of labels that are little but noise; as many below a grid of three labels as above."""
+    grid, levels = np.linspace(-0.1, 0.1, 41), np.array([1e-4, 0.1, 0.9, 0.9999])
+    noise = on_grid(lambda s, i: np.full((1, 41), np.log(5)), 1, 1, grid, np.ones(1))
+    np.testing.assert_allclose(noise.quantile(levels)[:, 0], stats.norm.ppf(levels), atol=0.15)
+    grid = np.array([-20.0, 0, 20])
+    wide = on_grid(lambda s, i: np.full((1, 3), -np.log(40)), 1, 1, grid, np.ones(1))
+    found = wide.quantile([0.001, 0.999])[:, 0]
+    assert found[1] > 20
+    assert -found[0] == pytest.approx(found[1])
 
 
 def test_no_noise_is_as_none(normals):
