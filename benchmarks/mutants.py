@@ -135,10 +135,12 @@ class Mutant(NamedTuple):
     end: int
     old: str
     new: str
+    nth: int = 1  # of the mutants of the function with these texts
 
     @property
     def key(self):
-        return f"{self.path}:{self.line} {self.function}: {self.old} -> {self.new} ({self.start})"
+        """A name that changes elsewhere in the file leave as it is."""
+        return f"{self.path} {self.function}: {self.old} -> {self.new} ({self.nth})"
 
     def applied_to(self, source):
         """Source bytes with the change."""
@@ -227,7 +229,13 @@ def mutants_of(folder, path):
             here = node.name if inside and not isinstance(part, ast.arguments) else function
             yield from visit(part, here)
 
-    return list(visit(ast.parse(source), ""))
+    of_texts = Counter()
+    found = []
+    for mutant in visit(ast.parse(source), ""):
+        texts = mutant.function, mutant.old, mutant.new
+        of_texts[texts] += 1
+        found.append(mutant._replace(nth=of_texts[texts]))
+    return found
 
 
 # ---------------------------------------------------------------------------- which tests
