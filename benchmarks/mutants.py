@@ -10,6 +10,9 @@ number one larger or smaller, a condition or sign reversed, a call without its e
 if a test that passes without the change fails, or takes more than ten times as long. FOLDER has the
 copy of the checkout that is changed, the lines that each test runs, and the results so far: the
 command goes on where it was stopped. Linux only.
+
+The sample is that of mutants_sample.txt, with others at random for mutants of code that is gone.
+Without its lines a fresh one is drawn.
 """
 
 import argparse
@@ -48,6 +51,7 @@ TESTS = (
     "test_learned_landmarks.py",
 )
 EXPLAINED = Path(__file__).with_name("mutants_explained.json")
+SAMPLE = Path(__file__).with_name("mutants_sample.txt")
 N_MUTANTS, SEED = 1000, 20261126
 # Seconds of tests, by their usual times: for all mutants, and then for those that survived them.
 FIRST, ALL = 4, 8
@@ -106,14 +110,18 @@ and `continue` exchanged; a call whose value is not used dropped. Docstrings, an
 decorators, messages of errors and warnings and methods such as `__repr__` are not changed.
 
 Of {every:,} possible changes of these folders, {covered:,} are on lines that fast tests run; {n:,}
-of them were drawn at random. A test fails as well if it takes more than ten times as long as usual.
-Slow tests and those of `tests/estimators` were not run.
+of them were drawn at random, most of them before tests were written for those that survived. A test
+fails as well if it takes more than ten times as long as usual. Slow tests and those of
+`tests/estimators` were not run.
+
+Of the {n:,} mutants {survive} survive ({survive_share:.1%}). {explained} of these are explained
+below: by reading the code, the change has no effect on results, or none that a test should demand.
+{open} are neither killed nor explained ({open_share:.1%}).
 
 "First" is with the tests as they were: about {FIRST} seconds of those that run the line, the
 likeliest to fail first, and {ALL} to 15 seconds more for some survivors. "Now" is with the tests
-that were added for survivors. As no mutant met all tests, both shares are lower bounds. A survivor
-is "explained" if, by reading the code, its change has no effect on results, or none that a test
-should demand; then it was not run again.
+that were added for survivors. As no mutant met all tests, both shares are lower bounds. Survivors
+that are explained were not run again.
 """
 SURVIVORS = """
 ## Survivors
@@ -135,10 +143,12 @@ class Mutant(NamedTuple):
     end: int
     old: str
     new: str
+    nth: int = 1  # of the mutants of the function with these texts
 
     @property
     def key(self):
-        return f"{self.path}:{self.line} {self.function}: {self.old} -> {self.new} ({self.start})"
+        """A name that changes elsewhere in the file leave as it is."""
+        return f"{self.path} {self.function}: {self.old} -> {self.new} ({self.nth})"
 
     def applied_to(self, source):
         """Source bytes with the change."""
@@ -227,7 +237,13 @@ def mutants_of(folder, path):
             here = node.name if inside and not isinstance(part, ast.arguments) else function
             yield from visit(part, here)
 
-    return list(visit(ast.parse(source), ""))
+    of_texts = Counter()
+    found = []
+    for mutant in visit(ast.parse(source), ""):
+        texts = mutant.function, mutant.old, mutant.new
+        of_texts[texts] += 1
+        found.append(mutant._replace(nth=of_texts[texts]))
+    return found
 
 
 # ---------------------------------------------------------------------------- which tests
@@ -480,9 +496,17 @@ def prepare(work):
         covered = [mutant for mutant in every if plan.covering(mutant)]
         counts = {"every": len(every), "covered": len(covered)}
         (work / "counts.json").write_text(json.dumps(counts))
-        for mutant in random.Random(SEED).sample(covered, N_MUTANTS):
+        for mutant in drawn(covered):
             append(sampled, mutant._asdict())
     return [Mutant(**entry) for entry in entries(sampled)]
+
+
+def drawn(covered):
+    """The mutants of the sample that are among `covered`, and others at random for the rest."""
+    names = set(SAMPLE.read_text().splitlines())
+    kept = [mutant for mutant in covered if mutant.key in names]
+    others = [mutant for mutant in covered if mutant.key not in names]
+    return kept + random.Random(SEED).sample(others, N_MUTANTS - len(kept))
 
 
 def results(work):
@@ -577,7 +601,20 @@ def page(work, mutants):
         *("folder", "mutants", "killed first", "share", "killed now", "share"),
         *("survive", "explained"),
     )
-    text = INTRODUCTION.format(n=len(mutants), FIRST=FIRST, ALL=ALL, **counts)
+    n, all_of = len(mutants), kinds["all"]
+    survive = n - all_of["now"]
+    left = survive - all_of["explained"]
+    text = INTRODUCTION.format(
+        n=n,
+        FIRST=FIRST,
+        ALL=ALL,
+        survive=survive,
+        survive_share=survive / n,
+        explained=all_of["explained"],
+        open=left,
+        open_share=left / n,
+        **counts,
+    )
     sections = [
         f"### `{path}`\n\n"
         + report.rows(

@@ -132,7 +132,7 @@ def family_likelihood(
     known_part: Array,
     trials: Array | None,
     *,
-    eta: float | Array = 1.0,
+    eta: float | Array,
     sample: Array | None = None,
     **scales: float,
 ) -> LogLikelihood:

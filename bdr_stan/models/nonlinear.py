@@ -242,8 +242,8 @@ def nonlinear_model(
     training: TrainingFeatures,
     y: Array,
     *,
-    n_curved: int = 1,
-    n_functions: int = 20,
+    n_curved: int,
+    n_functions: int,
     jitter: float = 1e-4,
     prior: Mapping[str, float] | None = None,
 ) -> LatentGaussianModel:

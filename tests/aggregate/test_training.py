@@ -81,7 +81,9 @@ def test_a_kernel_by_name_learns_a_length_per_column(bags):
 def test_a_kernel_is_learned_with_priors_of_effects(bags, likelihood, link):
     prior = {"effect_sd_scale": 0.3} if link == "identity" else {"tau_scale": 0.3}
     found = features(bags, likelihood, link, learn=True, bag_effects=True, prior=prior)
-    assert found.feature_map.kernel.bandwidth != 1.0
+    without = features(bags, likelihood, link, learn=True)
+    lengths = [each.feature_map.kernel.bandwidth for each in (found, without)]
+    assert (lengths[0] != lengths[1]) == LINKS[link].is_linear  # rates leave bags' effects out
 
 
 def test_a_kernel_is_learned_whatever_the_zero_of_rates(bags):

@@ -31,6 +31,12 @@ def learned():
     return learn_covariates(bags_with(TABLE), list(TABLE.columns))
 
 
+def test_terms_alone_have_no_columns_of_covariates():
+    found = learn_covariates(bags_with(TABLE), [], groups=["region"])
+    assert found.names == [] and found.mean.shape == found.scale.shape == (0,)
+    assert found.transform(bags_with(TABLE)).shape == (4, 3)
+
+
 def test_numbers_are_standardised_and_levels_centred(learned):
     assert learned.names == NAMES
     found = learned.transform(bags_with(TABLE))

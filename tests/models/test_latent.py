@@ -16,6 +16,7 @@ from bdr_stan.models.latent import (
     latent_moments,
     with_draws_of_new_levels,
 )
+from bdr_stan.predictive.contrast import Contrast
 
 S = 7  # draws
 
@@ -194,6 +195,17 @@ def test_contributions_of_samples_are_by_their_own_weights(rng, m):
     np.testing.assert_allclose(own.mean, total.mean - draws["intercept"].mean(), atol=1e-10)
     assert np.ptp(own.mean) > 0
     np.testing.assert_allclose([other.mean, other.sd], 0, atol=1e-7)
+
+
+def test_contributions_of_exact_embeddings_are_known_given_the_draws(rng):
+    p, _, embedding, draws = uncertain(rng)
+    coordinates = principal_axes(p.embedding)
+    del draws["eta"]
+    found = contributions(coordinates, embedding, {}, draws)["embedding"]
+    assert isinstance(found, Contrast)
+    each = draws["w"] @ coordinates.transform(p.mu).T
+    np.testing.assert_allclose(found.mean, each.mean(axis=0), atol=1e-12)
+    np.testing.assert_allclose(found.sd, each.std(axis=0))
 
 
 @pytest.mark.parametrize("n_draws, n_found", [(1, 1000), (400, 400), (2000, 2000)])

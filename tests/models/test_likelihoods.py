@@ -7,7 +7,14 @@ from scipy import stats
 
 from bdr_stan.embedding.compression import compress
 from bdr_stan.embedding.shrinkage import joint_basis
-from bdr_stan.models.likelihoods import logit_likelihood, normal_likelihood, probit_likelihood
+from bdr_stan.families import FAMILIES
+from bdr_stan.models.bdr_probit import rows_by_size
+from bdr_stan.models.likelihoods import (
+    family_likelihood,
+    logit_likelihood,
+    normal_likelihood,
+    probit_likelihood,
+)
 
 SIGMA, ETA = 0.5, 0.6
 
@@ -66,6 +73,19 @@ def test_normal_value(rng):
     expected = reference.bdr_log_likelihood(p, V @ theta[:3], theta[3], SIGMA, ETA)
     value = normal_likelihood(rows, lam, sigma=SIGMA, eta=ETA)(theta)[0]
     assert value == pytest.approx(expected, rel=1e-10)
+
+
+def test_families_with_normal_labels_are_the_normal_likelihood(rng):
+    """Student's t of many degrees of freedom, with its slope, information and curvature."""
+    p, y, lam, V, _ = problem(rng)
+    rows = rows_by_size((p.mu - p.m0) @ V, y, p.sizes)
+    scales = {"eta": ETA, "sigma": SIGMA}
+    expected = normal_likelihood(rows, lam, **scales)
+    t = FAMILIES["student_t"]
+    found = family_likelihood(rows, lam, t, np.zeros(40), None, df_above_2=1e8, **scales)
+    theta = rng.normal(size=4)
+    for ours, other in zip(found(theta), expected(theta), strict=True):
+        np.testing.assert_allclose(ours, other, rtol=1e-5, atol=1e-5 * np.abs(other).max())
 
 
 def test_probit_value(rng):

@@ -71,13 +71,14 @@ def test_with_a_flat_curve_it_is_nearly_that_of_bdr():
 
 def test_eta_of_bags_of_one_size_is_the_moment_estimate():
     """By the linear model, which labels of such bags do not help to find it."""
-    eta = nonlinear_model(*bags_of_one_size()).constants["eta"][0]
+    eta = nonlinear_model(*bags_of_one_size(), n_curved=1, n_functions=20).constants["eta"][0]
     assert eta == pytest.approx(1, rel=0.05)
 
 
 def test_what_a_program_writes_of_its_rows_comes_back_in_the_order_of_the_bags(rng):
     bags, y = labelled_bags(rng)
-    model = nonlinear_model(training_of(bags, "rbf", rng.normal(size=(4, 3))), y)
+    training = training_of(bags, "rbf", rng.normal(size=(4, 3)))
+    model = nonlinear_model(training, y, n_curved=1, n_functions=20)
     of_rows = model.data["rows"][:, -1]
     assert not np.array_equal(of_rows, y)
     written = {name: np.zeros((2, 3)) for name in ("intercept", "sigma")} | {

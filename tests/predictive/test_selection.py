@@ -26,6 +26,15 @@ def bounds_of(variance):
     return SelectionBounds(predictives, 2, 1, np.array([1.0, 2.0]), level=0.9)
 
 
+def test_unknown_bags_are_refused_with_some_that_are_known():
+    bounds = bounds_of(0.1)
+    bounds.ids, bounds.id_name = np.array(["a", "b", "c", "d"]), "town"
+    with pytest.raises(
+        ValueError, match="no bag 'x': bags are named by their town, such as a, b, c$"
+    ):
+        bounds.fails_at("x", "a")
+
+
 @pytest.mark.parametrize("variance", [0.0, 0.1, 0.4])
 def test_factor_at_which_a_statement_fails(variance):
     bounds, z = bounds_of(variance), norm.ppf(0.9)
