@@ -133,17 +133,20 @@ def test_options_reach_cmdstan(model):
     assert posterior.stats["tree_depth"].max() == 1
 
 
+@pytest.mark.parametrize(
+    "engine, sampler", [("cmdstan", "cmdstanpy.CmdStanModel"), ("stanli", "stanli.Model")]
+)
 @pytest.mark.parametrize("cores, threads, at_once", [(4, 1, 3), (5, 2, 2), (1, 2, 1), (None, 1, 1)])
 def test_as_many_chains_run_at_once_as_cores_have_threads_for(
-    model, cores, threads, at_once, monkeypatch
+    model, cores, threads, at_once, engine, sampler, monkeypatch
 ):
     def sample(self, **given):
         raise RuntimeError(f"{given['parallel_chains']} at once")
 
     monkeypatch.setattr("os.cpu_count", lambda: cores)
-    monkeypatch.setattr(CmdStanModel, "sample", sample)
+    monkeypatch.setattr(f"{sampler}.sample", sample)
     options = {"threads_per_chain": threads} if threads > 1 else {}
-    settings = SamplerSettings(**SHORT | {"chains": 3}, options=options, engine="cmdstan")
+    settings = SamplerSettings(**SHORT | {"chains": 3}, options=options, engine=engine)
     with pytest.raises(RuntimeError, match=f": {at_once} at once"):
         sample_posterior(model, settings)
 

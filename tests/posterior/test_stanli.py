@@ -216,23 +216,6 @@ def test_options_reach_stanli(model):
     assert posterior.attrs["max_tree_depth"] == 1
 
 
-@pytest.mark.parametrize("cores, threads, at_once", [(4, 1, 3), (5, 2, 2), (1, 2, 1), (None, 1, 1)])
-def test_as_many_chains_run_at_once_as_cores_have_threads_for(
-    model, cores, threads, at_once, monkeypatch
-):
-    import stanli
-
-    def sample(self, **given):
-        raise RuntimeError(f"{given['parallel_chains']} at once")
-
-    monkeypatch.setattr("os.cpu_count", lambda: cores)
-    monkeypatch.setattr(stanli.Model, "sample", sample)
-    options = {"threads_per_chain": threads} if threads > 1 else {}
-    settings = SamplerSettings(**SHORT | {"chains": 3}, options=options)
-    with pytest.raises(RuntimeError, match=f": {at_once} at once"):
-        sample_posterior(model, settings)
-
-
 def test_poor_diagnostics_are_warned_of(rng):
     bags, y = labelled_bags(rng)
     fit = BLR(4, engine="stanli")
