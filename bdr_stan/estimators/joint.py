@@ -176,8 +176,12 @@ class JointRegressor(AggregateRegressor):
         totals = self.check_labels(bags, y)
         checked_surveys(bags, surveys, positives, examined, self.kernel)
         settings = self._settings(chains, warmup, draws, seed, progress, **cmdstan_options)
-        known = {"surveys": surveys, "positives": positives, "examined": examined}
-        known["label_sd"] = label_sd
+        known = {
+            "surveys": surveys,
+            "positives": positives,
+            "examined": examined,
+            "label_sd": label_sd,
+        }
         return self._fit_totals(bags, totals, settings, known, label_name=label_name(y))
 
     def training_features(  # type: ignore[override]

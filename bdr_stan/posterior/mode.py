@@ -17,9 +17,8 @@ from bdr_stan.types import Array, ArrayLike
 # Newton step takes for the negative Hessian.
 LogLikelihood = Callable[[Array], tuple[float, Array, Array, Array]]
 
-# With fewer columns products of matrices lose more to threads of BLAS than they gain: fits of maps
-# with 300 and 600 columns take twice and 1.4 times as long with two threads, and far longer on a
-# busy machine.
+# With fewer columns, fits of maps lose more to threads of BLAS than they gain, most on a busy
+# machine.
 _COLUMNS_WORTH_THREADS = 1000
 
 # The line search accepts a step that gains this part of what its slope promises (Armijo's rule,
