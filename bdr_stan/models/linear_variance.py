@@ -48,8 +48,8 @@ def with_best_linear_variance(
         found.append((log_evidence, own, scales, mode.theta, constants))
     _, own, scales, near, constants = max(found, key=itemgetter(0))
     model = model_of(own)
-    model = replace(model, constants={**model.constants, **constants})
-    return model if model_of_some is None else replace(model, start=scales, near=near)
+    constants = {**model.constants, **constants}
+    return replace(model, constants=constants, start=scales, near=near)
 
 
 def precision_for(training: TrainingFeatures, linear_variance: float, jitter: float) -> Array:

@@ -16,9 +16,10 @@ from bdr_stan.types import Array, ArrayLike
 # long step may end where no mode is easily found.
 _LOG_SCALE_RANGE = 12.0
 _LOG_SCALE_REACH = 2.0
-# The slopes of the search are differences over the first step, the curvature at its end over the
-# second, where rounding of the evidence matters less.
-_SLOPE_STEP = 1e-4
+# The slopes of the search are differences over the first step: over a longer one their error, half
+# the step times the curvature, would have the line search look for gains that are not there. The
+# curvature at the end is one over the second, where rounding of the evidence matters less.
+_SLOPE_STEP = 1e-5
 _CURVATURE_STEP = 0.01
 # Tolerance of the modes: less exact ones would drown these differences.
 _MODE_TOLERANCE = 1e-14
@@ -120,7 +121,7 @@ def minimum_in_boxes(
     start: Array,
     *,
     jac: bool | None = None,
-    ftol: float = 1e-10,
+    ftol: float = 1e-8,
     **options: float,
 ) -> Array:
     """Minimum of a function of the logarithms of k scales, by L-BFGS, shape (k,).
