@@ -93,12 +93,12 @@ def training_features(
             y,
             likelihood,
             link,
-            trials,
-            prior,
-            bag_effects,
-            known,
-            together,
-            min(thin or LEARNING_POINTS_PER_BAG, LEARNING_POINTS_PER_BAG),
+            trials=trials,
+            prior=prior,
+            bag_effects=bag_effects,
+            known=known,
+            together=together,
+            at_least=min(thin or LEARNING_POINTS_PER_BAG, LEARNING_POINTS_PER_BAG),
         )
     feature_map = FieldFeatures(kernel, chosen)
     _warn_of_few_features(feature_map, sample, bags.features)
@@ -140,6 +140,7 @@ def _learned_kernel(
     y,
     likelihood,
     link,
+    *,
     trials,
     prior,
     bag_effects,
@@ -147,7 +148,11 @@ def _learned_kernel(
     together,
     at_least,
 ):
-    """The kernel with the parameters of highest evidence, on fewer points if there are many."""
+    """The kernel with the parameters of highest evidence, on fewer points if there are many.
+
+    Rows have the attributes `known`. Columns of one number in `together` share a length. A bag
+    keeps `at_least` so many points.
+    """
     rows_of, effects = link.rows, bool(bag_effects) and not link.is_linear
     if link.is_linear and prior:  # effects are in the noise
         prior = {name: value for name, value in prior.items() if not name.startswith("effect_")}

@@ -11,8 +11,8 @@ from bdr_stan.predictive.mixture import NumericMixture, bags_at_once
 from bdr_stan.types import Array, ArrayLike
 
 _MOST_KEPT = 20_000_000  # numbers of the densities kept in memory (160 MB)
-_NOISE_MARGIN = 4.0  # standard deviations of the largest noise by which its grid is longer
-_MARGIN_LABELS = 40  # labels of the longer grid in each margin
+_NOISE_MARGIN = 6.0  # standard deviations of the largest noise by which its grid is longer
+_MARGIN_LABELS = 60  # even ones of the longer grid in each margin, and so many ever farther apart
 _LEAST_NOISE = 1e-9  # of the length of the grid: less counts as none
 
 
@@ -197,8 +197,12 @@ def _places(grid, labels):
 
 
 def _widened(grid, margin):
-    """A grid with labels in margins of this length, increasingly far apart."""
-    steps = np.geomspace(min(np.diff(grid).min(), margin), margin, _MARGIN_LABELS)
+    """A grid with labels in margins of this length: even ones for the tails of wide noise.
+
+    Those of narrow noise, and the ends of the grid, need closer ones.
+    """
+    close = np.geomspace(min(np.diff(grid).min(), margin), margin, _MARGIN_LABELS)
+    steps = np.union1d(close, np.linspace(0, margin, _MARGIN_LABELS + 1)[1:])
     return np.unique(np.concatenate([grid[0] - steps, grid, grid[-1] + steps]))
 
 

@@ -211,8 +211,10 @@ def test_tails_of_noise_keep_their_digits_where_the_grid_is_longer():
 def test_quantiles_of_labels_with_noise_are_in_its_tails():
     """Of labels that are little but noise; as many below a grid of three labels as above."""
     grid, levels = np.linspace(-0.1, 0.1, 41), np.array([1e-4, 0.1, 0.9, 0.9999])
-    noise = on_grid(lambda s, i: np.full((1, 41), np.log(5)), 1, 1, grid, np.ones(1))
-    np.testing.assert_allclose(noise.quantile(levels)[:, 0], stats.norm.ppf(levels), atol=0.15)
+    for sd in (1.0, 1000.0):
+        noise = on_grid(lambda s, i: np.full((1, 41), np.log(5)), 1, 1, grid, np.array([sd]))
+        found = noise.quantile(levels)[:, 0]
+        np.testing.assert_allclose(found / sd, stats.norm.ppf(levels), atol=0.01)
     grid = np.array([-20.0, 0, 20])
     wide = on_grid(lambda s, i: np.full((1, 3), -np.log(40)), 1, 1, grid, np.ones(1))
     found = wide.quantile([0.001, 0.999])[:, 0]
