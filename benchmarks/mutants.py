@@ -29,6 +29,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from collections import Counter, defaultdict
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -57,6 +58,7 @@ N_MUTANTS, SEED = 1000, 20261126
 FIRST, ALL = 4, 8
 MEMORY = 8 * 2**30
 NOT_RUN = 70
+EQUIVALENT = "= "  # before the reason why a mutant survives
 # What takes long to import and is not changed: mutants are forks of a process that has it. Without
 # CmdStanPy, which makes a folder at import and removes it at the end of the process.
 WARM = """
@@ -116,7 +118,14 @@ fails as well if it takes more than ten times as long as usual. Slow tests and t
 
 Of the {n:,} mutants {survive} survive ({survive_share:.1%}). {explained} of these are explained
 below: by reading the code, the change has no effect on results, or none that a test should demand.
-{open} are neither killed nor explained ({open_share:.1%}).
+{open} are neither killed nor explained ({open_share:.1%}). {equivalent} of the explained are
+equivalent to the code: memory and time apart, nothing that users see depends on the change. No test
+can kill these, so that the usual score leaves them out: of the other {others}, {score:.1%} are
+killed and {others_survive:.1%} survive.
+
+{numbers} of the mutants move a number by one, which more often than not is the size of a sample, a
+grid or a chunk: {numbers_survive} of these survive ({numbers_share:.1%}), {rest_survive} of the
+other {rest} ({rest_share:.1%}).
 
 "First" is with the tests as they were: about {FIRST} seconds of those that run the line, the
 likeliest to fail first, and {ALL} to 15 seconds more for some survivors. "Now" is with the tests
@@ -126,7 +135,8 @@ that are explained were not run again.
 SURVIVORS = """
 ## Survivors
 
-A change that is not explained may be noticed by tests that were not run.
+A change that is not explained may be noticed by tests that were not run. "=" stands before the
+explanations of equivalent ones.
 """
 
 # ------------------------------------------------------------------------------ mutants
@@ -543,8 +553,11 @@ def run_first(work, mutants):
 
 
 def explanations():
-    """Key of a mutant -> why no test kills it."""
-    return {entry["key"]: entry["reason"] for entry in json.loads(EXPLAINED.read_text())}
+    """Key of a mutant -> why no test kills it, with "= " before that of an equivalent one."""
+    return {
+        entry["key"]: EQUIVALENT * entry.get("equivalent", False) + entry["reason"]
+        for entry in json.loads(EXPLAINED.read_text())
+    }
 
 
 def run_again(work, mutants, files):
@@ -601,20 +614,7 @@ def page(work, mutants):
         *("folder", "mutants", "killed first", "share", "killed now", "share"),
         *("survive", "explained"),
     )
-    n, all_of = len(mutants), kinds["all"]
-    survive = n - all_of["now"]
-    left = survive - all_of["explained"]
-    text = INTRODUCTION.format(
-        n=n,
-        FIRST=FIRST,
-        ALL=ALL,
-        survive=survive,
-        survive_share=survive / n,
-        explained=all_of["explained"],
-        open=left,
-        open_share=left / n,
-        **counts,
-    )
+    text = INTRODUCTION.format(FIRST=FIRST, ALL=ALL, **shares(mutants, survivors), **counts)
     sections = [
         f"### `{path}`\n\n"
         + report.rows(
@@ -629,6 +629,40 @@ def page(work, mutants):
     return (
         "\n\n".join([text.strip(), report.rows(heads, lines), SURVIVORS.strip(), *sections]) + "\n"
     )
+
+
+def shares(mutants, survivors):
+    """Numbers and shares of the page's introduction."""
+    n, explained = len(mutants), Counter(reason[:2] for _, reason in chain(*survivors.values()))
+    survive = explained.total()
+    left, equivalent = explained["**"], explained[EQUIVALENT]
+    others = n - equivalent
+    by_one = sum(moves_a_number(mutant) for mutant in mutants)
+    by_one_survive = sum(moves_a_number(mutant) for mutant, _ in chain(*survivors.values()))
+    return {
+        "n": n,
+        "survive": survive,
+        "survive_share": survive / n,
+        "explained": survive - left,
+        "open": left,
+        "open_share": left / n,
+        "equivalent": equivalent,
+        "others": others,
+        "score": (n - survive) / others,
+        "others_survive": (survive - equivalent) / others,
+        "numbers": by_one,
+        "numbers_survive": by_one_survive,
+        "numbers_share": by_one_survive / by_one,
+        "rest": n - by_one,
+        "rest_survive": survive - by_one_survive,
+        "rest_share": (survive - by_one_survive) / (n - by_one),
+    }
+
+
+def moves_a_number(mutant):
+    with contextlib.suppress(ValueError):
+        return round(abs(float(mutant.old) - float(mutant.new.strip("()"))), 6) == 1
+    return False
 
 
 def change(mutant):

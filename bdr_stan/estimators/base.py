@@ -24,7 +24,7 @@ from bdr_stan.estimators.prediction_table import prediction_table
 from bdr_stan.estimators.validation import StanFileOfFit, check_seed
 from bdr_stan.predictive.distributions import interval_ends
 from bdr_stan.results import files
-from bdr_stan.results.encoding import decode, encode
+from bdr_stan.results.encoding import decode, encode, packed, unpacked
 from bdr_stan.results.inference_data import Groups, InferenceData, build, dataset
 from bdr_stan.results.result import Result
 from bdr_stan.types import ArrayLike, PathName, Seed
@@ -195,10 +195,12 @@ class BagEstimator(BaseEstimator):
             raise TypeError(f"notes must be a dict, found {notes!r}")
         arrays: dict[str, np.ndarray] = {}
         config, groups = _described(self, arrays)
-        if arrays:
-            dims = {n: [f"{n}_dim_{k}" for k in range(a.ndim)] for n, a in arrays.items()}
-            groups[_ARRAYS] = dataset(arrays, dims, sample=False)
-        files.write(path, groups, {"bdr_stan": __version__, **config, "notes": notes or {}})
+        vectors, shapes = packed(arrays)
+        groups[_ARRAYS] = dataset(
+            vectors, {name: [f"{name}_row"] for name in vectors}, sample=False
+        )
+        config = {"bdr_stan": __version__, **config, "arrays": shapes, "notes": notes or {}}
+        files.write(path, groups, config)
 
     @classmethod
     def load(cls, path: PathName) -> Self:
@@ -471,10 +473,9 @@ def load(path: PathName) -> BagEstimator:
     True
     """
     groups, config = files.read(path)
-    arrays = {}
-    if _ARRAYS in groups:
-        arrays = {name: array.values for name, array in groups.pop(_ARRAYS).items()}
     try:
+        vectors = {str(n): array.values for n, array in groups.pop(_ARRAYS).items()}
+        arrays = unpacked(vectors, config["arrays"])
         return _restored(groups, config, arrays, config["notes"], str(path))
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise ValueError(_why_not_restored(path, config)) from error

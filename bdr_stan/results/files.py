@@ -153,8 +153,10 @@ def _as_json(value: Any) -> Any:
 
 def read(path: PathName) -> tuple[Groups, dict[str, Any]]:
     """Groups and configuration of a file of `write`; ValueError for damaged or foreign files."""
+    import h5netcdf
     import h5py
     import xarray as xr
+    from xarray.backends import H5NetCDFStore
 
     path = as_path(path)
     if path.is_dir():
@@ -179,7 +181,10 @@ def read(path: PathName) -> tuple[Groups, dict[str, Any]]:
             f"{path} is no fit saved by bdr_stan: it has no attribute {CONFIG_ATTRIBUTE!r}"
         )
     try:
-        groups = {name: xr.load_dataset(path, group=name, engine="h5netcdf") for name in names}
+        with h5netcdf.File(path, "r", decode_vlen_strings=True) as file:
+            groups = {name: xr.open_dataset(H5NetCDFStore(file[name])).load() for name in names}
+        for group in groups.values():
+            group.set_close(None)  # the file is closed, and groups that close it do not pickle
         config, contents = json.loads(text), json.loads(contents or "{}")
     except _UNREADABLE as error:
         raise ValueError(

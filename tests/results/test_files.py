@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import pickle
 import platform
 import signal
 import subprocess
@@ -45,6 +46,7 @@ def test_read_groups_do_not_need_its_file(groups, tmp_path):
     write(path, read_back, {"again": 1})  # fails where the file is still open
     path.unlink()
     np.testing.assert_array_equal(read_back["posterior"]["w"], groups["posterior"]["w"])
+    assert pickle.loads(pickle.dumps(read_back))["posterior"].identical(read_back["posterior"])
 
 
 def test_arviz_itself_reads_the_file(groups, tmp_path):
