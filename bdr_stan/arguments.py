@@ -85,6 +85,11 @@ def called_here(name: str, known: Collection[str]) -> str | None:
 
 
 def _misspelt(name, known):
+    return _closest(name, tuple(known))
+
+
+@functools.lru_cache(maxsize=1000)  # getattr with a default asks again and again
+def _closest(name, known):
     return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.8)), None)
 
 
@@ -132,6 +137,7 @@ def _estimators():
     return [each for each in public if isinstance(each, type) and hasattr(each, "fit")]
 
 
+@functools.cache
 def _with_attribute(name):
     """Names of the estimators that have a public method of this name."""
     if name.startswith("_"):
