@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.linalg.lapack import dposv
 
 from bdr_stan.posterior.evidence import laplace_log_evidence
 from bdr_stan.types import Array, ArrayLike
@@ -91,10 +92,7 @@ def find_mode(
     theta = centre.copy() if start is None else np.array(start, float)
     value, slope, precision, curvature = posterior(theta)
     for _ in range(max_steps):
-        try:
-            step = cho_solve(cho_factor(curvature), slope)
-        except np.linalg.LinAlgError:  # far from the mode; the Fisher information leads uphill
-            step = cho_solve(cho_factor(precision), slope)
+        step = _newton_step(curvature, precision, slope)
         promised = slope @ step
         if promised < tol * (1 + abs(value)):
             break
@@ -113,6 +111,18 @@ def find_mode(
         theta, value = theta + share * step, trial
         slope, precision, curvature = derivatives
     return Mode(theta, precision, laplace_log_evidence(value, precision, prior_precision))
+
+
+def _newton_step(curvature, precision, slope):
+    """Newton's step, shape (D,); far from the mode that by `precision`, which leads uphill.
+
+    By LAPACK itself: with few weights SciPy's functions take ten times as long.
+    """
+    for matrix in (curvature, precision):
+        _, step, info = dposv(matrix, slope)
+        if info == 0 and np.all(np.isfinite(step)):
+            return step
+    raise np.linalg.LinAlgError("neither curvature nor information is positive definite")
 
 
 def _prior(prior_factor, intercept_prior, rho, gamma_scales):
