@@ -132,14 +132,16 @@ def make_local_texts(home: PathName) -> list[str]:
 # ------------------------------------------------------------------ running make
 
 
-@cache
-def _compiler_slots():
-    """For as many compilers as may run at once: each takes up to 3 GB."""
+def compilers_at_once() -> int:
+    """How many compilers may run side by side: each takes up to 3 GB."""
     import psutil
 
-    return threading.BoundedSemaphore(
-        max(1, min(os.cpu_count() or 1, int(psutil.virtual_memory().total / 3e9)))
-    )
+    return max(1, min(os.cpu_count() or 1, int(psutil.virtual_memory().total / 3e9)))
+
+
+@cache
+def _compiler_slots():
+    return threading.BoundedSemaphore(compilers_at_once())
 
 
 _running: set[subprocess.Popen] = set()

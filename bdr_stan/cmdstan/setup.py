@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bdr_stan.cmdstan import prebuilt
 from bdr_stan.cmdstan.cache import ToolchainError, sweep
-from bdr_stan.cmdstan.compiler import side_by_side
+from bdr_stan.cmdstan.compiler import compilers_at_once, side_by_side
 from bdr_stan.cmdstan.discovery import choose, ready
 from bdr_stan.cmdstan.home import WHEEL_VERSION, compile_driver, is_own
 from bdr_stan.cmdstan.programs import ON_WINDOWS, compile_program, is_prebuilt, program_path
@@ -67,10 +67,12 @@ def setup(source: str = "auto", *, programs: Sequence[str] = (), progress: bool 
 
 
 def _compile_side_by_side(programs, progress):
-    """Compile programs in parallel, and with the first of them the driver."""
-    with status(f"Compiling {', '.join(programs)}", progress), side_by_side(len(programs)) as pool:
+    """Compile programs in parallel, the longest first, and with the first of them the driver."""
+    longest_first = sorted(programs, key=lambda name: -program_path(name).stat().st_size)
+    text = f"Compiling {', '.join(programs)}"
+    with status(text, progress), side_by_side(compilers_at_once()) as pool:
         # list() raises the first error
-        list(pool.map(lambda program: compile_program(program, progress=False), programs))
+        list(pool.map(lambda program: compile_program(program, progress=False), longest_first))
 
 
 def _install_from_github(progress):

@@ -65,6 +65,15 @@ def test_unknown_source_or_program():
         cmdstan.setup(programs=["nope"])
 
 
+def test_the_longest_program_is_compiled_first(monkeypatch):
+    compiled = []
+    module = sys.modules["bdr_stan.cmdstan.setup"]
+    monkeypatch.setattr(module, "compilers_at_once", lambda: 1)
+    monkeypatch.setattr(module, "compile_program", lambda name, progress: compiled.append(name))
+    cmdstan.setup(programs=["blr", "bdr_glm", "bdr"], progress=False)
+    assert compiled == ["bdr_glm", "bdr", "blr"]
+
+
 def test_no_httpstan(monkeypatch, no_cmdstan):
     def missing(name):
         raise importlib.metadata.PackageNotFoundError(name)
