@@ -32,6 +32,32 @@ def test_what_is_said(y, sigma, words):
         assert words in said[0] and "Compare with InverseBDR() and Stacked()." in said[0]
 
 
+POSITIVE = np.exp(NORMAL)
+SHARES = 1 / (1 + np.exp(-NORMAL - 3))
+
+
+@pytest.mark.parametrize(
+    ("y", "family"),
+    [
+        (POSITIVE, "BDR(family='gamma')"),
+        (np.append(POSITIVE, np.zeros(30)), None),
+        (SHARES, "BDR(family='beta')"),
+        (np.append(SHARES, np.ones(30)), "BDR(family='gamma')"),
+        (np.append(SHARES, np.zeros(30)), None),
+        (np.round(NORMAL) + 5, "BDR(family='negative_binomial')"),
+        (np.repeat([0.0, 1.0], 100), "BDRClassifier()"),
+        (np.append(NORMAL, np.zeros(30)), None),
+    ],
+)
+def test_families_of_such_labels_are_named(y, family):
+    (said,) = label_advice(y, 0.5)
+    _, _, of_families = said.partition("Compare with InverseBDR() and Stacked().")
+    if family is None:
+        assert of_families == ""
+    else:
+        assert family in of_families and of_families.count("BDR") == 1
+
+
 def test_it_is_in_the_report_of_models_with_normal_errors():
     bags = [NORMAL[k : k + 5, None] for k in range(0, 100, 5)]
     y = np.array([bag.mean() > 0 for bag in bags], float)
