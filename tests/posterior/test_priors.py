@@ -6,6 +6,7 @@ from builders import reference
 
 from bdr_stan.posterior.priors import (
     CLASSES,
+    RATES,
     REGRESSION,
     class_priors,
     log_prior_of_scales,
@@ -14,6 +15,13 @@ from bdr_stan.posterior.priors import (
     weight_priors,
     with_user_values,
 )
+
+
+@pytest.mark.parametrize("texts", [CLASSES, RATES], ids=["classes", "rates"])
+def test_level_and_scale_have_the_priors_of_regression(texts):
+    for name in ("intercept", "rho"):
+        assert texts[name][0] == REGRESSION[name][0]
+        assert texts[name][1] != REGRESSION[name][1]
 
 
 def test_log_prior_of_scales_counts_their_logarithms(rng):

@@ -1,5 +1,7 @@
 """Mixtures of normals and densities on grids."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -80,6 +82,16 @@ def test_a_weight_of_one_is_that_model(blend):
 
 def test_normals_alone_need_no_blend():
     assert isinstance(mix([normals(), normals()], WEIGHTS), Predictive)
+
+
+def test_bags_must_have_the_same_ids_where_they_have_some():
+    def with_ids(*ids):
+        return normals().with_ids_of(SimpleNamespace(ids=np.array(ids), id_name="bag"))
+
+    mixed = mix([with_ids("a", "b"), normals(), with_ids("a", "b")], [0.2, 0.3, 0.5])
+    assert mixed.n_draws == 3
+    with pytest.raises(ValueError, match="of bags with different ids"):
+        mix([with_ids("a", "b"), with_ids("b", "a")], WEIGHTS)
 
 
 def test_densities_on_grids_are_not_pooled():
