@@ -52,6 +52,13 @@ class Deviations(NamedTuple):
         return (self.rows.T * (self.sign * weight)) @ self.rows
 
 
+class Movement(NamedTuple):
+    """How far the mean embeddings of bags move if their points change."""
+
+    mean: Array  # estimated movement, shape (n, d)
+    sd: Array  # of its error, in units of the linear predictor, shape (n,)
+
+
 @dataclass(frozen=True)
 class Embedding:
     """Estimated mean embeddings of bags."""
@@ -65,6 +72,7 @@ class Embedding:
     trials: Array | None = field(default=None, kw_only=True)  # of counts, shape (n,)
     exposure: Array | None = field(default=None, kw_only=True)  # of labels, shape (n,)
     offset: Array | None = field(default=None, kw_only=True)  # of linear predictors, shape (n,)
+    movement: Movement | None = field(default=None, kw_only=True)  # for contrasts
 
     @property
     def x(self) -> Array:

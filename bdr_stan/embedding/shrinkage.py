@@ -12,6 +12,8 @@ from bdr_stan.types import Array, ArrayLike
 
 # Of the average variance, added to a covariance that may be singular, as that of categories is.
 _RELATIVE_RIDGE = 1e-12
+# Reliability below which effects are more than 5% too small (benchmarks/contrast.py).
+ATTENUATED = 0.5
 
 
 def between_bag_covariance(embedding: Embedding, covariance: Array) -> Array:
@@ -74,6 +76,25 @@ def shrinkage_factors(sizes: ArrayLike, lam: Array, eta: ArrayLike) -> Array:
     sizes = sizes[:, None] if sizes.ndim == 1 else sizes
     ratio = np.full(np.broadcast_shapes(sizes.shape, lam.shape), np.inf)
     return eta / (eta + np.divide(lam, sizes, out=ratio, where=sizes > 0))
+
+
+def reliability(embedding: Embedding, basis: Array, lam: Array, w: Array) -> float:
+    """Share of the variance of z_i' w between bags that is not sampling error of the z_i.
+
+    z = (mean - m0) basis, w the weights, shape (d,). Classical errors in variables (Carroll et al.
+    2006, section 3.2): where it is low, the bags hardly identify which w is right.
+    """
+    deviations = embedding.deviations
+    total = deviations.average((deviations.rows @ (basis @ w)) ** 2)
+    return 1 - float(lam @ w**2 * np.mean(1 / embedding.sizes) / total) if total > 0 else 0.0
+
+
+def attenuation(reliability: float) -> str:
+    """What a low reliability means for effects, as the end of a sentence."""
+    return (
+        f"only {max(0, reliability):.0%} of the variance of the bags' average influence is not "
+        "sampling error: bags of so few points do not identify the effects of their columns"
+    )
 
 
 def posterior_moments(

@@ -9,6 +9,7 @@ from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.population import shift_by_shrinkage
 from bdr_stan.embedding.prior import check_embedding_prior
 from bdr_stan.embedding.samples import SamplesFeatures
+from bdr_stan.embedding.shrinkage import ATTENUATED, attenuation, reliability
 from bdr_stan.estimators.linear import LinearEstimator, LinearRegressor
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.validation import check_choice, check_positive
@@ -76,6 +77,18 @@ class UncertainEmbeddings(LinearEstimator):
                 f"standard deviation is {sd:.2g}; for subgroups, or bags from elsewhere, use "
                 "population(bags, by=..)"
             )
+
+    def _keep_training_predictions(self, training, posterior, y, known_errors, seed):
+        super()._keep_training_predictions(training, posterior, y, known_errors, seed)
+        if not isinstance(training, SamplesFeatures):
+            own, w = self.coordinates_, self._draws()["w"].mean(axis=0)
+            self._keep_too(reliability=reliability(training.embedding, own.basis, own.lam, w))
+
+    def report(self) -> str:
+        """Diagnostics, kernel, labels that the model does not describe, attenuation; a str."""
+        share = self.result_.settings.get("reliability", 1.0)
+        attenuated = f"\nEffects are attenuated: {attenuation(share)}"
+        return super().report() + (attenuated if share < ATTENUATED else "")
 
     def _is_tailored(self):
         return super()._is_tailored() or self.embedding_prior != "empirical"

@@ -79,9 +79,6 @@ class BLR(LinearRegressor):
             },
         )
 
-    def _by_draws(self, embedding: Embedding) -> Predictive:
-        return super().predictive_features(embedding)
-
     def _model(self, training, y, *, label_sd=None):
         if isinstance(training, SamplesFeatures):
             return self._model_of_samples(training, y)

@@ -48,11 +48,9 @@ from bdr_stan.kernels.summands import single_bandwidth
 from bdr_stan.models.label_shape import dispersion_advice, label_advice
 from bdr_stan.posterior.sampling import Posterior, sample_posterior
 from bdr_stan.posterior.settings import SamplerSettings
-from bdr_stan.predictive import ClassPredictive, Contrast, Predictive
-from bdr_stan.predictive.classes import of_category
+from bdr_stan.predictive import ClassPredictive, Predictive
 from bdr_stan.predictive.doubts import Doubts
 from bdr_stan.predictive.regions import ConformalClasses, ConformalIntervals
-from bdr_stan.predictive.robustness import Regression
 from bdr_stan.results.groups import few_enough, training_groups
 from bdr_stan.results.result import Result
 from bdr_stan.threads import limited_blas
@@ -399,11 +397,11 @@ class EmbeddingEstimator(PosteriorEstimator):
         """
         if training is None:
             bags = self._like_training(bags)
-            return _embedded(bags, self._feature_map, self.known_of_bags(bags, complete=False))
+            return embedded(bags, self._feature_map, self.known_of_bags(bags, complete=False))
         bags = as_bags(bags, in_parts=True, samples=self.takes_samples)
         covariates = training.covariates
         known = {} if covariates is None else covariates.of_bags(bags)
-        return _embedded(bags, training.feature_map, known)
+        return embedded(bags, training.feature_map, known)
 
     def predictive(
         self,
@@ -512,58 +510,13 @@ class EmbeddingEstimator(PosteriorEstimator):
         self._warn_of_other_bags(embedding)
         return conformal(self, embedding, bags, level, by_size)
 
-    def contrast(
-        self,
-        bags_a: BagsLike,
-        bags_b: BagsLike,
-        *,
-        trials: ArrayLike | str | None = None,
-        exposure: ArrayLike | str | None = None,
-        offset: ArrayLike | str | None = None,
-        category: Any = None,
-    ) -> Contrast:
-        """Posterior of the difference of each bag's expected label between two versions of it.
-
-        Parameters
-        ----------
-        bags_a, bags_b : Bags, or lists of n arrays, shapes (n_points, p)
-            Two versions of the same n bags: label of `bags_a` less that of `bags_b`; of two
-            classes the probability of the second.
-        trials, exposure, offset : array, shape (n,), or str, optional
-            Of both versions, as for `predictive`.
-        category : class or list of classes, optional
-            Of more than two classes those whose probability is meant, such as ["fair", "good"].
-
-        Returns
-        -------
-        Contrast
-            With `mean`, `sd`, `quantile(q)`, `interval(level)` and `draws`; of normal labels with
-            `robustness()` against omitted causes.
-
-        Raises
-        ------
-        ValueError
-            The versions have different numbers of bags, or a category is no class.
-        TypeError
-            The labels have more than two classes, and `category` is missing.
-        """
-        versions = self._two_versions(bags_a, bags_b)
-        if isinstance(versions[0], Samples):
-            versions[0].check_order(trials=trials, exposure=exposure, offset=offset)
-        given: dict[str, Any] = {"trials": trials, "exposure": exposure, "offset": offset}
-        known = [self.known_of_bags(b, **given) for b in versions]
-        first, second = (
-            of_category(self._by_draws(_embedded(bags, self._feature_map, each)), category)
-            for bags, each in zip(versions, known, strict=True)
+    @property
+    def contrast(self) -> Any:
+        """Only of the estimators that are linear in the embedding: raises AttributeError."""
+        raise AttributeError(
+            f"{type(self).__name__} has no contrast, as it predicts a changed bag as if its points "
+            "were another sample: fit BDR, or BDRClassifier, for the effect of a change"
         )
-        regression = self._regression_of_contrast(*(each.get("covariates") for each in known))
-        return Contrast.between(first, second, regression=regression).with_ids_of(versions[0])
-
-    def _regression_of_contrast(
-        self, first: Array | None, second: Array | None
-    ) -> Regression | None:
-        """That in which contrasts are linear, if any; of versions with these columns x, (n, Q)."""
-        return None
 
     def doubts(self, bags: BagsLike, *, above: Any = None, level: float = 0.95) -> Doubts:
         """What could make a conclusion from the predictions wrong, and how strong it must be.
@@ -615,7 +568,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         if isinstance(bags, Samples):
             bags.check_order(**given)
         known = self.known_of_bags(bags, **given, groups=groups)
-        return _embedded(bags, self._feature_map, known), bags
+        return embedded(bags, self._feature_map, known), bags
 
     def familiarity(self, bags: BagsLike) -> "pd.DataFrame":
         """How far bags are from the training bags, as p-values: whether they come from elsewhere.
@@ -882,10 +835,6 @@ class EmbeddingEstimator(PosteriorEstimator):
     def _warn_of_other_bags(self, embedding: Embedding) -> None:
         """Warn of new bags that are unlike those of the fit and would mislead the model."""
 
-    def _by_draws(self, embedding: Embedding) -> Any:
-        """Predictive distribution of embedded bags as a mixture over posterior draws."""
-        return self.predictive_features(embedding)
-
     def _sample(self, model: Any, settings: SamplerSettings) -> tuple[Posterior, dict[str, Any]]:
         """Draws from the posterior, and further constants that predictions need."""
         return sample_posterior(model, settings), {}
@@ -968,7 +917,7 @@ def _roles(named):
     return " and ".join(given) or "no such columns"
 
 
-def _embedded(bags, feature_map, known):
+def embedded(bags: Any, feature_map: Any, known: Mapping[str, Array]) -> Embedding:
     """Mean embeddings of bags with what is `known` of them, checked before the pass."""
     found = embed_samples if isinstance(bags, Samples) else embed
     return replace(found(bags, feature_map), **known)

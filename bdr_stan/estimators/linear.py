@@ -15,11 +15,14 @@ from bdr_stan.bags import Bags, BagsLike, Samples
 from bdr_stan.bags.checks import near_names
 from bdr_stan.embedding.compressed_embedding import Labels
 from bdr_stan.embedding.coordinates import Coordinates
+from bdr_stan.embedding.mean_embedding import Movement
+from bdr_stan.embedding.movement import movement
 from bdr_stan.embedding.samples import SamplesFeatures
+from bdr_stan.embedding.shrinkage import ATTENUATED, attenuation
 from bdr_stan.embedding.terms import NO_TERMS, smooth_columns
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.estimators.base import scored
-from bdr_stan.estimators.embedding import EmbeddingEstimator
+from bdr_stan.estimators.embedding import EmbeddingEstimator, embedded
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.points import as_points, evenly_spaced
 from bdr_stan.estimators.population import population
@@ -55,6 +58,7 @@ from bdr_stan.predictive import (
     Predictive,
     SelectionBounds,
 )
+from bdr_stan.predictive.classes import of_category
 from bdr_stan.predictive.influence import (
     AlongColumn,
     find_column,
@@ -64,12 +68,14 @@ from bdr_stan.predictive.influence import (
 from bdr_stan.predictive.robustness import Regression
 from bdr_stan.results.result import Result
 from bdr_stan.types import Array, ArrayLike
+from bdr_stan.user_warnings import warn
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _POSITIVE = "the lognormal family needs labels > 0: leave these bags out, or use family='normal'"
 _MOST_INTEGRATED_DRAWS = 1000
+_DRAWS_OF_MODE = 1000  # of sampling errors, for a contrast under a fit with one draw
 
 _SCALES = ("sigma", "sigma_point", "rho", "eta", "term_sd")
 
@@ -164,6 +170,114 @@ class LinearEstimator(EmbeddingEstimator):
         (['north', 'south'], ['mean', 'sd', 'lower', 'upper'])
         """
         return population(self, bags, by, weights, total, minus, category)
+
+    def contrast(  # type: ignore[override]
+        self,
+        bags_a: BagsLike,
+        bags_b: BagsLike,
+        *,
+        trials: ArrayLike | str | None = None,
+        exposure: ArrayLike | str | None = None,
+        offset: ArrayLike | str | None = None,
+        category: Any = None,
+    ) -> Contrast:
+        """Posterior of the effect of a change of the points on each bag's expected label.
+
+        The versions are made of the same points: some or all have other values (the same number of
+        points in each bag, in the same order), other weights, or some are removed or added. Small
+        bags are not shrunk towards the average bag: a changed bag is the same bag, moved.
+
+        Parameters
+        ----------
+        bags_a, bags_b : Bags, or lists of n arrays, shapes (n_points, p)
+            The bags after the change, and before: label of `bags_a` less that of `bags_b`; of two
+            classes the probability of the second.
+        trials, exposure, offset : array, shape (n,), or str, optional
+            Of both versions, as for `predictive`.
+        category : class or list of classes, optional
+            Of more than two classes those whose probability is meant, such as ["fair", "good"].
+
+        Returns
+        -------
+        Contrast
+            With `mean`, `sd`, `quantile(q)`, `interval(level)`, `draws` and `reliability`; of
+            normal labels with `robustness()` against omitted causes.
+
+        Raises
+        ------
+        ValueError
+            The versions have different numbers of bags, or of points without those of one being
+            among the other's; or a category is no class.
+        TypeError
+            The labels have more than two classes, and `category` is missing; points of BDR or
+            Shrinkage in partitions.
+
+        Warns
+        -----
+        UserWarning
+            The effect is attenuated (see `Contrast`), or the points are in different orders.
+
+        Notes
+        -----
+        For each draw of the weights w the linear predictor moves by w' delta, delta the average
+        movement of the features over the bag's points. Its sampling error, of a population of which
+        the points are a sample, is part of the draws for `BDR` and `Shrinkage`; `BLR` takes bags as
+        exact. Two samples of different points are compared by ``population(a, minus=b)``.
+        """
+        first, second = self._two_versions(bags_a, bags_b)
+        given: dict[str, Any] = {"trials": trials, "exposure": exposure, "offset": offset}
+        if isinstance(first, Samples):
+            first.check_order(**given)
+        after, before = (self.known_of_bags(bags, **given) for bags in (first, second))
+        draws = self._draws()
+        if len(draws["w"]) == 1:  # repeated for the sampling errors
+            draws = {name: np.repeat(each, _DRAWS_OF_MODE, axis=0) for name, each in draws.items()}
+        embedding = embedded(second, self._feature_map, {})
+        moved = self._movement(first, second, embedding, draws["w"])
+        still = np.zeros_like(moved.sd)
+
+        def expected(known, movement):
+            like = replace(embedding, movement=movement, **known)
+            predictive = self._predictive(like, draws, getattr(self, "classes_", None))
+            return of_category(predictive, category)
+
+        unchanged = expected(before, Movement(np.zeros_like(moved.mean), still))
+        exact = Contrast.between(expected(after, moved._replace(sd=still)), unchanged)
+        regression = self._regression_of_contrast(
+            exact.components, after.get("covariates"), before.get("covariates")
+        )
+        reliability = self.result_.settings.get("reliability")
+        if reliability is not None and reliability < ATTENUATED:
+            warn(f"this contrast is too small, as {attenuation(reliability)}")
+        return Contrast.between(
+            expected(after, moved), unchanged, regression=regression, reliability=reliability
+        ).with_ids_of(first)
+
+    def _movement(self, first, second, embedding, w):
+        """Movement of the bags between two versions; without error if embeddings are exact."""
+        moved, coordinates = embedded(first, self._feature_map, {}).mean, self.coordinates_
+        moved, sd = moved - embedding.mean, np.zeros(len(moved))
+        if not np.any(coordinates.lam):
+            return Movement(moved, sd)
+        root = np.linalg.qr(w / np.sqrt(len(w)), mode="r") @ coordinates.basis.T
+        if not isinstance(first, Samples):
+            return movement(first, second, self._feature_map, root, embedding.sizes, moved)
+        for m, (name, feature_map) in enumerate(self._feature_map.items()):
+            has, own = first.has(name), coordinates.sample == m
+            both, sizes = np.ix_(has, own), embedding.sizes[has, m]
+            versions = [bags.samples[name].take(bags.rows(name)) for bags in (first, second)]
+            found = movement(*versions, feature_map, root[:, own], sizes, moved[both])
+            moved[both], sd[has] = found.mean, np.hypot(sd[has], found.sd)
+        return Movement(moved, sd)
+
+    def _regression_of_contrast(
+        self,
+        differences: Callable[[Array], Array],
+        first: Array | None,
+        second: Array | None,
+    ) -> Regression | None:
+        """Regression in which the contrast is linear, if any; covariates of versions, (n, Q)."""
+        return None
 
     def sensitivity(
         self,
@@ -600,7 +714,10 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         return values, Contrast(lambda i: drawn[:, i], len(values), len(drawn))
 
     def _regression_of_contrast(
-        self, first: Array | None, second: Array | None
+        self,
+        differences: Callable[[Array], Array],
+        first: Array | None,
+        second: Array | None,
     ) -> Regression | None:
         if self.family != "normal" or self.stan_file is not None:
             return None
@@ -608,7 +725,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         names = [name for name in _SCALES if self.result_.has_draws(name)]
         scales = np.column_stack([self.result_.draws(name) for name in names])
         if self._covariates is None or first is None or second is None:
-            return Regression(n, scales)
+            return Regression(n, scales, differences)
         # A covariate that differs between the versions is part of the contrast: no benchmark.
         changed = np.any(first != second, axis=0)
         levels = self._covariates.levels.values()
@@ -618,7 +735,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
             if not changed[columns].any()
         }
         n_levels = sum(len(each or (0, 1)) - 1 for each in levels)
-        return Regression(n - n_levels, scales, coefficients)
+        return Regression(n - n_levels, scales, differences, coefficients)
 
     def fit_features(
         self,

@@ -119,21 +119,32 @@ class Stack(BagEstimator):
         return mix(predictives, self.weights_[used])
 
     def contrast(self, bags_a: BagsLike, bags_b: BagsLike, *, category: Any = None) -> Contrast:
-        """Posterior of the difference of each bag's expected label: the mixture of the models'.
+        """Posterior of the effect of a change of the points: the mixture of the models'.
 
         Parameters
         ----------
         bags_a, bags_b : Bags, or lists of n arrays, shapes (n_points, p)
-            Two versions of the same n bags: label of `bags_a` less that of `bags_b`.
+            The bags after the change, and before: label of `bags_a` less that of `bags_b`.
         category : class or list of classes, optional
             Of more than two classes those whose probability is meant.
 
         Returns
         -------
         Contrast
+
+        Raises
+        ------
+        TypeError
+            One of the models, such as InverseBDR, has no contrast.
         """
         versions = self._two_versions(bags_a, bags_b)
         used = np.flatnonzero(self.weights_)
+        lacking = [m for m in (self.models_[k] for k in used) if not hasattr(m, "contrast")]
+        if lacking:
+            raise TypeError(
+                f"{type(lacking[0]).__name__}, one of the models, has no contrast: fit BDR, or "
+                f"{type(self).__name__}(models=[..]) of BDR, BLR and Shrinkage"
+            )
         contrasts = [self.models_[k].contrast(*versions, category=category) for k in used]
         return mix(contrasts, self.weights_[used])
 

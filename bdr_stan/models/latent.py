@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.mean_embedding import Embedding
@@ -33,6 +34,7 @@ from bdr_stan.types import Array, ArrayLike
 
 _FEWEST_DRAWS = 100  # of the posterior, from which effects of new levels are drawn
 _REPEATED_DRAWS = 1000  # where there are fewer
+_CONTRAST = 2018  # in seeds of the numbers that both versions of a bag share
 _LEAST_SHARE = 1e-18  # of the largest variance, for parts that have none in some bags
 
 
@@ -221,8 +223,12 @@ def _part(moments, most, n, n_draws):
 
 
 def _latent(coordinates, embedding, draws):
-    """`latent_moments` of embedded bags, offsets included, as a function of i."""
+    """`latent_moments` of embedded bags, offsets included, as a function of i.
+
+    Of bags under a contrast predictors are drawn, the same for both versions but for the movement.
+    """
     new, offsets = _new_levels(embedding, draws), embedding.offsets
+    movement = embedding.movement
     moments = partial(
         latent_moments,
         z=coordinates.transform(embedding.mean),
@@ -241,9 +247,22 @@ def _latent(coordinates, embedding, draws):
             drawn, left = added(i)
             mean += drawn
             variance += left
-        return mean, variance
+        if movement is None:
+            return mean, variance
+        own, of_movement = _normal_scores(i, len(mean))
+        mean += np.sqrt(variance) * own
+        mean += draws["w"] @ (movement.mean[i] @ coordinates.basis).T + movement.sd[i] * of_movement
+        return mean, np.zeros_like(variance)
 
     return of_bags
+
+
+def _normal_scores(i, n_draws):
+    """Standard normal numbers of mean 0 and sd 1, in two random orders a bag; shape (2, S, m)."""
+    scores = ndtri((np.arange(n_draws) + 0.5) / n_draws)
+    scores /= scores.std() or 1.0
+    orders = [np.random.default_rng([_CONTRAST, k]).permuted([scores] * 2, axis=1) for k in i]
+    return np.moveaxis(np.reshape(orders, (len(i), 2, n_draws)), 0, -1)
 
 
 def with_draws_of_new_levels(embedding: Embedding, draws: Mapping[str, Array]) -> dict[str, Array]:

@@ -1,0 +1,164 @@
+"""Movement of the mean embeddings of bags whose points change, as under a policy.
+
+Two versions of a bag that are made of the same points are one sample. Its true embedding moves by
+delta = E phi(x') - E phi(x), x' the changed x, whose unbiased estimate is the movement of the
+empirical embedding. It is not shrunk: the prior of embeddings is about differences between bags.
+
+With shares p_j of the points before and q_j after, the error of w' delta has to first order (the
+linearisation of a ratio, Sarndal, Swensson and Wretman 1992, section 5.5) the variance
+
+    sum_j (w' v_j)^2,    v_j = q_j (phi(x'_j) - m') - p_j (phi(x_j) - m),
+
+m and m' the means of both versions: 0 where all points move alike. Shares that depend on the points
+make the estimate too small, to second order by sum_j q_j (q_j - p_j) (phi(x'_j) - m'), which is
+added to it. Both sums are divided by 1 - sum_j p_j^2, with equal shares (N - 1) / N.
+
+A point that is removed has q_j = 0. One that is added has p_j = 0 and is part of the change, thus
+exact: v_j = 0, and m' is the mean of the others. Small bags have too few points for a variance of
+their own. The variance of one point is therefore averaged with that of all bags, which counts as
+much as ten points.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bdr_stan.bags import Bags
+from bdr_stan.embedding.mean_embedding import Movement
+from bdr_stan.kernels import FeatureMap
+from bdr_stan.types import Array
+from bdr_stan.user_warnings import warn
+
+_PRIOR_POINTS = 10  # that the average variance of all bags counts as
+_MOST_POINTS = 10_000  # of a bag, evenly spaced, from which its variance is estimated
+_NUMBERS = 500_000  # features in memory at a time (4 MB)
+_LEAST_SHARE = 1e-12  # of 1 - sum_j p_j^2, whose bag of one point has no deviations
+_ROUNDING = 1e-20  # sum of squared deviations of a constant, relative to its own squares
+_ALIKE = 4  # standard errors below which the versions' points are uncorrelated
+_LEAST_POINTS = 50  # to find that out
+
+
+class _Pairs(NamedTuple):
+    """Points of some bags before and after the change, (m, p), and their shares, (m,)."""
+
+    before: Array
+    after: Array
+    p: Array
+    q: Array
+    starts: Array  # of each bag among the pairs
+    bag: Array  # number of each pair's bag among these, (m,)
+
+    def sums(self, values: Array) -> Array:
+        """Sums over the pairs of each bag."""
+        return np.add.reduceat(values, self.starts, axis=0)
+
+    def deviations(self, values: Array, weights: Array) -> Array:
+        """Deviations of values from the weighted means of their bags, times their weights."""
+        weighted, totals = weights[:, None] * values, self.sums(weights)[:, None]
+        mean = self.sums(weighted) / np.where(totals > 0, totals, 1)
+        return weighted - weights[:, None] * mean[self.bag]
+
+
+def movement(
+    first: Bags, second: Bags, features: FeatureMap, root: Array, sizes: Array, moved: Array
+) -> Movement:
+    """Movement delta of each bag, and sd of the error of w' delta, where E w w' = root' root.
+
+    `first` are the bags after the change and `second` those before, in the same order; `sizes` are
+    effective, (n,); `moved` is the movement of the empirical embeddings, (n, d).
+    """
+    for bags in (first, second):
+        if not isinstance(bags, Bags):
+            raise TypeError(
+                "a contrast pairs the points of both versions, which must be in memory: load() "
+                "the bags, or some of them, first"
+            )
+    bias, products = np.empty_like(moved), np.zeros((3, second.n_features))
+    squares, concentration, n_pairs, changed = np.zeros((4, len(second)))
+    for bags, pairs in _pairs(first, second, max(1, _NUMBERS // features.n_columns)):
+        concentration[bags] = pairs.sums(pairs.p**2)
+        bias[bags], squares[bags] = _errors(pairs, features, root, concentration[bags])
+        n_pairs[bags] = np.bincount(pairs.bag)
+        changed[bags] = pairs.sums(np.any(pairs.before != pairs.after, axis=1))
+        products += _products(pairs)
+    _warn_of_other_order(products, np.sum(n_pairs - 1))
+    # Bags that stay as they are lie outside a change that is of all points of the others.
+    outside = (changed == 0) & np.any(changed > 0) & np.all(changed == n_pairs, where=changed > 0)
+    degrees = np.where(outside, 0, 1 / concentration - 1)
+    if degrees.sum() > 0:
+        average = squares.sum() / degrees.sum()
+    else:  # bags of one point each: an upper bound
+        average = np.sum((moved @ root.T).var(axis=0))
+    variance = (_PRIOR_POINTS * average + squares) / (_PRIOR_POINTS + degrees)
+    return Movement(moved + bias, np.where(outside, 0, np.sqrt(variance / sizes)))
+
+
+def _pairs(first, second, most):
+    """Numbers of bags with their pairs, at most so many unless of one bag."""
+    used = np.minimum(second.sizes, _MOST_POINTS)
+    cuts = np.flatnonzero(np.diff(np.cumsum(used) // most)) + 1
+    shares = first.point_shares, second.point_shares
+    for bags in np.split(np.arange(len(second)), cuts):
+        each = [_pairs_of_bag(first, second, *shares, i) for i in bags]
+        n = [len(arrays[0]) for arrays in each]
+        joined = (np.concatenate(arrays) for arrays in zip(*each, strict=True))
+        yield bags, _Pairs(*joined, np.cumsum([0, *n[:-1]]), np.repeat(np.arange(len(bags)), n))
+
+
+def _pairs_of_bag(first, second, shares_after, shares_before, i):
+    """Points of a bag before and after the change, and their shares: x, x', p, q."""
+    (before, p), (after, q) = (
+        (bags.read_checked(start, stop), shares[start:stop])
+        for bags, shares in ((second, shares_before), (first, shares_after))
+        for start, stop in [bags.offsets[i : i + 2]]
+    )
+    if len(before) == len(after):
+        some = np.unique(np.linspace(0, len(p) - 1, min(len(p), _MOST_POINTS)).astype(int))
+        return before[some], after[some], p[some] / p[some].sum(), q[some] / q[some].sum()
+    rows, number = np.unique(np.concatenate([before, after]), axis=0, return_inverse=True)
+    of_before, of_after = np.split(number.ravel(), [len(before)])
+    if len(np.setdiff1d(of_before, of_after)) and len(np.setdiff1d(of_after, of_before)):
+        raise ValueError(
+            f"{second.name(i)} has {len(after)} points in bags_a and {len(before)} in bags_b, and "
+            "neither are all among the others: change values or weights of the same points, remove "
+            "some or add some; population(bags_a, minus=bags_b) compares different samples"
+        )
+    return rows, rows, *(np.bincount(k, s, len(rows)) for k, s in ((of_before, p), (of_after, q)))
+
+
+def _errors(pairs, features, root, concentration):
+    """Bias of the estimated movement of each bag, with the sign of a correction, and sum of squared errors, in points."""
+    several = np.maximum(1 - concentration, _LEAST_SHARE)
+    q = np.where(pairs.p > 0, pairs.q, 0.0)  # added points are exact
+    others = pairs.sums(q)[pairs.bag]
+    raised = np.divide(q, others, out=np.zeros_like(q), where=others > 0) - pairs.p
+    raised = (raised / several[pairs.bag])[:, None]
+    after = pairs.deviations(features(pairs.after), q)
+    before = pairs.deviations(features(pairs.before), pairs.p)
+    bias = raised * after
+    errors = (after + bias - before) @ root.T
+    return pairs.sums(bias), pairs.sums(np.sum(errors**2, axis=1)) / concentration**2
+
+
+def _products(pairs):
+    """Sums of products, and of squares, of the deviations of both versions by column, (3, p)."""
+    ones = np.ones(len(pairs.p))
+    x, y = (pairs.deviations(values, ones) for values in (pairs.before, pairs.after))
+    rounding = [_ROUNDING * np.sum(v**2, axis=0) for v in (pairs.before, pairs.after)]
+    return np.sum([x * y, x**2, y**2], axis=1) - [np.zeros(x.shape[1]), *rounding]
+
+
+def _warn_of_other_order(products, degrees):
+    """Warn if the points of the two versions are uncorrelated within bags in every column."""
+    cross, *squares = products
+    varied = np.minimum(*squares) > 0
+    if degrees < _LEAST_POINTS or not varied.any():
+        return
+    correlation = np.abs(cross[varied]) / np.sqrt(squares[0][varied] * squares[1][varied])
+    if correlation.max() < _ALIKE / np.sqrt(degrees):
+        warn(
+            "the points of bags_a and bags_b seem to be in different orders, or different samples: "
+            "their columns are uncorrelated within bags, so that intervals of the contrast are too "
+            "wide; give both versions the same order of rows, or compare samples by "
+            "population(bags_a, minus=bags_b)"
+        )
