@@ -123,15 +123,23 @@ def _pairs_of_bag(first, second, shares_after, shares_before, i):
             "neither are all among the others: change values or weights of the same points, remove "
             "some or add some; population(bags_a, minus=bags_b) compares different samples"
         )
-    return rows, rows, *(np.bincount(k, s, len(rows)) for k, s in ((of_before, p), (of_after, q)))
+    share_before, share_after = (
+        np.bincount(k, s, len(rows)) for k, s in ((of_before, p), (of_after, q))
+    )
+    # Equal points have equal parts of what is left of them; points that are added follow.
+    added = share_before == 0
+    q = np.append((share_after[of_before] * p) / share_before[of_before], share_after[added])
+    p = np.append(p, np.zeros(added.sum()))
+    points = np.concatenate([before, rows[added]])
+    return points, points, p, q
 
 
 def _errors(pairs, features, root, concentration):
-    """Bias of the estimated movement of each bag, with the sign of a correction, and sum of squared errors, in points."""
+    """Correction of each bag's movement, (n, d), and sum of the squared errors of points, (n,)."""
     several = np.maximum(1 - concentration, _LEAST_SHARE)
-    q = np.where(pairs.p > 0, pairs.q, 0.0)  # added points are exact
-    others = pairs.sums(q)[pairs.bag]
-    raised = np.divide(q, others, out=np.zeros_like(q), where=others > 0) - pairs.p
+    added = np.where(pairs.p > 0, 0.0, pairs.q)  # these are exact
+    q, others = pairs.q - added, 1 - pairs.sums(added)[pairs.bag]
+    raised = q / np.maximum(others, _LEAST_SHARE) - pairs.p
     raised = (raised / several[pairs.bag])[:, None]
     after = pairs.deviations(features(pairs.after), q)
     before = pairs.deviations(features(pairs.before), pairs.p)

@@ -243,14 +243,16 @@ class LinearEstimator(EmbeddingEstimator):
 
         unchanged = expected(before, Movement(np.zeros_like(moved.mean), still))
         exact = Contrast.between(expected(after, moved._replace(sd=still)), unchanged)
-        regression = self._regression_of_contrast(
-            exact.components, after.get("covariates"), before.get("covariates")
-        )
+        columns = (known.get("covariates") for known in (after, before))
         reliability = self.result_.settings.get("reliability")
         if reliability is not None and reliability < ATTENUATED:
             warn(f"this contrast is too small, as {attenuation(reliability)}")
         return Contrast.between(
-            expected(after, moved), unchanged, regression=regression, reliability=reliability
+            expected(after, moved),
+            unchanged,
+            regression=self._regression_of_contrast(*columns),
+            exact=exact,
+            reliability=reliability,
         ).with_ids_of(first)
 
     def _movement(self, first, second, embedding, w):
@@ -271,12 +273,9 @@ class LinearEstimator(EmbeddingEstimator):
         return Movement(moved, sd)
 
     def _regression_of_contrast(
-        self,
-        differences: Callable[[Array], Array],
-        first: Array | None,
-        second: Array | None,
+        self, first: Array | None, second: Array | None
     ) -> Regression | None:
-        """Regression in which the contrast is linear, if any; covariates of versions, (n, Q)."""
+        """Regression in which the contrast is linear, if any; columns of the versions, (n, Q)."""
         return None
 
     def sensitivity(
@@ -714,10 +713,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         return values, Contrast(lambda i: drawn[:, i], len(values), len(drawn))
 
     def _regression_of_contrast(
-        self,
-        differences: Callable[[Array], Array],
-        first: Array | None,
-        second: Array | None,
+        self, first: Array | None, second: Array | None
     ) -> Regression | None:
         if self.family != "normal" or self.stan_file is not None:
             return None
@@ -725,7 +721,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         names = [name for name in _SCALES if self.result_.has_draws(name)]
         scales = np.column_stack([self.result_.draws(name) for name in names])
         if self._covariates is None or first is None or second is None:
-            return Regression(n, scales, differences)
+            return Regression(n, scales)
         # A covariate that differs between the versions is part of the contrast: no benchmark.
         changed = np.any(first != second, axis=0)
         levels = self._covariates.levels.values()
@@ -735,7 +731,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
             if not changed[columns].any()
         }
         n_levels = sum(len(each or (0, 1)) - 1 for each in levels)
-        return Regression(n - n_levels, scales, differences, coefficients)
+        return Regression(n - n_levels, scales, coefficients)
 
     def fit_features(
         self,

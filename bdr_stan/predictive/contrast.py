@@ -1,7 +1,7 @@
 """What changing bags changes: the difference of expected labels, draw by draw."""
 
 from collections.abc import Callable
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from bdr_stan.bags.checks import describe
 from bdr_stan.bags.groups import weights_of_bags
 from bdr_stan.bags.matching import match_to_ids
 from bdr_stan.predictive.distributions import draw_quantiles, interval_ends
-from bdr_stan.predictive.mixture import LabelMixture, Mixture, bags_at_once
+from bdr_stan.predictive.mixture import LabelMixture, Mixture
 from bdr_stan.predictive.robustness import Regression, Robustness
 from bdr_stan.types import Array, ArrayLike
 
@@ -39,6 +39,8 @@ class Contrast(Mixture):
         Weight of each draw, of sum 1; default equal weights.
     regression : Regression, optional
         In which the contrast is linear, for `robustness`.
+    exact : Contrast, optional
+        Without errors of the points as a sample, for `robustness`; default this one.
     reliability : float, optional
         Of the fit.
 
@@ -73,20 +75,14 @@ class Contrast(Mixture):
         weights: Array | None = None,
         *,
         regression: Regression | None = None,
+        exact: "Contrast | None" = None,
         reliability: float | None = None,
     ) -> None:
         super().__init__(differences, n_bags, n_draws, weights)
-        self.regression, self.reliability = regression, reliability
+        self.regression, self.exact, self.reliability = regression, exact or self, reliability
 
     @classmethod
-    def between(
-        cls,
-        first: LabelMixture,
-        second: LabelMixture,
-        *,
-        regression: Regression | None = None,
-        reliability: float | None = None,
-    ) -> Self:
+    def between(cls, first: LabelMixture, second: LabelMixture, **options: Any) -> Self:
         """The expected label of one version of the bags less that of another.
 
         Parameters
@@ -94,23 +90,14 @@ class Contrast(Mixture):
         first, second : Predictive, ClassPredictive or AggregatePredictive
             Of the same number of bags, under the same draws. Of classes, the difference is that of
             the probability of the second class.
-        regression : Regression, optional
-            In which the difference is linear, for `robustness`.
-        reliability : float, optional
-            Of the fit.
+        **options
+            As for `Contrast`.
         """
 
         def differences(i):
             return first.expected(i) - second.expected(i)
 
-        return cls(
-            differences,
-            len(first),
-            first.n_draws,
-            first.weights,
-            regression=regression,
-            reliability=reliability,
-        )
+        return cls(differences, len(first), first.n_draws, first.weights, **options)
 
     def __repr__(self) -> str:
         return (
@@ -161,10 +148,7 @@ class Contrast(Mixture):
         ends = interval_ends(level)
         shares = self._shares(weights)
         lower, upper = draw_quantiles(self.draws @ shares, np.array(ends), self.weights)
-        theta = sum(
-            self.regression.differences(i) @ shares[i]
-            for i in bags_at_once(len(self), self.n_draws)
-        )
+        theta = self.exact.draws @ shares
         spread, size = np.std(theta), np.max(np.abs(theta))
         if size == 0:
             raise ValueError("the two versions of the bags do not differ: pass bags that do")

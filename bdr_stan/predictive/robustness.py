@@ -15,7 +15,7 @@ a fixed, wide scale. The draws of theta and the number of bags are therefore eno
 varies with the draws of the scales is subtracted: M is that of given scales.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -41,15 +41,12 @@ class Regression:
         Number of training bags less that of intercept and covariates' coefficients.
     scales : array, shape (S, m)
         Draws of sigma, rho and others.
-    differences : callable
-        As for `Contrast`, without sampling errors of the movement of the bags.
     coefficients : dict of arrays, shapes (S, k)
         Draws of the coefficients of covariates and terms by name.
     """
 
     n_residual: int
     scales: Array
-    differences: Callable[[Array], Array]
     coefficients: Mapping[str, Array] = field(default_factory=dict)
 
 

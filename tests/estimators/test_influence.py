@@ -223,39 +223,32 @@ def test_contrast_of_a_linear_model_is_that_of_average_influences(linear, name):
     np.testing.assert_allclose(contrast.draws, expected, rtol=1e-8, atol=1e-10)
 
 
-def test_contrast_is_the_difference_of_the_means_under_each_draw(fitted):
-    changed, straight = (
-        fitted.predictive(bags).expected(np.arange(60)) for bags in (CHANGED, BAGS)
-    )
-    contrast = fitted.contrast(CHANGED, BAGS)
-    if fitted.method == "exact":  # whose predictions are in closed form
-        away = contrast.mean - (changed - straight)[0]
-        assert np.all(np.abs(away) < 4.5 * contrast.sd / np.sqrt(150))
+def test_contrast_is_the_average_movement_of_the_influence(fitted):
+    """Of the linear predictor, whatever the size of the bag: nothing is shrunk."""
+    changed = Bags.from_dataframe(CHANGED, "town", metadata=["region"], like=fitted)
+    moved = averages(fitted, changed) - averages(fitted, BAGS)
+    contrast = fitted.contrast(changed, BAGS)
+    if is_classifier(fitted):
+        assert np.corrcoef(contrast.mean, moved.mean(axis=0))[0, 1] > 0.8
+        assert np.abs(contrast.mean).max() < 1
     else:
-        np.testing.assert_array_equal(contrast.draws, changed - straight)
-    assert np.abs(contrast.mean).min() > 0
+        np.testing.assert_allclose(contrast.mean, moved.mean(axis=0), rtol=1e-8, atol=1e-10)
+    assert np.abs(contrast.mean).min() > 0 and contrast.n_draws >= 150
 
 
 @pytest.mark.parametrize("name", BENT)
-def test_contrast_of_models_that_bend(name):
+def test_models_that_bend_have_no_contrast(name):
     model = fit(BENT[name])
-    contrast = model.contrast(CHANGED, BAGS)
-    changed, straight = (model.predictive(bags).mean for bags in (CHANGED, BAGS))
-    np.testing.assert_allclose(contrast.mean, changed - straight, rtol=1e-8, atol=1e-10)
-    assert contrast.sd.min() > 0
-    assert np.all(model.contrast(BAGS, BAGS).draws == 0)
-
-
-def test_contrasts_of_several_classes_are_of_some():
-    y = np.digitize(Y, np.quantile(Y, [0.3, 0.6]))
-    model = InverseBDRClassifier(8, method="laplace", power=0.5).fit(BAGS, y, seed=1, draws=50)
-    with pytest.raises(TypeError, match="MulticlassPredictive has no expected label"):
+    assert not hasattr(model, "contrast")
+    with pytest.raises(AttributeError, match="has no contrast.*fit BDR"):
         model.contrast(CHANGED, BAGS)
-    changed, straight = (model.predictive(bags).probabilities for bags in (CHANGED, BAGS))
-    contrast = model.contrast(CHANGED, BAGS, category=[0, 2])
-    np.testing.assert_allclose(contrast.mean, (changed - straight) @ [1, 0, 1], atol=1e-12)
-    with pytest.raises(ValueError, match="category= is for labels of more than two classes"):
-        fit(BENT[next(iter(BENT))]).contrast(CHANGED, BAGS, category=0)
+
+
+def test_a_stack_of_models_that_bend_has_no_contrast():
+    stack = fit(Stacked([MODELS["BDR"], BENT["InverseBDR"]]))
+    stack.weights_ = np.array([0.5, 0.5])
+    with pytest.raises(TypeError, match="InverseBDR, one of the models, has no contrast: fit BDR"):
+        stack.contrast(CHANGED, BAGS)
 
 
 @pytest.mark.parametrize("name", STACKS)
