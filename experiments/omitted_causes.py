@@ -44,7 +44,7 @@ class WorkingRegression:
             lost = eta * (1 - shrunk) @ np.mean(draws("w") ** 2, axis=0)
         self.X = np.column_stack([shrunk * z, first.x, np.ones(len(z))])
         self.weight = 1 / (np.mean(draws("sigma") ** 2) + lost) * np.ones(len(z))
-        steps = shrunk * (of_changed - z)
+        steps = of_changed - z  # a changed bag is the same bag, moved
         self.step = np.append(steps.mean(axis=0), np.zeros(self.X.shape[1] - z.shape[1]))
         factor = coordinates.prior_factor / draws("rho").mean()
         self.prior = np.zeros((self.X.shape[1],) * 2)

@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from queue import SimpleQueue
-from typing import NamedTuple, Self, cast
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -72,7 +72,7 @@ class Embedding:
     trials: Array | None = field(default=None, kw_only=True)  # of counts, shape (n,)
     exposure: Array | None = field(default=None, kw_only=True)  # of labels, shape (n,)
     offset: Array | None = field(default=None, kw_only=True)  # of linear predictors, shape (n,)
-    movement: Movement | None = field(default=None, kw_only=True)  # for contrasts
+    movement: Any = field(default=None, kw_only=True)  # Movement, for contrasts
 
     @property
     def x(self) -> Array:
