@@ -79,7 +79,7 @@ def test_classes_that_are_held_out_whole_teach_no_power(rng):
     folds = folds_by_kernel_share(training, TrainingLabels(codes), PRIORS, jitter=1e-4)[0.0]
     assert folds == []
     assert learned_power(folds, training.embedding, codes)[0] == 0.6
-    assert np.isnan(held_out_log_density(folds, training.embedding, codes, 1.0)).all()
+    assert np.isnan(held_out_log_density(folds, training.embedding, codes, 1.0, [])).all()
 
 
 def test_densities_of_held_out_labels_are_those_of_models_of_the_other_bags(rng):
@@ -92,7 +92,7 @@ def test_densities_of_held_out_labels_are_those_of_models_of_the_other_bags(rng)
     kept = np.setdiff1d(kept, every[0.0][0].held_out)
     chosen = held_out_labels(training.take(kept), labels.take(kept), PRIORS, jitter=1e-4)
     folds = every[chosen.kernel_share]
-    density = held_out_log_density(folds, training.embedding, y, 0.7)
+    density = held_out_log_density(folds, training.embedding, y, 0.7, [])
     assert sorted(np.concatenate([fold.held_out for fold in folds])) == list(range(60))
     fold = folds[0]
     model = inverse_model(training.take(kept), y[kept], distribution=normal_labels)
@@ -112,7 +112,7 @@ def test_held_out_densities_are_of_labels_with_errors(error_sd):
     folds = folds_by_kernel_share(
         training, TrainingLabels(y, normal_labels, variance), PRIORS, jitter=1e-4
     )[0.0]
-    density = held_out_log_density(folds, training.embedding, y, 0.7)
+    density = held_out_log_density(folds, training.embedding, y, 0.7, [])
     fold = folds[0]
     fitted, held_out = fold.fitted, training.embedding.take(fold.held_out)
     coordinates, tau = replace(fitted.coordinates, power=0.7), fitted.modes["tau"]
@@ -192,8 +192,31 @@ def test_search_for_the_noise_of_one_point_sees_a_second_peak():
 
 def test_without_folds_the_power_has_its_prior_alone():
     """Lognormal about 0.6, of log sd 0.5."""
-    assert learned_power([], None, np.empty(0)) == (pytest.approx(0.6), pytest.approx(0.0))
-    for sds in (-1, 2):
+    for sds in (0, -1, 2):
         power = 0.6 * np.exp(0.5 * sds)
-        found = learned_power([], None, np.empty(0), power)
-        assert found == (power, pytest.approx(sds**2 / 2))
+        found, offsets, loss = learned_power([], None, np.empty(0), power if sds else None)
+        assert (found, len(offsets)) == (pytest.approx(power), 0)
+        assert loss == pytest.approx(sds**2 / 2)
+
+
+@pytest.mark.parametrize("given", [None, 0.3])
+def test_held_out_classes_are_as_frequent_as_their_probabilities(given):
+    """But for the prior of the offsets, N(0, 1): the slopes of both in each offset agree."""
+    training, y = curves.simulated(np.random.default_rng(3), n=200)
+    codes = np.searchsorted(np.quantile(y, [0.7, 0.95]), y)
+    (folds,) = folds_by_kernel_share(training, TrainingLabels(codes), PRIORS, jitter=1e-4).values()
+    power, offsets, _ = learned_power(folds, training.embedding, codes, given)
+    for code, offset in enumerate(offsets):
+        every = np.full(200, code)
+        p = np.exp(held_out_log_density(folds, training.embedding, every, power, offsets))
+        assert np.sum((codes == code) - p) == pytest.approx(offset, abs=5e-3)
+    assert given is None or np.abs(offsets).max() > 0.1
+
+
+def test_offsets_of_classes_are_in_their_prior_probabilities():
+    training, y = curves.simulated(np.random.default_rng(3), n=200)
+    codes = 1 * (y > np.quantile(y, 0.9))
+    chosen = held_out_labels(training, TrainingLabels(codes), PRIORS, jitter=1e-4)
+    prior = np.log([0.9, 0.1]) + chosen.offsets
+    found = inverse_model(training, codes).fitted.coordinates.log_prior
+    np.testing.assert_allclose(found, prior - np.logaddexp(*prior))
