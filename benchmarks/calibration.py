@@ -2,6 +2,9 @@
 
 effects: kernels learned with effects of bags, against the kernel learned as if there were none.
 classes: probabilities of rare classes by InverseBDRClassifier, new bags of the same simulator.
+repeated: intervals of labels of which many are equal, by InverseBDR and Stacked.
+familiarity: shares of ordinary bags with small p-values.
+thin: rates of a fit to thinned points against those of all points.
 """
 
 import argparse
@@ -11,7 +14,8 @@ import numpy as np
 from scipy.special import expit
 from sklearn.metrics import roc_auc_score
 
-from bdr_stan import AggregateRegressor, Bags, InverseBDRClassifier
+from bdr_stan import BLR, AggregateRegressor, Bags, InverseBDR, InverseBDRClassifier, Stacked
+from bdr_stan.kernels import RBF
 
 COUNTRY_SEEDS = range(101, 107)
 EFFECT_SD = 0.6
@@ -116,7 +120,95 @@ def classes(quick):
             print("  " + ", ".join(pairs), flush=True)
 
 
-TABLES = {"effects": effects, "classes": classes}
+def with_repeated_labels(seed, n, kind):
+    """Bags of 3 to 10 points, and labels of which many are equal."""
+    rng = np.random.default_rng(seed)
+    centres, sizes = rng.normal(0, 1, n), rng.integers(3, 11, n)
+    bags = [rng.normal([c, 0], 1, (m, 2)) for c, m in zip(centres, sizes)]
+    noisy = centres + 0.5 * rng.normal(size=n)
+    if kind == "30% zeros":
+        y = np.maximum(0, 0.5 + noisy)
+    elif kind == "mean counts":
+        y = rng.poisson(np.exp(0.2 + 0.9 * centres) * sizes / 2) / sizes
+    elif kind == "two ends":
+        y = np.clip(noisy, -0.8, 0.8)
+    else:
+        y = np.where(rng.random(n) < 0.3, 0.5, noisy)
+    return Bags.from_list(bags), y
+
+
+def repeated(quick):
+    print("labels, model, training bags | share repeated | coverage of 95% intervals | NLL")
+    kinds = "30% zeros", "mean counts", "two ends", "30% in the middle"
+    for kind in kinds[: 1 if quick else None]:
+        for stacked in (False, True) if not quick and kind in kinds[:2] else (False,):
+            found = []
+            for seed in range(2001, 2003 if quick else 2005 if stacked else 2013):
+                bags, y = with_repeated_labels(seed, 60 if quick else 200, kind)
+                new, labels = with_repeated_labels(seed + 500, 1000, kind)
+                model, chains = InverseBDR(method="optimize"), {}
+                if stacked:
+                    model, chains = Stacked(), {"chains": 2, "warmup": 150, "draws": 150}
+                predictive = model.fit(bags, y, seed=1, **chains).predictive(new)
+                lower, upper = predictive.interval(0.95)
+                inside = (lower <= labels) & (labels <= upper)
+                share = np.unique(labels, return_counts=True)[1].max() / len(labels)
+                found.append((share, inside.mean(), -predictive.log_prob(labels).mean()))
+            (share, covered, nll), se = np.mean(found, axis=0), np.std(found, axis=0)
+            se = se / np.sqrt(len(found) - 1)
+            name = "Stacked" if stacked else "InverseBDR"
+            print(
+                f"{kind}, {name}, {len(y)} | {share:.2f} | {covered:.3f} +- {se[1]:.3f} "
+                f"| {nll:.3f}",
+                flush=True,
+            )
+
+
+LEVELS = np.array([0.001, 0.01, 0.05])
+
+
+def familiarity(quick):
+    print("training bags | share of ordinary bags at the .1%, 1% and 5% level")
+
+    def bags_of(rng, n):
+        sizes = np.exp(rng.uniform(0, np.log(100), n)).astype(int)
+        shapes = np.exp(rng.normal(0, 0.5, (n, 2)))
+        return Bags.from_list([rng.gamma(a, 1, (m, 2)) for a, m in zip(shapes, sizes)]), shapes
+
+    for n in (100,) if quick else (100, 250, 1000):
+        shares = []
+        for seed in range(2 if quick else 30):
+            rng = np.random.default_rng(3000 + seed)
+            bags, shapes = bags_of(rng, n)
+            model = BLR(method="exact").fit(bags, shapes[:, 0] + rng.normal(size=n), seed=1)
+            p = model.familiarity(bags_of(rng, 4000)[0])["familiarity"].to_numpy()
+            shares.append(np.mean(p[:, None] <= LEVELS, axis=0))
+        mean, se = np.mean(shares, axis=0), np.std(shares, axis=0) / np.sqrt(len(shares) - 1)
+        print(f"{n} | " + ", ".join(f"{m:.4f} +- {s:.4f}" for m, s in zip(mean, se)), flush=True)
+
+
+def thin(quick):
+    print("thin | mean of thinning_error_ | rates over those of all points | warns")
+    rng = np.random.default_rng(4000)
+    n, points = (30, 40) if quick else (100, 150)
+    bags = Bags.from_list([rng.uniform(-2, 2, (points, 2)) for _ in range(n)])
+    f = np.sin(4 * bags.points[:, 0]) + np.cos(4 * bags.points[:, 1])
+    y = rng.poisson(20 * bags.sums(np.exp(f)))
+    options = {"link": "exp", "kernel": RBF(0.4), "learn_kernel": False, "method": "optimize"}
+    rates = {}
+    for points in (None, 5, 15, 50):
+        model = AggregateRegressor(**options, n_landmarks=60, thin=points, random_state=1)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(bags, y)
+        rates[points] = model.predict_points(bags, district=False).mean.mean()
+        if points:
+            warned = any("thin=" in str(each.message) for each in caught)
+            error, ratio = model.thinning_error_.mean(), rates[points] / rates[None]
+            print(f"{points} | {error:+.1%} | {ratio:.3f} | {warned}", flush=True)
+
+
+TABLES = {each.__name__: each for each in (effects, classes, repeated, familiarity, thin)}
 
 
 def main():

@@ -61,6 +61,7 @@ SAYS = {
     "benchmarks/bdr_scale.py": "leapfrog steps a draw",
     "benchmarks/bdr_vs_numpyro.py": "NumPyro",  # in the table, or that it is not installed
     "benchmarks/bdr_vs_plain.py": "times the plain program's",
+    "benchmarks/calibration.py": "mean of thinning_error_",
     "benchmarks/dask_scale.py": "relative differences: landmarks 0e+00",
     "benchmarks/embedding.py": "scikit-learn",
     "benchmarks/families.py": "negative binomial regression: NLL",

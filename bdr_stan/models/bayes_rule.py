@@ -9,7 +9,7 @@ import numpy as np
 from bdr_stan.embedding.label_functions import LabelFunctions
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.predictive import ClassPredictive, GridPredictive, MulticlassPredictive
-from bdr_stan.predictive.grid import trapezoid_weights
+from bdr_stan.predictive.grid import NO_REPEATED_LABELS, RepeatedLabels, trapezoid_weights
 from bdr_stan.types import Array, ArrayLike
 
 
@@ -26,6 +26,7 @@ class InverseCoordinates:
     power: float  # of the likelihood
     # noise of labels of bags of one point; None: size does not matter
     sigma_point: float | None = None
+    repeated: RepeatedLabels = NO_REPEATED_LABELS
 
     def transform(self, mean: Array) -> Array:
         """Coordinates z of mean embeddings, both shape (n, d)."""
@@ -42,6 +43,14 @@ class InverseCoordinates:
             "log_prior": (self.log_prior, ["label"]),
             "power": (self.power, []),
             **({} if self.sigma_point is None else {"sigma_point": (self.sigma_point, [])}),
+            **(
+                {
+                    "repeated_labels": (self.repeated.labels, ["repeated_label"]),
+                    "resolution": (self.repeated.resolution, ["repeated_label"]),
+                }
+                if len(self.repeated.labels)
+                else {}
+            ),
         }
 
     @classmethod
@@ -52,7 +61,10 @@ class InverseCoordinates:
         m0, basis, lam, labels, log_prior = (constants[name] for name in names)
         power = float(constants["power"])
         sigma_point = float(constants["sigma_point"]) if "sigma_point" in constants else None
-        return cls(m0, basis, lam, functions, labels, log_prior, power, sigma_point)
+        repeated = NO_REPEATED_LABELS
+        if "repeated_labels" in constants:
+            repeated = RepeatedLabels(constants["repeated_labels"], constants["resolution"])
+        return cls(m0, basis, lam, functions, labels, log_prior, power, sigma_point, repeated)
 
 
 def log_likelihoods(
@@ -95,7 +107,8 @@ def inverse_predictive(
 
     if classes is None:
         noise_sd = np.sqrt((coordinates.sigma_point or 0.0) ** 2 / sizes + known_variance)
-        return GridPredictive(log_densities, coordinates.labels, len(z), len(tau), noise_sd)
+        shape = coordinates.labels, len(z), len(tau)
+        return GridPredictive(log_densities, *shape, noise_sd, coordinates.repeated)
 
     def log_probabilities(i):
         return np.array(list(log_densities(i)))

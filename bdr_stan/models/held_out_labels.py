@@ -181,6 +181,7 @@ def _log_density(fold, bags, embedding, y):
     path = coordinates.functions(y) @ curve.T
     at_label = np.sum((z - path / 2) * path / (tau**2 + coordinates.lam / sizes[:, None]), axis=1)
     label_prior = np.interp(y, coordinates.labels, coordinates.log_prior, _NO_LABEL, _NO_LABEL)
+    label_prior += coordinates.repeated.log_unit(y, coordinates.labels)
     continuous = not coordinates.functions.has_classes
     widths = (
         trapezoid_weights(coordinates.labels) if continuous else np.ones(len(coordinates.labels))
