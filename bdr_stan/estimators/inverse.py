@@ -44,8 +44,7 @@ class InverseEstimator(EmbeddingEstimator):
     power : float, 0 < power <= 1, or "held-out" (default)
         Of the likelihood in Bayes' rule. Coordinates of the embedding are not quite independent
         given the label, so 1 is too sure; "held-out" takes the power that predicts labels of bags
-        held out of the fit best. Of classes the same bags give offsets of the log prior
-        probabilities.
+        held out of the fit best. Of classes the same bags give offsets of the log odds.
     jitter : float, default 1e-4
         Added to the diagonals of the kernel matrix and of the within-bag covariance.
     method : {"nuts", "optimize", "laplace"}, default "nuts"

@@ -27,6 +27,8 @@ class InverseCoordinates:
     # noise of labels of bags of one point; None: size does not matter
     sigma_point: float | None = None
     repeated: RepeatedLabels = NO_REPEATED_LABELS
+    # of classes: added to log posterior odds of fully informative bags, shape (M,)
+    offsets: Array | None = None
 
     def transform(self, mean: Array) -> Array:
         """Coordinates z of mean embeddings, both shape (n, d)."""
@@ -51,6 +53,7 @@ class InverseCoordinates:
                 if len(self.repeated.labels)
                 else {}
             ),
+            **({} if self.offsets is None else {"offsets": (self.offsets, ["label"])}),
         }
 
     @classmethod
@@ -64,17 +67,35 @@ class InverseCoordinates:
         repeated = NO_REPEATED_LABELS
         if "repeated_labels" in constants:
             repeated = RepeatedLabels(constants["repeated_labels"], constants["resolution"])
-        return cls(m0, basis, lam, functions, labels, log_prior, power, sigma_point, repeated)
+        offsets = constants.get("offsets")
+        return cls(
+            m0, basis, lam, functions, labels, log_prior, power, sigma_point, repeated, offsets
+        )
 
 
 def log_likelihoods(
     coordinates: InverseCoordinates, z: Array, sizes: Array, tau: Array, curve: Array, B: Array
 ) -> Array:
-    """Log density, to the power, of z, (n, K), at M labels, (n, M), for curves (K, J), B (M, J)."""
+    """Log density, to the power, of z, (n, K), at M labels, (n, M), for curves (K, J), B (M, J).
+
+    Of classes with their offsets.
+    """
     path = curve @ B.T
     size, group = np.unique(sizes, return_inverse=True)
     weight = coordinates.power / (tau**2 + coordinates.lam / size[:, None])
-    return (z * weight[group]) @ path - 0.5 * (weight @ path**2)[group]
+    values = (z * weight[group]) @ path - 0.5 * (weight @ path**2)[group]
+    if coordinates.offsets is not None:
+        values += np.outer(informativeness(coordinates, sizes, tau, curve), coordinates.offsets)
+    return values
+
+
+def informativeness(
+    coordinates: InverseCoordinates, sizes: Array, tau: Array, curve: Array
+) -> Array:
+    """Information of bags of these sizes on the label, relative to bags of all points, (n,)."""
+    by_label = np.sum(curve[:, 1:] ** 2, axis=1)
+    variance = tau**2 + coordinates.lam / sizes[:, None]
+    return (by_label / variance).sum(axis=1) / (by_label / tau**2).sum()
 
 
 def inverse_predictive(

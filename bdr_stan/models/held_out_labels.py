@@ -4,8 +4,9 @@ A fifth of the bags at a time is held out. Its labels enter nothing but the log 
 other bags' fit gives them: coordinates, curves and the distribution of the labels with its edges
 are those of the other bags. Two numbers are chosen by the sum of these densities: the power of the
 likelihood, and the share of the kernel matrix in what the label leaves of the embeddings' spread.
-For classes there is also an offset of each log prior probability: with a power below 1 the
-probabilities of a rare class would be too low on average.
+Of classes there is also an offset of each one's log odds: with a power below 1 the probabilities
+of a rare class would be too low on average. It is in proportion to what a bag of its size can say
+of the class, so that the smallest bags keep the shares of the classes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +18,7 @@ from scipy.special import logsumexp
 
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.training import TrainingFeatures
-from bdr_stan.models.bayes_rule import log_likelihoods
+from bdr_stan.models.bayes_rule import informativeness, log_likelihoods
 from bdr_stan.models.fitted_curves import FittedCurves, TrainingLabels, fitted_curves
 from bdr_stan.predictive.grid import trapezoid_weights, weights_at
 from bdr_stan.types import Array
@@ -51,7 +52,7 @@ class HeldOut:
     """What held-out labels choose, and their log density."""
 
     power: float  # of the likelihood
-    offsets: Array  # of the classes' log prior probabilities, shape (C,); (0,) for numbers
+    offsets: Array  # of the classes' log odds, shape (C,); (0,) for numbers
     kernel_share: float  # see `residual_coordinates`
     log_density: Array  # shape (n,), NaN of bags that no fold held out
 
@@ -112,7 +113,8 @@ def learned_power(
     """Power, 0.05 to 1, and offsets of classes with the highest density of labels, and the loss.
 
     The weak priors are lognormal about 0.6, which is the power if there are no folds, and normal
-    about 0. The loss is the negative log density of labels, power and offsets.
+    about 0. With a given power there are no offsets. The loss is the negative log density of
+    labels, power and offsets.
     """
     parts = [_log_density(fold, fold.held_out[:_MAX_HELD_OUT], embedding, y) for fold in folds]
     of_classes = [each.fitted.coordinates for each in folds[:1]]
@@ -124,9 +126,9 @@ def learned_power(
         return penalty - sum(part(np.exp(x[0]), x[1:]).sum() for part in parts)
 
     start = np.append(np.log(power or _USUAL_POWER), np.zeros(n_offsets))
-    if not folds:
+    if power is not None or not folds:
         return float(np.exp(start[0])), start[1:], float(loss(start))
-    bounds = [np.log(_POWERS if power is None else (power, power)), *[(None, None)] * n_offsets]
+    bounds = [np.log(_POWERS), *[(None, None)] * n_offsets]
     found = minimize(loss, start, method="L-BFGS-B", bounds=bounds)
     return float(np.exp(found.x[0])), found.x[1:], float(found.fun)
 
@@ -186,6 +188,7 @@ def _log_density(fold, bags, embedding, y):
     widths = (
         trapezoid_weights(coordinates.labels) if continuous else np.ones(len(coordinates.labels))
     )
+    informed = informativeness(coordinates, sizes, tau, curve)
     errors = None
     if fold.error_sd is not None:
         errors = _errors_at(y, coordinates.labels, fold.error_sd[np.isin(fold.held_out, bags)])
@@ -194,7 +197,8 @@ def _log_density(fold, bags, embedding, y):
         values = power * on_grid + coordinates.log_prior
         label_value = power * at_label + label_prior
         if len(offsets):
-            values, label_value = values + offsets, label_value + offsets[y]
+            values = values + np.outer(informed, offsets)
+            label_value = label_value + informed * offsets[y]
         if errors is not None:
             log_weights, wide = errors
             label_value = np.where(wide, logsumexp(values + log_weights, axis=1), label_value)

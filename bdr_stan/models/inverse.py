@@ -18,7 +18,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
 
 from bdr_stan.embedding.label_functions import LabelFunctions
 from bdr_stan.embedding.training import TrainingFeatures
@@ -164,8 +163,7 @@ def inverse_model(
     )
     coordinates = replace(fitted.coordinates, power=chosen.power, sigma_point=sigma_point)
     if len(chosen.offsets):
-        log_prior = coordinates.log_prior + chosen.offsets
-        coordinates = replace(coordinates, log_prior=log_prior - logsumexp(log_prior))
+        coordinates = replace(coordinates, offsets=chosen.offsets)
     return InverseModel(
         program="inverse",
         priors=priors,

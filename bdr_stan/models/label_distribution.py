@@ -65,11 +65,12 @@ def label_distribution(
 ) -> LabelDistribution:
     """Distribution of labels like the training labels y, shape (n,), none of them outside `bounds`.
 
-    "empirical": labels that are at least 5% of all have probabilities, the rest a kernel density
-    estimate, with 1 / (n + 1) of a wide Student t distribution. It is reflected at stated bounds, and at an end of the labels where the log density of held-out labels
-    rises by more than log(n) / 2, the BIC penalty of one parameter. Beyond such an edge lies 1 / (n
-    + 1) of the mass, on the scale of the spacing of labels inside it. "normal": of their mean and
-    standard deviation. "uniform": between bounds.
+    "empirical": labels of at least 5% of the bags have probabilities. The others have a kernel
+    density estimate, with 1 / (n + 1) of a wide Student t distribution. It is reflected at stated
+    bounds, and at an end of the labels where the log density of held-out labels rises by more than
+    log(n) / 2, the BIC penalty of one parameter. Beyond such an edge lies 1 / (n + 1) of the mass,
+    on the scale of the spacing of labels inside it. "normal": of their mean and standard deviation.
+    "uniform": between bounds.
     """
     low, high = open_ends(bounds)
     repeated, probabilities = NO_REPEATED_LABELS, np.empty(0)
@@ -91,9 +92,7 @@ def label_distribution(
     spread = _MARGINS[name] * float(np.std(y))
     least, most = float(y.min()), float(y.max())
     lowest, highest = float(max(low, least - spread)), float(min(high, most + spread))
-    return LabelDistribution(
-        lowest, highest, least, most, log_density, repeated, probabilities
-    )
+    return LabelDistribution(lowest, highest, least, most, log_density, repeated, probabilities)
 
 
 def _repeated(y):

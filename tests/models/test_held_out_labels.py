@@ -12,7 +12,7 @@ from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.kernels import RBF, LandmarkFeatures
 from bdr_stan.models import fitted_curves
-from bdr_stan.models.bayes_rule import inverse_predictive
+from bdr_stan.models.bayes_rule import informativeness, inverse_predictive
 from bdr_stan.models.fitted_curves import TrainingLabels
 from bdr_stan.models.held_out_labels import (
     folds_by_kernel_share,
@@ -199,24 +199,39 @@ def test_without_folds_the_power_has_its_prior_alone():
         assert loss == pytest.approx(sds**2 / 2)
 
 
-@pytest.mark.parametrize("given", [None, 0.3])
-def test_held_out_classes_are_as_frequent_as_their_probabilities(given):
+def test_held_out_classes_are_as_frequent_as_their_probabilities():
     """But for the prior of the offsets, N(0, 1): the slopes of both in each offset agree."""
-    training, y = curves.simulated(np.random.default_rng(3), n=200)
-    codes = np.searchsorted(np.quantile(y, [0.7, 0.95]), y)
-    (folds,) = folds_by_kernel_share(training, TrainingLabels(codes), PRIORS, jitter=1e-4).values()
-    power, offsets, _ = learned_power(folds, training.embedding, codes, given)
+    rng = np.random.default_rng(3)
+    y = rng.normal(size=200)
+    features, codes = scattered(rng, y), np.searchsorted(np.quantile(y, [0.7, 0.95]), y)
+    (folds,) = folds_by_kernel_share(features, TrainingLabels(codes), PRIORS, jitter=1e-4).values()
+    power, offsets, _ = learned_power(folds, features.embedding, codes)
+    informed = np.empty(200)
+    for fold in folds:
+        fitted, sizes = fold.fitted, features.embedding.sizes[fold.held_out]
+        tau, curve = fitted.modes["tau"], fitted.curves.mean
+        informed[fold.held_out] = informativeness(fitted.coordinates, sizes, tau, curve)
     for code, offset in enumerate(offsets):
         every = np.full(200, code)
-        p = np.exp(held_out_log_density(folds, training.embedding, every, power, offsets))
-        assert np.sum((codes == code) - p) == pytest.approx(offset, abs=5e-3)
-    assert given is None or np.abs(offsets).max() > 0.1
+        p = np.exp(held_out_log_density(folds, features.embedding, every, power, offsets))
+        assert informed @ ((codes == code) - p) == pytest.approx(offset, abs=5e-3)
+    assert np.abs(offsets).max() > 0.05
 
 
-def test_offsets_of_classes_are_in_their_prior_probabilities():
+def test_offsets_of_classes_are_those_of_predictions():
+    """Full for bags of many points, none for bags of hardly any."""
     training, y = curves.simulated(np.random.default_rng(3), n=200)
     codes = 1 * (y > np.quantile(y, 0.9))
+    model = inverse_model(training, codes)
     chosen = held_out_labels(training, TrainingLabels(codes), PRIORS, jitter=1e-4)
-    prior = np.log([0.9, 0.1]) + chosen.offsets
-    found = inverse_model(training, codes).fitted.coordinates.log_prior
-    np.testing.assert_allclose(found, prior - np.logaddexp(*prior))
+    coordinates, fitted = model.fitted.coordinates, model.fitted
+    np.testing.assert_array_equal(coordinates.offsets, chosen.offsets)
+    mean = training.embedding.mean[:1].repeat(2, axis=0)
+    embedding = Embedding(np.array([1e-9, 1e9]), mean, training.embedding.covariance)
+    log_odds = []
+    for offsets in (None, np.array([-0.5, 1.0])):
+        given = replace(coordinates, offsets=offsets)
+        curve = fitted.modes["tau"][None], fitted.curves.mean[None]
+        p = inverse_predictive(given, embedding, *curve, [0, 1]).probabilities
+        log_odds.append(np.log(p / (1 - p)))
+    np.testing.assert_allclose((log_odds[1] - log_odds[0])[:, 1], [0, 1.5], atol=1e-6)

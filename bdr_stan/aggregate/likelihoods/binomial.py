@@ -26,9 +26,10 @@ class Binomial(Likelihood):
     def label_density(
         self, y: Array, *, trials: Array | None = None, tau: float = 0.0, **given: Any
     ) -> Callable[[Array], LabelDensity]:
+        trials = np.asarray(trials)
         rest = trials - y
         if tau > 0:
-            share = (y.sum() + 0.5) / (np.sum(trials) + 1)
+            share = (y.sum() + 0.5) / (trials.sum() + 1)
             shape = 1 / (tau**2 * share * (1 - share))  # at this share tau is the sd of log odds
             return beta_binomial(y, trials, min(shape, _LARGEST_SHAPE))
 

@@ -47,7 +47,7 @@ def negative_binomial(y: Array, shape: Array | float) -> Callable[[Array], Label
     return density
 
 
-def lomax(y: Array, shape: float) -> Callable[[Array], LabelDensity]:
+def lomax(y: Array, shape: Array | float) -> Callable[[Array], LabelDensity]:
     """Exponential labels whose rates 1 / lambda have gamma effects of mean 1 and this shape."""
 
     def density(mean):
