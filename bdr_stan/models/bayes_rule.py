@@ -27,7 +27,7 @@ class InverseCoordinates:
     # noise of labels of bags of one point; None: size does not matter
     sigma_point: float | None = None
     repeated: RepeatedLabels = NO_REPEATED_LABELS
-    # of classes: added to log posterior odds of fully informative bags, shape (M,)
+    # of classes: added to log odds, times `informativeness`, shape (M,)
     offsets: Array | None = None
 
     def transform(self, mean: Array) -> Array:
@@ -92,10 +92,11 @@ def log_likelihoods(
 def informativeness(
     coordinates: InverseCoordinates, sizes: Array, tau: Array, curve: Array
 ) -> Array:
-    """Information of bags of these sizes on the label, relative to bags of all points, (n,)."""
+    """v / (1 + v), v the variance by the label in units of the rest, by bag size, (n,)."""
+    size, group = np.unique(sizes, return_inverse=True)
     by_label = np.sum(curve[:, 1:] ** 2, axis=1)
-    variance = tau**2 + coordinates.lam / sizes[:, None]
-    return (by_label / variance).sum(axis=1) / (by_label / tau**2).sum()
+    ratio = np.sum(by_label / (tau**2 + coordinates.lam / size[:, None]), axis=1)
+    return (ratio / (1 + ratio))[group]
 
 
 def inverse_predictive(

@@ -219,7 +219,7 @@ def test_held_out_classes_are_as_frequent_as_their_probabilities():
 
 
 def test_offsets_of_classes_are_those_of_predictions():
-    """Full for bags of many points, none for bags of hardly any."""
+    """None for bags of hardly any points."""
     training, y = curves.simulated(np.random.default_rng(3), n=200)
     codes = 1 * (y > np.quantile(y, 0.9))
     model = inverse_model(training, codes)
@@ -234,4 +234,6 @@ def test_offsets_of_classes_are_those_of_predictions():
         curve = fitted.modes["tau"][None], fitted.curves.mean[None]
         p = inverse_predictive(given, embedding, *curve, [0, 1]).probabilities
         log_odds.append(np.log(p / (1 - p)))
-    np.testing.assert_allclose((log_odds[1] - log_odds[0])[:, 1], [0, 1.5], atol=1e-6)
+    share = informativeness(coordinates, embedding.sizes, curve[0][0], curve[1][0])
+    assert share[0] < 1e-6 and share[1] > 0.5
+    np.testing.assert_allclose((log_odds[1] - log_odds[0])[:, 1], 1.5 * share, atol=1e-6)
