@@ -62,6 +62,7 @@ SAYS = {
     "benchmarks/bdr_vs_numpyro.py": "NumPyro",  # in the table, or that it is not installed
     "benchmarks/bdr_vs_plain.py": "times the plain program's",
     "benchmarks/contrast.py": "| linear | weight 2 above 0 | 20 |",
+    "benchmarks/calibration.py": "mean of thinning_error_",
     "benchmarks/dask_scale.py": "relative differences: landmarks 0e+00",
     "benchmarks/embedding.py": "scikit-learn",
     "benchmarks/families.py": "negative binomial regression: NLL",

@@ -167,7 +167,6 @@ def _learned_kernel(
     model = aggregate_model(
         rows_at(kernel), y, likelihood, link, trials=trials, prior=prior, bag_effects=effects
     )
-    names = [name for name in model.scales if name != "tau"]  # rates leave out bags' effects
     return learn_kernel(
         kernel,
         rows_at,
@@ -176,7 +175,7 @@ def _learned_kernel(
         link,
         trials=trials,
         intercept_prior=model.prior_above_level,
-        scales=prior_centres(model.priors, names),
+        scales=prior_centres(model.priors, model.scales),
         log_prior=log_prior_of_scales(model.priors),
         together=together,
     )

@@ -137,12 +137,14 @@ def _class_of(first_sizes, sizes):
 def _quantiles(distances):
     """Distances that another one exceeds with probability _LEVELS, by their ranks, shape (L,).
 
-    Beyond the largest they grow as the tail does: p ~ d^(-2 / spread), spread by Hill (1975).
+    Beyond the largest they grow as the tail does, p ~ d^(-2 / spread), with the spread of the k
+    largest by Hill (1975). As it is estimated, log d^2 is not exponential there but Lomax: p ~
+    (S + t)^-k, t above the (k + 1)th largest, of which the sum over the k largest is S.
     """
     n, largest = len(distances), np.maximum(np.sort(distances)[::-1], np.finfo(float).tiny)
     n_tail = max(5, int(_TAIL * n))
-    spread = np.mean(np.log(largest[:n_tail] / largest[n_tail]))
+    excess = np.log(largest[:n_tail] / largest[n_tail])
     of_ranks = np.arange(1, n + 1) / (n + 1)
     values = np.interp(np.log(_LEVELS[::-1]), np.log(of_ranks), largest)[::-1]
-    beyond = np.maximum(1 / ((n + 1) * _LEVELS), 1) ** spread
-    return values * beyond
+    beyond = np.maximum(1 / ((n + 1) * _LEVELS), 1)
+    return values * np.exp((excess.sum() + excess[0]) * (beyond ** (1 / n_tail) - 1))

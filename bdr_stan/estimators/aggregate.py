@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _THINNING_DRAWS = 20
+_WARNED_THINNING_ERROR = 0.02  # on average over draws and bags
 _POINTS_CHECKED = 100
 _MAX_SHARE_BEYOND = 0.05  # of the points, above which a warning is given
 
@@ -129,8 +130,9 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         inside of it are then updated; with the share of a group as a column's weights and
         `bounds` this is ecological inference.
     thin : int, optional
-        "exp" and "logit" only: at most so many weighted points per bag stand for all; the error
-        that makes is in `thinning_error_`.
+        "exp" and "logit" only: at most so many weighted points per bag represent all; the error
+        is in `thinning_error_`. With "exp" thinned totals are too low and rates are too high by
+        as much, as the rate at an average is below the average rate; a fit warns of more than 2%.
     method : {"nuts", "vb", "laplace", "pathfinder", "optimize"}, default "nuts"
         "optimize" is the mode (the paper's Nystrom MAP), "vb" the variational posterior VBAgg, of
         models without bag_effects.
@@ -1236,9 +1238,13 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             return {}
         theta = _thetas(self._draws())
         some = theta[:: max(1, len(theta) // _THINNING_DRAWS)]
-        return {
-            "thinning_error": thinning_error(bags, self.feature_map_, rows, some, self._link.rate)
-        }
+        error = thinning_error(bags, self.feature_map_, rows, some, self._link.rate)
+        if abs(error.mean()) > _WARNED_THINNING_ERROR:
+            warn(
+                f"thin={self.thin} changes the totals of bags by {error.mean():+.1%} on average, "
+                "and rates by about as much in the other direction: raise thin"
+            )
+        return {"thinning_error": error}
 
     def _overdispersion(self, training: AggregateFeatures, y: Array) -> dict[str, Any]:
         """Whether Poisson counts scatter more, as a setting of the result; warns where they do."""

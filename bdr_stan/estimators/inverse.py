@@ -44,7 +44,7 @@ class InverseEstimator(EmbeddingEstimator):
     power : float, 0 < power <= 1, or "held-out" (default)
         Of the likelihood in Bayes' rule. Coordinates of the embedding are not quite independent
         given the label, so 1 is too sure; "held-out" takes the power that predicts labels of bags
-        held out of the fit best.
+        held out of the fit best. Of classes the same bags give offsets of the log odds.
     jitter : float, default 1e-4
         Added to the diagonals of the kernel matrix and of the within-bag covariance.
     method : {"nuts", "optimize", "laplace"}, default "nuts"
@@ -137,7 +137,8 @@ class InverseBDR(ProbabilisticRegressor, InverseEstimator):
     label_distribution : {"empirical", "normal", "uniform"}, default "empirical"
         Of the labels before a bag is seen: a kernel density estimate of the training labels, with
         an edge where they support one, beyond which a label stays possible; a normal distribution;
-        all labels within the bounds alike.
+        all labels within the bounds alike. With "empirical" a label of at least 5% of the bags has
+        a probability. In log densities it counts as spread over the label's resolution.
     bounds : (lower, upper), optional
         Between which all labels lie, units of y; None for an end that is open. With label_noise
         "size" those without noise.
@@ -223,6 +224,20 @@ class InverseBDR(ProbabilisticRegressor, InverseEstimator):
             label_sd=label_sd,
             bounds=open_ends(self.bounds),
         )
+
+    def report(self) -> str:
+        """The report of the base, and labels that have probabilities; a str."""
+        repeated = self.coordinates_.repeated
+        shares = [
+            f"{np.mean(self.result_.labels == label):.0%} are {label:g} (width {width:.2g})"
+            for label, width in zip(repeated.labels, repeated.resolution, strict=True)
+        ]
+        lines = [
+            super().report(),
+            "Labels with probabilities, which log densities spread over a width: "
+            + ", ".join(shares),
+        ]
+        return "\n".join(lines if shares else lines[:1])
 
     def _set_fitted(self, result):
         super()._set_fitted(result)

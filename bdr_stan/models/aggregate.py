@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from bdr_stan.aggregate.densities import aggregate_likelihood
-from bdr_stan.aggregate.likelihoods import LIKELIHOODS, Likelihood
+from bdr_stan.aggregate.likelihoods import Likelihood
 from bdr_stan.aggregate.links import Link
 from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.aggregate.variational import gaussian_posterior, variational_posterior
@@ -26,7 +26,6 @@ from bdr_stan.types import Array
 
 # Bags are cut to about so many slices, for threads to share.
 _SLICES = 16
-_FIRST_TAU = 0.1  # where chains start whose scales say nothing of it
 
 
 def aggregate_data(
@@ -108,8 +107,7 @@ def aggregate_model(
     scales: tuple[str, ...] = ("rho", *likelihood.scales)
     if bag_effects:
         defaults["tau_scale"] = 1.0
-        if likelihood.gamma_effects is not None:
-            scales = (*scales, "tau")
+        scales = (*scales, "tau")
     priors = with_user_values(defaults, prior)
     return LatentGaussianModel(
         program=link.program,
@@ -123,10 +121,7 @@ def aggregate_model(
         rho_in_likelihood=link.uses_residual_variance,
         fixed=partial(_fixed, likelihood),
         scale_arrays={"scale": [*likelihood.scales], "tau": ["tau"] if bag_effects else []},
-        initial={
-            "tau": [_FIRST_TAU] if bag_effects else [],
-            "t_effect": np.zeros(len(y) if bag_effects else 0),
-        },
+        initial={"t_effect": np.zeros(len(y) if bag_effects else 0)},
         sampler_only=("t", "precision", "t_effect"),
     )
 
@@ -201,11 +196,6 @@ def _likelihood(
     rho: float = 0.0,
     **scales: float,
 ) -> LogLikelihood:
-    # Gamma effects of the same spread, which can be summed over, stand for the bags' own.
-    summed_over = likelihood.gamma_effects
-    if summed_over is not None and "tau" in scales:
-        likelihood = LIKELIHOODS[summed_over]
-        scales = dict.fromkeys(likelihood.scales, scales["tau"])
     return aggregate_likelihood(
         rows,
         y,

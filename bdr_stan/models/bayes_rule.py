@@ -9,7 +9,7 @@ import numpy as np
 from bdr_stan.embedding.label_functions import LabelFunctions
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.predictive import ClassPredictive, GridPredictive, MulticlassPredictive
-from bdr_stan.predictive.grid import trapezoid_weights
+from bdr_stan.predictive.grid import NO_REPEATED_LABELS, RepeatedLabels, trapezoid_weights
 from bdr_stan.types import Array, ArrayLike
 
 
@@ -26,6 +26,9 @@ class InverseCoordinates:
     power: float  # of the likelihood
     # noise of labels of bags of one point; None: size does not matter
     sigma_point: float | None = None
+    repeated: RepeatedLabels = NO_REPEATED_LABELS
+    # of classes: added to log odds, times `informativeness`, shape (M,)
+    offsets: Array | None = None
 
     def transform(self, mean: Array) -> Array:
         """Coordinates z of mean embeddings, both shape (n, d)."""
@@ -42,6 +45,15 @@ class InverseCoordinates:
             "log_prior": (self.log_prior, ["label"]),
             "power": (self.power, []),
             **({} if self.sigma_point is None else {"sigma_point": (self.sigma_point, [])}),
+            **(
+                {
+                    "repeated_labels": (self.repeated.labels, ["repeated_label"]),
+                    "resolution": (self.repeated.resolution, ["repeated_label"]),
+                }
+                if len(self.repeated.labels)
+                else {}
+            ),
+            **({} if self.offsets is None else {"offsets": (self.offsets, ["label"])}),
         }
 
     @classmethod
@@ -52,17 +64,39 @@ class InverseCoordinates:
         m0, basis, lam, labels, log_prior = (constants[name] for name in names)
         power = float(constants["power"])
         sigma_point = float(constants["sigma_point"]) if "sigma_point" in constants else None
-        return cls(m0, basis, lam, functions, labels, log_prior, power, sigma_point)
+        repeated = NO_REPEATED_LABELS
+        if "repeated_labels" in constants:
+            repeated = RepeatedLabels(constants["repeated_labels"], constants["resolution"])
+        offsets = constants.get("offsets")
+        return cls(
+            m0, basis, lam, functions, labels, log_prior, power, sigma_point, repeated, offsets
+        )
 
 
 def log_likelihoods(
     coordinates: InverseCoordinates, z: Array, sizes: Array, tau: Array, curve: Array, B: Array
 ) -> Array:
-    """Log density, to the power, of z, (n, K), at M labels, (n, M), for curves (K, J), B (M, J)."""
+    """Log density, to the power, of z, (n, K), at M labels, (n, M), for curves (K, J), B (M, J).
+
+    Of classes with their offsets.
+    """
     path = curve @ B.T
     size, group = np.unique(sizes, return_inverse=True)
     weight = coordinates.power / (tau**2 + coordinates.lam / size[:, None])
-    return (z * weight[group]) @ path - 0.5 * (weight @ path**2)[group]
+    values = (z * weight[group]) @ path - 0.5 * (weight @ path**2)[group]
+    if coordinates.offsets is not None:
+        values += np.outer(informativeness(coordinates, sizes, tau, curve), coordinates.offsets)
+    return values
+
+
+def informativeness(
+    coordinates: InverseCoordinates, sizes: Array, tau: Array, curve: Array
+) -> Array:
+    """v / (1 + v), v the variance by the label in units of the rest, by bag size, (n,)."""
+    size, group = np.unique(sizes, return_inverse=True)
+    by_label = np.sum(curve[:, 1:] ** 2, axis=1)
+    ratio = np.sum(by_label / (tau**2 + coordinates.lam / size[:, None]), axis=1)
+    return (ratio / (1 + ratio))[group]
 
 
 def inverse_predictive(
@@ -95,7 +129,8 @@ def inverse_predictive(
 
     if classes is None:
         noise_sd = np.sqrt((coordinates.sigma_point or 0.0) ** 2 / sizes + known_variance)
-        return GridPredictive(log_densities, coordinates.labels, len(z), len(tau), noise_sd)
+        shape = coordinates.labels, len(z), len(tau)
+        return GridPredictive(log_densities, *shape, noise_sd, coordinates.repeated)
 
     def log_probabilities(i):
         return np.array(list(log_densities(i)))

@@ -107,14 +107,15 @@ def fitted_curves(
         grid, log_prior = _grid(
             prior, _n_labels(coordinates, prior, sums, modes["tau"], curves.mean)
         )
-        coordinates = replace(coordinates, labels=grid, log_prior=log_prior)
+        coordinates = replace(
+            coordinates, labels=grid, log_prior=log_prior, repeated=prior.repeated
+        )
     return FittedCurves(coordinates, sums, modes, curves)
 
 
 def _grid(prior, n):
     """n labels of the distribution's range and some beyond, and their log density."""
-    grid = prior.grid(n)
-    log_density = prior.log_density(grid)
+    grid, log_density = prior.on_grid(n)
     return grid, log_density - logsumexp(log_density, b=trapezoid_weights(grid))
 
 

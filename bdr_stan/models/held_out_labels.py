@@ -4,18 +4,21 @@ A fifth of the bags at a time is held out. Its labels enter nothing but the log 
 other bags' fit gives them: coordinates, curves and the distribution of the labels with its edges
 are those of the other bags. Two numbers are chosen by the sum of these densities: the power of the
 likelihood, and the share of the kernel matrix in what the label leaves of the embeddings' spread.
+Of classes there is also an offset of each one's log odds: with a power below 1 the probabilities
+of a rare class would be too low on average. It is in proportion to what a bag of its size can say
+of the class, so that the smallest bags keep the shares of the classes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize, minimize_scalar
 from scipy.special import logsumexp
 
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.training import TrainingFeatures
-from bdr_stan.models.bayes_rule import log_likelihoods
+from bdr_stan.models.bayes_rule import informativeness, log_likelihoods
 from bdr_stan.models.fitted_curves import FittedCurves, TrainingLabels, fitted_curves
 from bdr_stan.predictive.grid import trapezoid_weights, weights_at
 from bdr_stan.types import Array
@@ -24,7 +27,7 @@ from bdr_stan.types import Array
 _POWERS = 0.05, 1.0
 # Few bags say little of the power: about where its logarithm lies, and how firmly.
 _USUAL_POWER, _POWER_LOG_SD = 0.6, 0.5
-_POWER_TOLERANCE = 0.01  # on the log scale
+_OFFSET_SD = 1.0  # prior sd of the classes' offsets
 _KERNEL_SHARES = 0.0, 0.1, 1.0  # that held-out bags choose from
 _FOLDS = 5
 _FEWEST_BAGS = 10  # from which a power can be learned
@@ -49,6 +52,7 @@ class HeldOut:
     """What held-out labels choose, and their log density."""
 
     power: float  # of the likelihood
+    offsets: Array  # of the classes' log odds, shape (C,); (0,) for numbers
     kernel_share: float  # see `residual_coordinates`
     log_density: Array  # shape (n,), NaN of bags that no fold held out
 
@@ -62,7 +66,7 @@ def held_out_labels(
     power: float | None = None,
     kernel_shares: Sequence[float] = _KERNEL_SHARES,
 ) -> HeldOut:
-    """The power and the share of the kernel with the highest density of held-out labels."""
+    """The power, offsets and share of the kernel with the highest density of held-out labels."""
     embedding, y = training.embedding, labels.y
     folds_by_share = folds_by_kernel_share(
         training, labels, priors, jitter=jitter, kernel_shares=kernel_shares
@@ -70,9 +74,10 @@ def held_out_labels(
     chosen = {
         share: learned_power(folds, embedding, y, power) for share, folds in folds_by_share.items()
     }
-    share = min(chosen, key=lambda share: chosen[share][1])
-    power = chosen[share][0]
-    return HeldOut(power, share, held_out_log_density(folds_by_share[share], embedding, y, power))
+    share = min(chosen, key=lambda share: chosen[share][2])
+    power, offsets, _ = chosen[share]
+    log_density = held_out_log_density(folds_by_share[share], embedding, y, power, offsets)
+    return HeldOut(power, offsets, share, log_density)
 
 
 def folds_by_kernel_share(
@@ -104,24 +109,28 @@ def folds_by_kernel_share(
 
 def learned_power(
     folds: list[Fold], embedding: Embedding, y: Array, power: float | None = None
-) -> tuple[float, float]:
-    """Power, 0.05 to 1, with the highest density of held-out labels, and its loss.
+) -> tuple[float, Array, float]:
+    """Power, 0.05 to 1, and offsets of classes with the highest density of labels, and the loss.
 
-    The weak prior is lognormal about 0.6, which is the power if there are no folds. The loss is
-    the negative log density of labels and power.
+    The weak priors are lognormal about 0.6, which is the power if there are no folds, and normal
+    about 0. With a given power there are no offsets. The loss is the negative log density of
+    labels, power and offsets.
     """
     parts = [_log_density(fold, fold.held_out[:_MAX_HELD_OUT], embedding, y) for fold in folds]
+    of_classes = [each.fitted.coordinates for each in folds[:1]]
+    n_offsets = sum(len(each.labels) for each in of_classes if each.functions.has_classes)
 
-    def loss(log_power):
-        away = (log_power - np.log(_USUAL_POWER)) / _POWER_LOG_SD
-        return 0.5 * away**2 - sum(part(np.exp(log_power)).sum() for part in parts)
+    def loss(x):
+        away = (x[0] - np.log(_USUAL_POWER)) / _POWER_LOG_SD
+        penalty = 0.5 * away**2 + 0.5 * np.sum((x[1:] / _OFFSET_SD) ** 2)
+        return penalty - sum(part(np.exp(x[0]), x[1:]).sum() for part in parts)
 
+    start = np.append(np.log(power or _USUAL_POWER), np.zeros(n_offsets))
     if power is not None or not folds:
-        power = power or _USUAL_POWER
-        return power, loss(np.log(power))
-    options = {"xatol": _POWER_TOLERANCE}
-    found = minimize_scalar(loss, bounds=np.log(_POWERS), method="bounded", options=options)
-    return float(np.exp(found.x)), float(found.fun)
+        return float(np.exp(start[0])), start[1:], float(loss(start))
+    bounds = [np.log(_POWERS), *[(None, None)] * n_offsets]
+    found = minimize(loss, start, method="L-BFGS-B", bounds=bounds)
+    return float(np.exp(found.x[0])), found.x[1:], float(found.fun)
 
 
 def learned_point_noise(held_out: Callable[[float], float], scale: float, most: float) -> float:
@@ -152,17 +161,19 @@ def learned_point_noise(held_out: Callable[[float], float], scale: float, most: 
     return float(np.exp(found.x)) if found.fun < -held_out(0.0) else 0.0
 
 
-def held_out_log_density(folds: list[Fold], embedding: Embedding, y: Array, power: float) -> Array:
+def held_out_log_density(
+    folds: list[Fold], embedding: Embedding, y: Array, power: float, offsets: Array
+) -> Array:
     """Log density of each label given its bag by the fold that held it out, NaN where none did."""
     value = np.full(len(y), np.nan)
     for fold in folds:
         for bags in np.array_split(fold.held_out, -(-len(fold.held_out) // _MAX_HELD_OUT)):
-            value[bags] = _log_density(fold, bags, embedding, y)(power)
+            value[bags] = _log_density(fold, bags, embedding, y)(power, offsets)
     return value
 
 
 def _log_density(fold, bags, embedding, y):
-    """The log density of the labels of some held-out bags as a function of the power."""
+    """The log density of some held-out labels as a function of the power and the offsets."""
     coordinates, embedding, y = fold.fitted.coordinates, embedding.take(bags), y[bags]
     tau, curve = fold.fitted.modes["tau"], fold.fitted.curves.mean
     z, sizes = coordinates.transform(embedding.mean), embedding.sizes
@@ -172,17 +183,22 @@ def _log_density(fold, bags, embedding, y):
     path = coordinates.functions(y) @ curve.T
     at_label = np.sum((z - path / 2) * path / (tau**2 + coordinates.lam / sizes[:, None]), axis=1)
     label_prior = np.interp(y, coordinates.labels, coordinates.log_prior, _NO_LABEL, _NO_LABEL)
+    label_prior += coordinates.repeated.log_unit(y, coordinates.labels)
     continuous = not coordinates.functions.has_classes
     widths = (
         trapezoid_weights(coordinates.labels) if continuous else np.ones(len(coordinates.labels))
     )
+    informed = informativeness(coordinates, sizes, tau, curve)
     errors = None
     if fold.error_sd is not None:
         errors = _errors_at(y, coordinates.labels, fold.error_sd[np.isin(fold.held_out, bags)])
 
-    def log_density(power):
+    def log_density(power, offsets):
         values = power * on_grid + coordinates.log_prior
         label_value = power * at_label + label_prior
+        if len(offsets):
+            values = values + np.outer(informed, offsets)
+            label_value = label_value + informed * offsets[y]
         if errors is not None:
             log_weights, wide = errors
             label_value = np.where(wide, logsumexp(values + log_weights, axis=1), label_value)

@@ -130,8 +130,9 @@ def inverse_model(
 
     `distribution` maps true labels to their `LabelDistribution`, None for classes, whose labels
     are the codes 0, 1, .. . `power` "held-out" is that of the highest density of labels of bags
-    held out of the curves, a fifth at a time. `label_noise` "size" adds errors of variance
-    sigma_point^2 / N_i, `label_sd`, shape (n,), known ones; `bounds` are those of the true labels.
+    held out of the curves, a fifth at a time, as are offsets of the classes. `label_noise` "size"
+    adds errors of variance sigma_point^2 / N_i, `label_sd`, shape (n,), known ones; `bounds` are
+    those of the true labels.
     """
     embedding, known = training.embedding, 0.0 if label_sd is None else label_sd**2
     by_size = label_noise == "size"
@@ -161,6 +162,8 @@ def inverse_model(
         kernel_share=chosen.kernel_share,
     )
     coordinates = replace(fitted.coordinates, power=chosen.power, sigma_point=sigma_point)
+    if len(chosen.offsets):
+        coordinates = replace(coordinates, offsets=chosen.offsets)
     return InverseModel(
         program="inverse",
         priors=priors,

@@ -8,10 +8,13 @@ import numpy as np
 from scipy.stats import lomax, norm
 from scipy.stats import t as student_t
 
+from bdr_stan.predictive.grid import NO_REPEATED_LABELS, RepeatedLabels, trapezoid_weights
 from bdr_stan.types import Array
 
 LABEL_DISTRIBUTIONS = ("empirical", "normal", "uniform")
 
+_REPEATED_SHARE, _REPEATED_LABELS = 0.05, 5  # from which a label has a probability
+_REPEATED_WIDTH = 1e-6  # of its density on the grid, in ranges of the labels
 _LEAST_DENSITY = 1e-300  # of a label far from all others
 _MAX_KERNEL_LABELS = 5_000  # of a kernel density estimate, whose cost grows with their square
 _MAX_LABELS_FOR_EDGES = 1_000  # of which edges are looked for: more add nothing
@@ -34,14 +37,26 @@ class LabelDistribution:
     least: float  # ends of the labels seen
     most: float
     log_density: Callable[[Array], Array]  # of labels of any shape; -inf beyond bounds
+    repeated: RepeatedLabels
+    probabilities: Array  # of these, shape (A,)
 
-    def grid(self, n: int) -> Array:
+    def on_grid(self, n: int) -> tuple[Array, Array]:
+        """A grid of about n labels, and the log density there."""
+        grid = self._grid(n)
+        log_density = self.log_density(grid)
+        at = self.repeated.places(grid)
+        log_density[at] = np.log(self.probabilities / trapezoid_weights(grid)[at])
+        return grid, log_density
+
+    def _grid(self, n):
         """n labels evenly from the least to the most seen, and some beyond, ever farther apart."""
         seen = np.linspace(self.least, self.most, n)
         first = (seen[1] - seen[0]) / 10  # an edge of the labels may be near
         below = np.geomspace(first, max(first, self.least - self.low), _LABELS_BEYOND)
         above = np.geomspace(first, max(first, self.high - self.most), _LABELS_BEYOND)
-        grid = np.unique(np.concatenate([self.least - below, seen, self.most + above]))
+        width = _REPEATED_WIDTH * (self.most - self.least)
+        repeated = np.add.outer([-width, 0.0, width], self.repeated.labels).ravel()
+        grid = np.unique(np.concatenate([self.least - below, seen, self.most + above, repeated]))
         return np.unique(np.clip(grid, self.low, self.high))
 
 
@@ -50,29 +65,49 @@ def label_distribution(
 ) -> LabelDistribution:
     """Distribution of labels like the training labels y, shape (n,), none of them outside `bounds`.
 
-    "empirical": a kernel density estimate, with 1 / (n + 1) of a wide Student t distribution. It is
-    reflected at stated bounds, and at an end of the labels where the log density of held-out labels
-    rises by more than log(n) / 2, the BIC penalty of one parameter. Beyond such an edge lies 1 / (n
-    + 1) of the mass, on the scale of the spacing of labels inside it. "normal": of their mean and
-    standard deviation. "uniform": between bounds.
+    "empirical": labels of at least 5% of the bags have probabilities. The others have a kernel
+    density estimate, with 1 / (n + 1) of a wide Student t distribution. It is reflected at stated
+    bounds, and at an end of the labels where the log density of held-out labels rises by more than
+    log(n) / 2, the BIC penalty of one parameter. Beyond such an edge lies 1 / (n + 1) of the mass,
+    on the scale of the spacing of labels inside it. "normal": of their mean and standard deviation.
+    "uniform": between bounds.
     """
     low, high = open_ends(bounds)
+    repeated, probabilities = NO_REPEATED_LABELS, np.empty(0)
     if name == "uniform":
         density: Callable[[Array], Array] = _flat
     elif name == "normal":
         density = norm(np.mean(y), np.std(y)).pdf
     else:
-        density = _empirical(y, low, high, seed)
+        repeated, probabilities = _repeated(y)
+        rest = y[~np.isin(y, repeated.labels)]
+        density = _empirical(rest if len(np.unique(rest)) > 2 else y, low, high, seed)
+    share = 1 - probabilities.sum()
 
     def log_density(labels):
         inside = (labels >= low) & (labels <= high)
-        values = np.where(inside, density(labels), 0.0)
+        values = np.where(inside, share * density(labels), 0.0)
         return np.log(values, out=np.full(np.shape(labels), -np.inf), where=values > 0)
 
     spread = _MARGINS[name] * float(np.std(y))
     least, most = float(y.min()), float(y.max())
     lowest, highest = float(max(low, least - spread)), float(min(high, most + spread))
-    return LabelDistribution(lowest, highest, least, most, log_density)
+    return LabelDistribution(lowest, highest, least, most, log_density, repeated, probabilities)
+
+
+def _repeated(y):
+    """Labels that many bags have, and their probabilities.
+
+    A label represents the labels nearer to it than to another one, and no more than the kernel of
+    the density estimate would spread it over.
+    """
+    labels, counts = np.unique(y, return_counts=True)
+    often = counts >= max(_REPEATED_SHARE * len(y), _REPEATED_LABELS)
+    labels, counts = labels[often], counts[often]
+    resolution = np.full(len(labels), np.sqrt(2 * np.pi) * _bandwidth(y))
+    if len(labels) > 1:
+        resolution = np.minimum(resolution, np.gradient(labels))
+    return RepeatedLabels(labels, resolution), counts / (len(y) + 1)
 
 
 def open_ends(bounds: Sequence[float | None] | None) -> tuple[float, float]:
@@ -144,11 +179,16 @@ def _with_edges(y, low, high, edges):
 
 
 def _kernel_density(y, at):
-    """Of a normal kernel, its standard deviation by Scott's rule."""
-    sd = np.std(y, ddof=1) * len(y) ** -0.2
+    """Of a normal kernel."""
+    sd = _bandwidth(y)
     parts = np.array_split(at, -(-len(at) * len(y) // _DISTANCES_AT_ONCE) or 1)
     sums = [np.exp(-0.5 * ((part[:, None] - y) / sd) ** 2).sum(axis=1) for part in parts]
     return np.concatenate(sums) / (np.sqrt(2 * np.pi) * sd * len(y))
+
+
+def _bandwidth(y):
+    """Standard deviation of the kernel by Scott's rule."""
+    return np.std(y, ddof=1) * len(y) ** -0.2
 
 
 def _spacing(y):

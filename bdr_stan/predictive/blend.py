@@ -80,7 +80,11 @@ class Blend(Distributions):
             middle = (low + high) / 2
             below = self.cdf(middle) < level
             low, high = np.where(below, middle, low), np.where(below, high, middle)
-        return np.round(high) if self.is_count else (low + high) / 2
+        value = np.round(high) if self.is_count else (low + high) / 2
+        for part in self.predictives:
+            if isinstance(part, GridPredictive):
+                value = part.repeated.snapped(value, part.grid)
+        return value
 
     def sample(self, size: int | None = None, *, seed: Seed = None) -> Array:
         """Draw labels from the predictive distribution.

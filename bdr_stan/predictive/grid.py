@@ -1,6 +1,7 @@
 """Predictive distributions of any form: densities on a grid of labels."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -14,6 +15,47 @@ _MOST_KEPT = 20_000_000  # numbers of the densities kept in memory (160 MB)
 _NOISE_MARGIN = 6.0  # standard deviations of the largest noise by which its grid is longer
 _MARGIN_LABELS = 60  # even ones of the longer grid in each margin, and so many ever farther apart
 _LEAST_NOISE = 1e-9  # of the length of the grid: less counts as none
+
+
+@dataclass(frozen=True)
+class RepeatedLabels:
+    """Labels that have probabilities, on a grid that has each of them between two close labels.
+
+    Densities on the grid are linear, so that the probability of a repeated label is its density
+    times `trapezoid_weights`. That density is as high as its neighbours are close. Where it is
+    compared with other densities, the probability counts as spread over the resolution.
+    """
+
+    labels: Array  # ascending, shape (A,), units of y
+    resolution: Array  # width of the interval that each represents, shape (A,), units of y
+
+    def places(self, grid: Array) -> Array:
+        """Their indices in the grid, shape (A,)."""
+        return np.searchsorted(grid, self.labels)
+
+    def log_unit(self, labels: Array, grid: Array) -> Array:
+        """What is added to log densities at `labels`, (n,): 0 but at repeated labels."""
+        values = np.log(trapezoid_weights(grid)[self.places(grid)] / self.resolution)
+        same = labels[:, None] == self.labels
+        return np.where(same, values, 0.0).sum(axis=1)
+
+    def whole(self, labels: Array, grid: Array) -> Array:
+        """Labels (n,) moved to the end of the probability of the repeated label that they are."""
+        moved = labels.copy()
+        ends = np.minimum(self.places(grid) + 1, len(grid) - 1)
+        for label, end in zip(self.labels, grid[ends], strict=True):
+            moved[labels == label] = end
+        return moved
+
+    def snapped(self, values: Array, grid: Array) -> Array:
+        """Values of any shape, those as close to a repeated label as its neighbours moved to it."""
+        moved, steps = values.copy(), np.r_[np.inf, np.diff(grid), np.inf]
+        for label, at in zip(self.labels, self.places(grid), strict=True):
+            moved[np.abs(values - label) <= steps[at : at + 2].min()] = label
+        return moved
+
+
+NO_REPEATED_LABELS = RepeatedLabels(np.empty(0), np.empty(0))
 
 
 class GridPredictive(NumericMixture):
@@ -31,6 +73,8 @@ class GridPredictive(NumericMixture):
         n and S.
     noise_sd : array, shape (n,), >= 0, optional
         Standard deviation of additional normal noise of each label, units of y.
+    repeated : RepeatedLabels, optional
+        Labels of the grid that have probabilities; `cdf` jumps and quantiles lie there.
 
     Attributes
     ----------
@@ -58,8 +102,9 @@ class GridPredictive(NumericMixture):
         n_bags: int,
         n_draws: int,
         noise_sd: Array | None = None,
+        repeated: RepeatedLabels = NO_REPEATED_LABELS,
     ) -> None:
-        self.log_densities, self.grid = log_densities, grid
+        self.log_densities, self.grid, self.repeated = log_densities, grid, repeated
         self.noise_sd = noise_sd if noise_sd is not None and np.any(noise_sd) else None
         self.n_draws, self._kept = n_draws, None
         if n_bags * len(grid) <= _MOST_KEPT:
@@ -91,7 +136,7 @@ class GridPredictive(NumericMixture):
     def _cdf(self, density, i, labels):
         row = np.arange(len(i))
         density, grid = self._with_noise(density, i)
-        left, share = _places(grid, labels)
+        left, share = _places(grid, self.repeated.whole(labels, self.grid))
         start, end = density[row, left], density[row, left + 1]
         piece = np.diff(grid)[left] * share * (start + 0.5 * (end - start) * share)
         return np.clip(cumulative_trapezoid(density, grid, initial=0)[row, left] + piece, 0.0, 1.0)[
@@ -99,7 +144,10 @@ class GridPredictive(NumericMixture):
         ]
 
     def log_prob(self, y: ArrayLike) -> Array:
-        """Log predictive density of labels `y`, shape (n,). Without noise -inf off the grid."""
+        """Log predictive density of labels `y`, shape (n,). Without noise -inf off the grid.
+
+        Of a repeated label its log probability less the log of its resolution.
+        """
         y = self._label_values(y)
         value = np.empty(len(self))
         for i, density in self._chunks():
@@ -133,7 +181,7 @@ class GridPredictive(NumericMixture):
             root = np.sqrt(np.maximum(start**2 + 2 * slope * rest, 0))
             step = np.divide(2 * rest, start + root, out=np.zeros(len(i)), where=start + root > 0)
             value[:] = grid[left] + np.clip(step, 0, steps[left])
-        return values
+        return self.repeated.snapped(values, self.grid)
 
     def _density(self, i):
         """Density of the bags `i` at the labels of the grid, averaged over the draws."""
@@ -163,10 +211,11 @@ class GridPredictive(NumericMixture):
             return lambda density: _log(np.sum(weights * density, axis=1))
         row, (left, share) = np.arange(len(i)), _places(self.grid, labels)
         inside = (labels >= self.grid[0]) & (labels <= self.grid[-1])
+        log_unit = self.repeated.log_unit(labels, self.grid)
 
         def log_at(density):
             value = (1 - share) * density[row, left] + share * density[row, left + 1]
-            return _log(np.where(inside, value, 0.0))
+            return _log(np.where(inside, value, 0.0)) + log_unit
 
         return log_at
 
@@ -180,6 +229,7 @@ class GridPredictive(NumericMixture):
         labels = np.column_stack(
             [np.interp(u, below, self.grid) for u, below in zip(levels.T, cumulated, strict=True)]
         )
+        labels = self.repeated.snapped(labels, self.grid)
         if self.noise_sd is not None:
             labels += self.noise_sd[i] * rng.standard_normal(labels.shape)
         return labels

@@ -8,12 +8,13 @@ from scipy.special import expit, gammaln
 
 from bdr_stan.aggregate.likelihoods import LIKELIHOODS, likelihood_named
 from bdr_stan.aggregate.likelihoods.gamma import log_normaliser
-from bdr_stan.aggregate.likelihoods.negative_binomial import log_rising
+from bdr_stan.aggregate.likelihoods.summed_effects import log_rising
 from bdr_stan.aggregate.links import LINKS
 from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.cmdstan.programs import compile_program
 
 EVERY = pytest.mark.parametrize("likelihood", LIKELIHOODS.values(), ids=LIKELIHOODS)
+WITH_EFFECTS = pytest.mark.parametrize("name", ["poisson", "exponential", "binomial"])
 
 
 def problem(likelihood, n=6):
@@ -119,6 +120,64 @@ def test_gamma_effects_of_poisson_labels_make_negative_binomial_ones():
     for y in (0, 2, 9):
         summed = quad(lambda g, y=y: stats.poisson.pmf(y, mean * g) * effect.pdf(g), 0, 20)[0]
         density = LIKELIHOODS["negative binomial"].label_density(np.array([y]), dispersion=0.6)
+        assert np.exp(density(np.array([mean])).value) == pytest.approx(summed, rel=1e-6)
+
+
+def with_effects(name, tau):
+    """The likelihood, labels, means, and SciPy's law of labels whose effects are summed over."""
+    from scipy import stats
+
+    rng, shape = np.random.default_rng(5), tau**-2
+    mean, trials = rng.uniform(0.1, 0.9, 8), None
+    if name == "binomial":
+        trials = rng.integers(1, 60, 8)
+        y = 1.0 * rng.binomial(trials, mean)
+        share = (y.sum() + 0.5) / (trials.sum() + 1)
+        shape /= share * (1 - share)
+        law = stats.betabinom(trials, shape * mean, shape * (1 - mean))
+    elif name == "poisson":
+        mean = 20 * mean
+        y, law = 1.0 * rng.poisson(mean), stats.nbinom(shape, shape / (shape + mean))
+    else:
+        y, law = rng.exponential(mean), stats.lomax(shape, scale=shape * mean)
+    return LIKELIHOODS[name], y, mean, trials, law
+
+
+@WITH_EFFECTS
+def test_density_of_labels_whose_effects_are_summed_over(name):
+    likelihood, y, mean, trials, law = with_effects(name, 0.6)
+    density = likelihood.label_density(y, trials=trials, tau=0.6)
+    found = density(mean)
+    log_density = law.logpmf if likelihood.is_count else law.logpdf
+    assert found.value == pytest.approx(np.sum(log_density(y)))
+    for slope_of, expected in {
+        "value": found.score,
+        "score": -found.curvature,
+        "information": found.information_slope,
+    }.items():
+        by_step = reference.gradient(
+            lambda x, of=slope_of: np.sum(getattr(density(x), of)), mean, 1e-5
+        )
+        np.testing.assert_allclose(by_step, expected, rtol=1e-6, atol=1e-6, err_msg=slope_of)
+
+
+@WITH_EFFECTS
+@pytest.mark.parametrize("tau", [1e-6, 1e-4])
+def test_effects_near_none_change_nothing(name, tau):
+    likelihood, y, mean, trials, _ = with_effects(name, 0.6)
+    pair = (likelihood.label_density(y, trials=trials, tau=t)(mean) for t in (0.0, tau))
+    for without, found in zip(*pair, strict=True):
+        np.testing.assert_allclose(found, without, rtol=1e-4, atol=1e-4)
+
+
+def test_effects_of_exponential_labels_are_inverse_gamma():
+    """Summed over a gamma effect of mean 1 and sd 0.6 on the rate, by quadrature."""
+    from scipy import stats
+
+    effect, mean = stats.gamma(0.6**-2, scale=0.6**2), 3.7
+    for y in (0.1, 2.0, 9.0):
+        summed = quad(lambda g, y=y: stats.expon.pdf(y, scale=mean / g) * effect.pdf(g), 0, 20)[0]
+        density = LIKELIHOODS["exponential"].label_density(np.array([y]), tau=0.6)
         assert np.exp(density(np.array([mean])).value) == pytest.approx(summed, rel=1e-6)
 
 

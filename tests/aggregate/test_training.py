@@ -9,7 +9,10 @@ from bdr_stan.aggregate.likelihoods import LIKELIHOODS
 from bdr_stan.aggregate.links import LINKS
 from bdr_stan.aggregate.training import training_features
 from bdr_stan.bags import Bags
-from bdr_stan.kernels import RBF, Matern32
+from bdr_stan.kernels import RBF, FieldFeatures, Matern32
+from bdr_stan.models.aggregate import aggregate_model
+from bdr_stan.posterior.latent_gaussian import most_probable_scales
+from bdr_stan.posterior.priors import log_prior_of_scales
 
 EVERY = pytest.mark.parametrize("likelihood, link", totals.MODELS)
 TRIALS = np.full(12, 50.0)
@@ -77,13 +80,40 @@ def test_a_kernel_by_name_learns_a_length_per_column(bags):
     assert np.shape(given) == () and np.shape(learned) == (2,)
 
 
-@pytest.mark.parametrize("likelihood, link", [("poisson", "exp"), ("normal", "identity")])
-def test_a_kernel_is_learned_with_priors_of_effects(bags, likelihood, link):
-    prior = {"effect_sd_scale": 0.3} if link == "identity" else {"tau_scale": 0.3}
-    found = features(bags, likelihood, link, learn=True, bag_effects=True, prior=prior)
-    without = features(bags, likelihood, link, learn=True)
-    lengths = [each.feature_map.kernel.bandwidth for each in (found, without)]
-    assert (lengths[0] != lengths[1]) == LINKS[link].is_linear  # rates leave bags' effects out
+WITH_EFFECTS = [m for m in totals.MODELS if LIKELIHOODS[m[0]].bag_effects_error is None]
+
+
+@pytest.mark.parametrize("likelihood, link", WITH_EFFECTS)
+def test_a_kernel_is_learned_with_effects_and_their_priors(bags, likelihood, link):
+    def length(**options):
+        found = features(bags, likelihood, link, learn=True, **options)
+        return found.feature_map.kernel.bandwidth
+
+    name = "effect_sd_scale" if link == "identity" else "tau_scale"
+    lengths = length(), *(length(bag_effects=True, prior={name: scale}) for scale in (0.1, 1.0))
+    assert len(set(lengths)) == 3
+
+
+@pytest.mark.parametrize("likelihood, link", [m for m in WITH_EFFECTS if m[1] != "identity"])
+def test_the_evidence_of_a_kernel_is_that_of_the_model_with_effects(bags, likelihood, link):
+    """Higher, with the prior of the length, than at lengths nearby."""
+    family, of = LIKELIHOODS[likelihood], LINKS[link]
+    y, trials = labels(bags, likelihood), TRIALS if family.has_trials else None
+    found = features(bags, likelihood, link, learn=True, bag_effects=True).feature_map
+
+    def model_at(length, prior=None):
+        rows = of.rows(bags, FieldFeatures(RBF(length), found.landmarks))
+        return aggregate_model(rows, y, family, of, trials=trials, prior=prior, bag_effects=True)
+
+    priors = model_at(1.0).priors  # those of the start
+
+    def score(log_length):
+        scales, mode, _ = most_probable_scales(model_at(np.exp(log_length), priors))
+        prior = log_prior_of_scales(priors)(**scales)
+        return mode.log_evidence + prior - 0.5 * (log_length / 1.5) ** 2
+
+    best = float(np.log(found.kernel.bandwidth))
+    assert score(best) > max(score(best - 0.3), score(best + 0.3))
 
 
 def test_a_kernel_is_learned_whatever_the_zero_of_rates(bags):

@@ -124,9 +124,15 @@ def test_gamma_totals_are_calibrated(link, method):
 
 @pytest.mark.parametrize("likelihood, link", [("poisson", "exp"), ("binomial", "logit")])
 def test_thinning_and_its_error(likelihood, link, tmp_path):
-    models = [
-        fitted(likelihood, link, thin=thin, fit={"draws": 40})[0] for thin in (2, 5, 100)
-    ]  # bags have up to 19 points
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        models = [
+            fitted(likelihood, link, thin=thin, fit={"draws": 40})[0] for thin in (2, 5, 100)
+        ]  # bags have up to 19 points
+    average = models[0].thinning_error_.mean()
+    warned = [str(each.message) for each in caught if "thin=2 changes" in str(each.message)]
+    assert len(warned) == (abs(average) > 0.02)
+    assert not warned or f"by {average:+.1%} on average" in warned[0]
     errors = [np.abs(model.thinning_error_) for model in models]
     assert errors[0].shape == (20, 30)
     assert errors[0].max() > errors[1].max() > 0.001

@@ -38,6 +38,45 @@ def fitted(problem):
 # ---------------------------------------------------------------- numbers
 
 
+def with_many_zeros(seed, n):
+    """Bags of 3 to 10 points, and labels of which a third are 0."""
+    rng = np.random.default_rng(seed)
+    centres, sizes = rng.normal(0, 1, n), rng.integers(3, 11, n)
+    bags = [rng.normal(c, 1, (m, 1)) for c, m in zip(centres, sizes)]
+    return bags, np.maximum(0, 0.5 + centres + 0.5 * rng.normal(size=n))
+
+
+def test_intervals_of_repeated_labels_cover():
+    """On average over eight data sets; of zeros, too."""
+    covered, of_zeros = [], []
+    for seed in range(8):
+        model = quick().fit(*with_many_zeros(seed, 150), seed=1)
+        bags, y = with_many_zeros(100 + seed, 1000)
+        lower, upper = model.predictive(bags).interval(0.95)
+        inside = (lower <= y) & (y <= upper)
+        covered.append(inside.mean())
+        of_zeros.append(inside[y == 0].mean())
+    error = np.std(covered) / np.sqrt(7)
+    assert 0.92 - 4 * error < np.mean(covered) < 0.98 + 4 * error
+    assert np.mean(of_zeros) > 0.95
+
+
+def test_repeated_labels_are_reported_and_kept(tmp_path):
+    bags, y = with_many_zeros(1, 100)
+    model = quick().fit(bags, y, seed=1)
+    (width,) = model.coordinates_.repeated.resolution
+    said = f"{np.mean(y == 0):.0%} are 0 (width {width:.2g})"
+    assert f"Labels with probabilities, which log densities spread over a width: {said}" in (
+        model.report()
+    )
+    model.save(tmp_path / "fit.nc")
+    again, new = InverseBDR.load(tmp_path / "fit.nc"), with_many_zeros(2, 20)
+    found, expected = (each.predictive(new[0]) for each in (again, model))
+    np.testing.assert_array_equal(found.quantile([0.1, 0.5]), expected.quantile([0.1, 0.5]))
+    np.testing.assert_array_equal(found.log_prob(new[1]), expected.log_prob(new[1]))
+    assert "Labels with probabilities" not in quick().fit(bags, y + np.arange(100), seed=1).report()
+
+
 def test_predictions_are_near_the_labels_and_calibrated(problem):
     bags, y = problem
     model = quick().fit(bags[:80], y[:80], seed=1)

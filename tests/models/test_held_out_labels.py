@@ -12,7 +12,7 @@ from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.kernels import RBF, LandmarkFeatures
 from bdr_stan.models import fitted_curves
-from bdr_stan.models.bayes_rule import inverse_predictive
+from bdr_stan.models.bayes_rule import informativeness, inverse_predictive
 from bdr_stan.models.fitted_curves import TrainingLabels
 from bdr_stan.models.held_out_labels import (
     folds_by_kernel_share,
@@ -79,7 +79,7 @@ def test_classes_that_are_held_out_whole_teach_no_power(rng):
     folds = folds_by_kernel_share(training, TrainingLabels(codes), PRIORS, jitter=1e-4)[0.0]
     assert folds == []
     assert learned_power(folds, training.embedding, codes)[0] == 0.6
-    assert np.isnan(held_out_log_density(folds, training.embedding, codes, 1.0)).all()
+    assert np.isnan(held_out_log_density(folds, training.embedding, codes, 1.0, [])).all()
 
 
 def test_densities_of_held_out_labels_are_those_of_models_of_the_other_bags(rng):
@@ -92,7 +92,7 @@ def test_densities_of_held_out_labels_are_those_of_models_of_the_other_bags(rng)
     kept = np.setdiff1d(kept, every[0.0][0].held_out)
     chosen = held_out_labels(training.take(kept), labels.take(kept), PRIORS, jitter=1e-4)
     folds = every[chosen.kernel_share]
-    density = held_out_log_density(folds, training.embedding, y, 0.7)
+    density = held_out_log_density(folds, training.embedding, y, 0.7, [])
     assert sorted(np.concatenate([fold.held_out for fold in folds])) == list(range(60))
     fold = folds[0]
     model = inverse_model(training.take(kept), y[kept], distribution=normal_labels)
@@ -112,7 +112,7 @@ def test_held_out_densities_are_of_labels_with_errors(error_sd):
     folds = folds_by_kernel_share(
         training, TrainingLabels(y, normal_labels, variance), PRIORS, jitter=1e-4
     )[0.0]
-    density = held_out_log_density(folds, training.embedding, y, 0.7)
+    density = held_out_log_density(folds, training.embedding, y, 0.7, [])
     fold = folds[0]
     fitted, held_out = fold.fitted, training.embedding.take(fold.held_out)
     coordinates, tau = replace(fitted.coordinates, power=0.7), fitted.modes["tau"]
@@ -192,8 +192,48 @@ def test_search_for_the_noise_of_one_point_sees_a_second_peak():
 
 def test_without_folds_the_power_has_its_prior_alone():
     """Lognormal about 0.6, of log sd 0.5."""
-    assert learned_power([], None, np.empty(0)) == (pytest.approx(0.6), pytest.approx(0.0))
-    for sds in (-1, 2):
+    for sds in (0, -1, 2):
         power = 0.6 * np.exp(0.5 * sds)
-        found = learned_power([], None, np.empty(0), power)
-        assert found == (power, pytest.approx(sds**2 / 2))
+        found, offsets, loss = learned_power([], None, np.empty(0), power if sds else None)
+        assert (found, len(offsets)) == (pytest.approx(power), 0)
+        assert loss == pytest.approx(sds**2 / 2)
+
+
+def test_held_out_classes_are_as_frequent_as_their_probabilities():
+    """But for the prior of the offsets, N(0, 1): the slopes of both in each offset agree."""
+    rng = np.random.default_rng(3)
+    y = rng.normal(size=200)
+    features, codes = scattered(rng, y), np.searchsorted(np.quantile(y, [0.7, 0.95]), y)
+    (folds,) = folds_by_kernel_share(features, TrainingLabels(codes), PRIORS, jitter=1e-4).values()
+    power, offsets, _ = learned_power(folds, features.embedding, codes)
+    informed = np.empty(200)
+    for fold in folds:
+        fitted, sizes = fold.fitted, features.embedding.sizes[fold.held_out]
+        tau, curve = fitted.modes["tau"], fitted.curves.mean
+        informed[fold.held_out] = informativeness(fitted.coordinates, sizes, tau, curve)
+    for code, offset in enumerate(offsets):
+        every = np.full(200, code)
+        p = np.exp(held_out_log_density(folds, features.embedding, every, power, offsets))
+        assert informed @ ((codes == code) - p) == pytest.approx(offset, abs=5e-3)
+    assert np.abs(offsets).max() > 0.05
+
+
+def test_offsets_of_classes_are_those_of_predictions():
+    """None for bags of hardly any points."""
+    training, y = curves.simulated(np.random.default_rng(3), n=200)
+    codes = 1 * (y > np.quantile(y, 0.9))
+    model = inverse_model(training, codes)
+    chosen = held_out_labels(training, TrainingLabels(codes), PRIORS, jitter=1e-4)
+    coordinates, fitted = model.fitted.coordinates, model.fitted
+    np.testing.assert_array_equal(coordinates.offsets, chosen.offsets)
+    mean = training.embedding.mean[:1].repeat(2, axis=0)
+    embedding = Embedding(np.array([1e-9, 1e9]), mean, training.embedding.covariance)
+    log_odds = []
+    for offsets in (None, np.array([-0.5, 1.0])):
+        given = replace(coordinates, offsets=offsets)
+        curve = fitted.modes["tau"][None], fitted.curves.mean[None]
+        p = inverse_predictive(given, embedding, *curve, [0, 1]).probabilities
+        log_odds.append(np.log(p / (1 - p)))
+    share = informativeness(coordinates, embedding.sizes, curve[0][0], curve[1][0])
+    assert share[0] < 1e-6 and share[1] > 0.5
+    np.testing.assert_allclose((log_odds[1] - log_odds[0])[:, 1], 1.5 * share, atol=1e-6)

@@ -7,6 +7,7 @@ from scipy.integrate import quad
 
 from bdr_stan.models import label_distribution as module
 from bdr_stan.models.label_distribution import LABEL_DISTRIBUTIONS, label_distribution
+from bdr_stan.predictive.grid import trapezoid_weights
 
 
 def density(of):
@@ -95,7 +96,7 @@ def test_edges_cost_nothing_where_there_are_none_and_gain_where_there_are(name, 
 
     def nll(y, fresh):
         of = label_distribution("empirical", y)
-        grid = of.grid(400)
+        grid = of.on_grid(400)[0]
         mass = np.trapezoid(np.exp(of.log_density(grid)), grid)
         return np.log(mass) - of.log_density(fresh).mean()
 
@@ -117,7 +118,7 @@ def test_edges_cost_nothing_where_there_are_none_and_gain_where_there_are(name, 
 def test_few_different_labels(y, name):
     y = np.array(y)
     of = label_distribution(name, y, (-10, 20))
-    grid = of.grid(100)
+    grid = of.on_grid(100)[0]
     assert np.all(np.diff(grid) > 0) and len(grid) >= 100
     assert np.isfinite(of.log_density(y)).all()
 
@@ -130,13 +131,13 @@ def test_few_different_labels(y, name):
 def test_the_grid_reaches_from_end_to_end_and_is_fine_at_the_labels(rng, n, name, bounds):
     y = rng.uniform(4.1, 7.9, 100)
     of = label_distribution(name, y, bounds)
-    grid = of.grid(n)
+    grid = of.on_grid(n)[0]
     assert grid[0] == of.low and grid[-1] == of.high
     seen = grid[(grid >= of.least) & (grid <= of.most)]
     assert len(seen) == n
     np.testing.assert_allclose(np.diff(seen), (of.most - of.least) / (n - 1))
     values = np.exp(of.log_density(grid))
-    fine = of.grid(20 * n)
+    fine = of.on_grid(20 * n)[0]
     expected = np.trapezoid(np.exp(of.log_density(fine)), fine)
     assert np.trapezoid(values, grid) == pytest.approx(expected, rel=0.02)
     if bounds is not None:
@@ -160,3 +161,23 @@ def test_beyond_an_edge_lies_one_of_n_and_1_labels_a_spacing_further():
     beyond = np.array([0.1, 2.0, 70.0])
     wide = stats.t.pdf(-1 - beyond, 3, y.mean(), 2 * y.std())
     np.testing.assert_allclose(density(-1 - beyond), ((1 + beyond) ** -2 + wide) / 11)
+
+
+@pytest.mark.parametrize("share", [0.3, 0.06, 0.03])
+def test_labels_that_many_bags_have_have_probabilities(rng, share):
+    y = np.where(np.arange(200) < share * 200, 1.5, rng.exponential(size=200))
+    of = label_distribution("empirical", y)
+    assert list(of.repeated.labels) == ([1.5] if share > 0.05 else [])
+    grid, log_density = of.on_grid(300)
+    mass = np.exp(log_density) * trapezoid_weights(grid)
+    assert mass.sum() == pytest.approx(1, abs=0.03)
+    if share > 0.05:
+        assert mass[grid == 1.5] == pytest.approx(share * 200 / 201)
+
+
+def test_a_repeated_label_represents_what_lies_nearest(rng):
+    """And no more than the width of the kernel of the density estimate."""
+    y = np.repeat([0.0, 1.0, 1.2, 9.0], 25)
+    of, width = label_distribution("empirical", y), np.sqrt(2 * np.pi) * y.std(ddof=1) * 100**-0.2
+    np.testing.assert_allclose(of.repeated.resolution, [1.0, 0.6, width, width], rtol=1e-6)
+    np.testing.assert_allclose(of.probabilities, 25 / 101)

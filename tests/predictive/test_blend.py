@@ -8,6 +8,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from bdr_stan.predictive import Blend, GridPredictive, Predictive, mix
+from bdr_stan.predictive.grid import RepeatedLabels
 
 GRID = np.linspace(-9, 9, 3001)
 MEAN, SD = np.array([-1.0, 0.5]), np.array([0.4, 0.8])
@@ -49,6 +50,18 @@ def test_it_is_the_mixture(blend):
 @pytest.mark.parametrize("level", [1e-4, 0.3, 0.5, 0.999])
 def test_quantiles_invert_the_cdf(blend, level):
     np.testing.assert_allclose(blend.cdf(blend.quantile(level)), level, rtol=1e-6)
+
+
+def test_quantiles_lie_at_repeated_labels():
+    """A part that has probability .6 of 0, and one that has none."""
+    grid = np.array([0.0, 1e-6, 5.0])
+    density = np.log([[1.2e6, 0.08, 0.08]] * 2)
+    zero = RepeatedLabels(np.zeros(1), np.ones(1))
+    part = GridPredictive(lambda i: iter([density[i]]), grid, 2, 1, repeated=zero)
+    blend = mix([normals(), part], WEIGHTS)
+    at = 0.3 * 0.5 + np.array([0.001, 0.7 * 0.599])
+    assert np.all(blend.quantile(at) == 0)
+    assert np.all(blend.quantile(0.1) < 0) and np.all(blend.quantile(0.65) > 0)
 
 
 def test_quantiles_and_intervals_have_their_shapes(blend):

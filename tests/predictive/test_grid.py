@@ -9,7 +9,7 @@ from scipy.integrate import quad
 from scipy.special import logsumexp
 
 from bdr_stan.predictive import GridPredictive, mixture
-from bdr_stan.predictive.grid import trapezoid_weights, weights_at
+from bdr_stan.predictive.grid import RepeatedLabels, trapezoid_weights, weights_at
 
 GRID = np.sort(np.r_[np.linspace(-9, 9, 1501), np.random.default_rng(1).uniform(-9, 9, 300)])
 MEAN = np.array([[-1.0, 0.3, 2.0], [-0.5, 0.5, 1.0]])  # two draws, three bags
@@ -46,6 +46,35 @@ def triangle():
     with np.errstate(divide="ignore"):
         values = np.log(density)
     return on_grid(lambda s, i: values[i], 2, 1, grid)
+
+
+def with_repeated_labels():
+    """Probability .3 of 0, .2 of 1, and half of the mass uniform on [0, 2]; resolutions .1, .4."""
+    grid = np.array([0.0, 1e-6, 0.5, 1 - 1e-6, 1.0, 1 + 1e-6, 2.0])
+    density, weights = np.full(7, 0.25), trapezoid_weights(grid)
+    density[[0, 4]] = np.array([0.3, 0.2]) / weights[[0, 4]]
+    repeated = RepeatedLabels(np.array([0.0, 1.0]), np.array([0.1, 0.4]))
+    values = np.log(np.tile(density, (2, 1)))
+    return GridPredictive(lambda i: iter([values[i]]), grid, 2, 1, repeated=repeated)
+
+
+def test_repeated_labels_have_probabilities():
+    found = with_repeated_labels()
+    np.testing.assert_allclose(found.mean, 0.2 + 0.5, rtol=1e-5)
+    for label, below in ((-1e-9, 0), (0.0, 0.3), (0.4, 0.4), (1.0, 0.75), (1.5, 0.875), (2.0, 1)):
+        np.testing.assert_allclose(found.cdf([label, label]), below, atol=1e-5)
+    for level, label in ((0.01, 0), (0.29, 0), (0.4, 0.4), (0.56, 1), (0.74, 1), (0.875, 1.5)):
+        assert found.quantile(level)[0] == pytest.approx(label, abs=1e-4)
+        assert label not in (0, 1) or found.quantile(level)[0] == label  # exactly
+    drawn = found.sample(4000, seed=1)
+    assert np.mean(drawn == 0) == pytest.approx(0.3, abs=0.03)
+    assert np.mean(drawn == 1) == pytest.approx(0.2, abs=0.03)
+
+
+def test_repeated_labels_are_as_dense_as_their_resolution_says():
+    found = with_repeated_labels()
+    np.testing.assert_allclose(np.exp(found.log_prob([0.0, 1.0])), [3.0, 0.5], rtol=1e-6)
+    np.testing.assert_allclose(np.exp(found.log_prob([0.4, 1.7])), 0.25, rtol=1e-6)
 
 
 def test_weights_are_those_of_the_trapezoidal_rule(rng):

@@ -176,8 +176,9 @@ class Likelihood:
         **given
             Its own scales (`sigma`, `dispersion`), `trials` of the binomial, `noise_factor` of the
             normal (noise of each label in units of sigma), `error_variance` of those with a
-            dispersion (relative variance of each label's known error), shapes (n,). Each takes its
-            own and leaves the rest.
+            dispersion (relative variance of each label's known error), shapes (n,); `tau` of those
+            that take effects of bags, the sd of these, which are summed over
+            (`summed_effects`). Each takes its own and leaves the rest.
         """
         raise NotImplementedError
 

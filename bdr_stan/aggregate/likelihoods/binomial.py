@@ -9,7 +9,10 @@ from scipy.special import gammaln, logit
 from scipy.stats.distributions import rv_frozen
 
 from bdr_stan.aggregate.likelihoods.base import LabelDensity, Likelihood
+from bdr_stan.aggregate.likelihoods.summed_effects import beta_binomial
 from bdr_stan.types import Array, ArrayLike
+
+_LARGEST_SHAPE = 1e8  # above which digits are lost, and effects are nothing beside chance
 
 
 class Binomial(Likelihood):
@@ -21,9 +24,14 @@ class Binomial(Likelihood):
     has_trials = True
 
     def label_density(
-        self, y: Array, *, trials: Array | None = None, **given: Any
+        self, y: Array, *, trials: Array | None = None, tau: float = 0.0, **given: Any
     ) -> Callable[[Array], LabelDensity]:
+        trials = np.asarray(trials)
         rest = trials - y
+        if tau > 0:
+            share = (y.sum() + 0.5) / (trials.sum() + 1)
+            shape = 1 / (tau**2 * share * (1 - share))  # at this share tau is the sd of log odds
+            return beta_binomial(y, trials, min(shape, _LARGEST_SHAPE))
 
         def density(mean):
             spread = mean * (1 - mean)

@@ -7,7 +7,8 @@ import numpy as np
 from scipy import stats
 from scipy.stats.distributions import rv_frozen
 
-from bdr_stan.aggregate.likelihoods.base import LabelDensity, Likelihood, Terms
+from bdr_stan.aggregate.likelihoods.base import LabelDensity, Likelihood, Terms, shape_of
+from bdr_stan.aggregate.likelihoods.summed_effects import lomax
 from bdr_stan.types import Array
 
 
@@ -38,7 +39,12 @@ class Exponential(Likelihood):
         "exp": _expected_exp,
     }
 
-    def label_density(self, y: Array, **given: Any) -> Callable[[Array], LabelDensity]:
+    def label_density(
+        self, y: Array, *, tau: float = 0.0, **given: Any
+    ) -> Callable[[Array], LabelDensity]:
+        if tau > 0:
+            return lomax(y, shape_of(tau))
+
         def density(mean):
             return LabelDensity(
                 -np.sum(np.log(mean) + y / mean),

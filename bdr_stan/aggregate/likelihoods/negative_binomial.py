@@ -18,9 +18,9 @@ from bdr_stan.aggregate.likelihoods.base import (
     shape_of,
     with_errors,
 )
+from bdr_stan.aggregate.likelihoods.summed_effects import log_rising, negative_binomial
 from bdr_stan.types import Array, Seed
 
-_STIRLING = 1e4  # shape above which Stirling's series is exact to rounding
 # SciPy's distribution loses its digits below this dispersion, and is the Poisson's to 1e-5 there.
 _SMALLEST = 1e-5
 
@@ -38,20 +38,6 @@ def _expected_exp(y, low, total, harmonic, *, dispersion):
     shape = shape_of(dispersion)
     value = y * np.log(low) - (y + shape) * np.log1p(total / shape)
     return value, y / low, -(y + shape) / (shape + total), np.zeros_like(total)
-
-
-def log_rising(y: Array, shape: Array | float) -> Array:
-    """log Gamma(y + shape) - log Gamma(shape) - y log(shape), exact for large shapes too.
-
-    The two logarithms have no digits in common with their difference where the shape is large:
-    there the first terms of Stirling's series are subtracted one by one.
-    """
-    total = y + shape
-    return np.where(
-        np.less(shape, _STIRLING),
-        gammaln(total) - gammaln(shape) - y * np.log(shape),
-        (total - 0.5) * np.log1p(y / shape) - y + (1 / total - 1 / shape) / 12,
-    )
 
 
 class NegativeBinomial(Likelihood):
@@ -83,21 +69,7 @@ class NegativeBinomial(Likelihood):
         error_variance: Array | float = 0.0,
         **given: Any,
     ) -> Callable[[Array], LabelDensity]:
-        shape = shape_of(with_errors(dispersion, error_variance))
-        constant = log_rising(y, shape) - gammaln(y + 1)
-
-        def density(mean):
-            total = shape + mean
-            value = constant + y * np.log(mean) - (y + shape) * np.log1p(mean / shape)
-            return LabelDensity(
-                value.sum(),
-                y / mean - (y + shape) / total,
-                shape / (mean * total),
-                y / mean**2 - (y + shape) / total**2,
-                total**-2.0 - mean**-2.0,
-            )
-
-        return density
+        return negative_binomial(y, shape_of(with_errors(dispersion, error_variance)))
 
     def draw_effects(self, y: Array, means: Array, seed: Seed, **given: Array) -> Array:
         return gamma_effects(y, means, given["dispersion"], seed, given["error_variance"])

@@ -8,7 +8,8 @@ from scipy import stats
 from scipy.special import gammaln, xlogy
 from scipy.stats.distributions import rv_frozen
 
-from bdr_stan.aggregate.likelihoods.base import LabelDensity, Likelihood, Terms
+from bdr_stan.aggregate.likelihoods.base import LabelDensity, Likelihood, Terms, shape_of
+from bdr_stan.aggregate.likelihoods.summed_effects import negative_binomial
 from bdr_stan.types import Array
 
 
@@ -40,7 +41,12 @@ class Poisson(Likelihood):
         "exp": _expected_exp,
     }
 
-    def label_density(self, y: Array, **given: Any) -> Callable[[Array], LabelDensity]:
+    def label_density(
+        self, y: Array, *, tau: float = 0.0, **given: Any
+    ) -> Callable[[Array], LabelDensity]:
+        if tau > 0:
+            return negative_binomial(y, shape_of(tau))
+
         def density(mean):
             value = np.sum(y * np.log(mean) - mean - gammaln(y + 1))
             return LabelDensity(value, y / mean - 1, 1 / mean, y / mean**2, -(mean**-2.0))
