@@ -22,6 +22,7 @@ from bdr_stan.models.bdr import bdr_model
 from bdr_stan.results.draws import sample_stats, stan_draws
 from data_gen.gamma import gamma_bags
 
+FORMS = ("centred", "non-centred")
 NAMES = ("intercept", "sigma", "rho", "eta", "w")
 _PRIORS = ("intercept_location", "intercept_scale", "sigma_scale", "rho_median", "rho_log_sd")
 
@@ -98,7 +99,8 @@ def in_numpyro(data, centred, *, chains, iterations, seed):
         for found in (sampler.get_samples(True), sampler.get_extra_fields(True))
     )
     draws = {name: draws[name] for name in NAMES}
-    return draws, stats["num_steps"], stats["diverging"], watch.read() - compiling
+    used = np.maximum(watch.read() - compiling, 0.01)
+    return draws, stats["num_steps"], stats["diverging"], used
 
 
 class Watch:
@@ -133,6 +135,7 @@ def main():
     parser.add_argument("--landmarks", type=int, default=90)
     parser.add_argument("--chains", type=int, default=2)
     parser.add_argument("--iterations", type=int, default=1000, help="warmup, and draws")
+    parser.add_argument("--forms", nargs="+", choices=FORMS, default=FORMS)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
         "--quick", action="store_true", help="100 bags, 5 landmarks, 100 iterations"
@@ -161,7 +164,7 @@ def main():
     print(f"{len(y)} bags, {landmarks} landmarks, {args.chains} x ({iterations} + {iterations})")
     for peer, run in (("Stan", in_stan), ("NumPyro", in_numpyro)):
         try:
-            for form in ("centred", "non-centred"):
+            for form in args.forms:
                 centred = form == "centred"
                 found[f"{peer}, {form}"] = run(data, centred, iterations=iterations, **sizes)
         except ImportError:
