@@ -30,7 +30,8 @@ class ChainProgress:
         with suppress(OSError):  # an interrupted fit removes the files
             for path in self.folder.glob("*.csv"):
                 self._read(path)
-        reached = [self.thin * self.rows[path] for path in sorted(self.rows)]
+        rows = [self.rows[path] for path in sorted(self.rows)]
+        reached = [min(self.thin * n, self.iterations) for n in rows]
         if not reached:
             return ""
         text = f"iteration{'s' * (len(reached) > 1)} {_listed(reached)} of {self.iterations}"

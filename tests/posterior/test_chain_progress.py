@@ -48,6 +48,7 @@ def test_where_the_chains_are(clock, tmp_path):
 def test_thinned_chains_write_fewer_rows(clock, tmp_path):
     write(tmp_path, 1, 40)
     assert ChainProgress(tmp_path, 1, 100, 100, thin=4).text() == "iteration 160 of 200"
+    assert ChainProgress(tmp_path, 1, 50, 50, thin=3).text() == "iteration 100 of 100"
 
 
 def test_a_long_run_names_the_quicker_method(clock, tmp_path):
