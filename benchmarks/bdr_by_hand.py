@@ -118,6 +118,9 @@ class Watch:
         return self._now() - self.start
 
 
+PEERS = {"Stan": in_stan, "NumPyro": in_numpyro}
+
+
 def worst(draws):
     """Smallest bulk ESS, of w and of the others, and the largest R-hat."""
     import arviz
@@ -135,6 +138,7 @@ def main():
     parser.add_argument("--landmarks", type=int, default=90)
     parser.add_argument("--chains", type=int, default=2)
     parser.add_argument("--iterations", type=int, default=1000, help="warmup, and draws")
+    parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS))
     parser.add_argument("--forms", nargs="+", choices=FORMS, default=FORMS)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
@@ -162,7 +166,8 @@ def main():
     found = {"bdr_stan": (draws, stats["n_steps"].values, stats["diverging"].values, used)}
 
     print(f"{len(y)} bags, {landmarks} landmarks, {args.chains} x ({iterations} + {iterations})")
-    for peer, run in (("Stan", in_stan), ("NumPyro", in_numpyro)):
+    for peer in args.peers:
+        run = PEERS[peer]
         try:
             for form in args.forms:
                 centred = form == "centred"
@@ -186,7 +191,7 @@ def main():
         means = (f"{np.mean(d[name]):.4g} (sd {np.std(d[name]):.2g})" for d, *_ in found.values())
         print(f"{name}: {', '.join(means)}")
     ours = rates.pop("bdr_stan")
-    for peer in ("Stan", "NumPyro"):
+    for peer in args.peers:
         best = max((rate for name, rate in rates.items() if name.startswith(peer)), default=None)
         if best:
             print(f"{ours / best:.0f} times the effective draws of {peer} at its best.")

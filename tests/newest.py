@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 ENVIRONMENT = ROOT / ".venv-newest"
 DEFAULT = [
-    *("-m", "not slow"),
+    *("-m", "not slow", "--ignore=tests/cli/test_program.py"),
     "tests/bags",
     "tests/results",
     "tests/plots",
