@@ -24,7 +24,7 @@ test test-fast coverage: export OMP_NUM_THREADS := 1
 
 help:
 	@echo "make demo       install, compare BLR and BDR on digits; without a compiler"
-	@echo "make test       style and types, all tests, those for ArviZ 1.x if a Python 3.12 is there"
+	@echo "make test       style and types, all tests; some again on the newest Python that is here"
 	@echo "make test-fast  tests that take seconds"
 	@echo "make coverage   all tests, which must run 95% of the lines of the package"
 	@echo "make setup      install into $(VENV) with $(PYTHON), build Stan, compile the models"
@@ -89,7 +89,7 @@ test-wheel:
 	$(BIN)/python tests/clean_install.py dist/*.whl
 
 clean:
-	rm -rf $(VENV) .venv-arviz1 .pytest_cache .ruff_cache .mypy_cache demo_output build dist docs/_build docs/api/generated
+	rm -rf $(VENV) .venv-newest .pytest_cache .ruff_cache .mypy_cache demo_output build dist docs/_build docs/api/generated
 	find bdr_stan data_gen tests benchmarks examples experiments -name __pycache__ -prune -exec rm -rf {} +
 
 $(INSTALLED): pyproject.toml

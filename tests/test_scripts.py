@@ -58,9 +58,8 @@ SAYS = {
     "experiments/swiss_roll.py": "Share of test individuals whose true rate lies",
     "benchmarks/aggregate_compression.py": "largest relative difference of a district's total",
     "benchmarks/aggregate_geometry.py": "times that of points, non-centred",
+    "benchmarks/bdr_by_hand.py": "times the effective draws of Stan",
     "benchmarks/bdr_scale.py": "leapfrog steps a draw",
-    "benchmarks/bdr_vs_numpyro.py": "NumPyro",  # in the table, or that it is not installed
-    "benchmarks/bdr_vs_plain.py": "times the plain program's",
     "benchmarks/contrast.py": "| linear | weight 2 above 0 | 20 |",
     "benchmarks/calibration.py": "mean of thinning_error_",
     "benchmarks/dask_scale.py": "relative differences: landmarks 0e+00",
@@ -83,7 +82,7 @@ ELSEWHERE = {
 }
 # Their processes begin with the script, so it must be the main program.
 STARTS_PROCESSES = {
-    "benchmarks/bdr_vs_numpyro.py",
+    "benchmarks/bdr_by_hand.py",
     "benchmarks/dask_scale.py",
     "benchmarks/embedding.py",
     "benchmarks/point_predictions.py",

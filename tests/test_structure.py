@@ -4,6 +4,7 @@ import ast
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import cmdstanpy
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -65,3 +66,27 @@ def test_models_and_mathematics_know_no_estimator():
         if package in ("bags", "kernels", "embedding", "models", "posterior", "aggregate"):
             used = {module for module, _ in imported(tree)}
             assert not {m for m in used if m.startswith("bdr_stan.estimators")}, name
+
+
+def used_of_cmdstanpy(tree):
+    """Names that a file takes from CmdStanPy, and every attribute: types are not known here."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("cmdstanpy"):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "cmdstanpy":
+            yield f"cmdstanpy.{node.attr}"
+            yield node.attr
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
+
+
+def test_cmdstanpy_is_used_by_its_public_names():
+    """And without what version 2 removes; CONTRIBUTING.md lists the rest."""
+    kinds = [kind for name, kind in vars(cmdstanpy).items() if name.startswith("CmdStan")]
+    names = set(vars(cmdstanpy)).union(*map(dir, kinds))
+    forbidden = {name for name in names if name.startswith("_") and not name.endswith("__")}
+    assert {"_TMPDIR", "_run_cmdstan"} <= forbidden
+    forbidden |= {"runset", "cmdstanpy.from_csv"}
+    for path in [*FILES.values(), *(ROOT / "tests").rglob("*.py")]:
+        found = forbidden.intersection(used_of_cmdstanpy(ast.parse(path.read_text())))
+        assert not found, path

@@ -25,7 +25,6 @@ from bdr_stan.cmdstan.processes import end_all_in
 
 _PREFIX = "bdr_stan-fit-"
 _MIN_FREE_BYTES = 1 << 20  # with less, chains have most likely failed for lack of space
-_CMDSTANPY_FOLDER = "also"  # file with the path of CmdStanPy's folder
 
 
 @contextmanager
@@ -105,7 +104,7 @@ def _process_folder(pid):
     lock.acquire()  # before there is a folder that others could take for stale
     folder.mkdir(mode=0o700)
     atexit.register(_remove, folder, lock, pid)
-    (folder / _CMDSTANPY_FOLDER).write_text(_folder_of_cmdstanpy(folder), encoding="utf-8")
+    _import_cmdstanpy(folder)
     return folder
 
 
@@ -113,15 +112,14 @@ def _lock_path(folder):
     return folder.with_name(f"{folder.name}.lock")
 
 
-def _folder_of_cmdstanpy(folder):
-    """CmdStanPy's folder for files until the process ends; in ours if not loaded yet."""
+def _import_cmdstanpy(folder):
+    """CmdStanPy makes a folder for its files when it is first imported: make it in ours."""
     usual = tempfile.tempdir
     tempfile.tempdir = str(folder)
     try:
-        import cmdstanpy
+        import cmdstanpy  # noqa: F401
     finally:
         tempfile.tempdir = usual
-    return cmdstanpy._TMPDIR
 
 
 def _remove(folder, lock, pid):
@@ -149,10 +147,4 @@ def _clear(folder):
     for run in folder.iterdir():
         if run.is_dir():
             end_all_in(run)
-    path = folder / _CMDSTANPY_FOLDER
-    other = Path(path.read_text(encoding="utf-8") or os.devnull) if path.is_file() else None
-    # The text may have been written by anybody: only a folder of ours next to this one is removed.
-    is_next_to_it = other and other.parent == folder.parent and other.is_dir()
-    if is_next_to_it and belongs_to_user(other.stat()):
-        shutil.rmtree(other, ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)

@@ -83,6 +83,14 @@ def _pretty(name):
     return f"{name}[{indices}]{fields}" if indices else f"{name}{fields}"
 
 
+def _bulk_and_tail(x):
+    """Bulk and tail ESS of draws, shape (chain, draw)."""
+    import arviz
+
+    tails = (0.05, 0.95)  # those of ArviZ 1.x are others, or have to be named
+    return float(arviz.ess(x, method="bulk")), float(arviz.ess(x, method="tail", prob=tails))
+
+
 # ------------------------------------------------------------------ stansummary
 
 
@@ -127,7 +135,7 @@ def _rows(draws, percentiles, sig_figs):
         if np.ptp(x) == 0:  # a constant has nothing to mix
             bulk = tail = mcse = rhat = np.nan
         else:
-            bulk, tail = (float(arviz.ess(x, method=kind)) for kind in ("bulk", "tail"))
+            bulk, tail = _bulk_and_tail(x)
             mcse, rhat = float(arviz.mcse(x, method="mean")), float(arviz.rhat(x))
         mad = 1.482602218505602 * np.median(np.abs(x - np.median(x)))
         sd = np.std(x, ddof=1) if x.size > 1 else np.nan
@@ -208,13 +216,12 @@ def _energy(energy):
 
 
 def _effective_sizes(parameters):
-    import arviz
-
-    def smallest(x):
-        return min(float(arviz.ess(x, method=kind)) for kind in ("bulk", "tail"))
-
     # a sample too short for its effective size has none
-    low = [k for k, x in parameters.items() if not smallest(x) >= _MIN_ESS_PER_CHAIN * len(x)]
+    low = [
+        k
+        for k, x in parameters.items()
+        if not np.min(_bulk_and_tail(x)) >= _MIN_ESS_PER_CHAIN * len(x)
+    ]
     if not low:
         return (
             "Rank-normalized split effective sample size satisfactory for all parameters.",

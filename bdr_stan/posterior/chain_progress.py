@@ -1,66 +1,62 @@
-"""How far the chains of NUTS are, from the lines that CmdStan prints while they run."""
+"""How far the chains of NUTS are, from the CSV files that they write while they run."""
 
-import re
 import time
+from collections import defaultdict
+from contextlib import suppress
+from pathlib import Path
 
 from bdr_stan.progress import time_left
+from bdr_stan.types import PathName
 
 __all__ = ["ChainProgress"]
 
-_LINE = re.compile(
-    r"(?:Chain \[(?P<chain>\d+)\] )?"
-    r"(?:Iteration: +(?P<iteration>\d+) /|Gradient evaluation took (?P<seconds>\S+) seconds)"
-)
-_LEAPFROG_STEPS = 15  # leapfrog steps of an iteration, before any is known
 _MIN_SHARE = 0.02  # share of all iterations from which the time of the others is estimated
 _LONG_SECONDS = 120.0  # seconds
 _QUICKER_METHOD = '; method="laplace" takes seconds'
 
 
 class ChainProgress:
-    """Iterations of `chains` chains, of which `side_by_side` run at a time."""
+    """Iterations of chains, each of which adds a row per `thin` of them to a file in `folder`."""
 
-    def __init__(self, chains: int, warmup: int, draws: int, side_by_side: int):
-        self.chains, self.warmup, self.iterations = chains, warmup, warmup + draws
-        self.side_by_side = side_by_side
-        self.iteration: dict[int, int] = {}  # of the chains that have begun
-        self.gradient_seconds = 0.0
+    def __init__(self, folder: PathName, chains: int, warmup: int, draws: int, thin: int = 1):
+        self.folder, self.chains, self.warmup = Path(folder), chains, warmup
+        self.iterations, self.thin = warmup + draws, thin
+        self.bytes: dict[Path, int] = defaultdict(int)  # read so far
+        self.rows: dict[Path, int] = defaultdict(int)  # that these bytes have
         self.start = time.monotonic()
-
-    def read(self, line: str, process: int) -> None:
-        """Take in a line that a process printed: of one chain, or of those that it names."""
-        found = _LINE.match(line)
-        if not found:
-            return
-        if found["seconds"]:
-            self.gradient_seconds = float(found["seconds"])
-        else:
-            self.iteration[int(found["chain"] or process + 1)] = int(found["iteration"])
 
     def text(self) -> str:
         """Such as "iterations 34 and 320 of 2000 (warm-up), about 4 min left"; at first ""."""
-        if not self.iteration:
+        with suppress(OSError):  # an interrupted fit removes the files
+            for path in self.folder.glob("*.csv"):
+                self._read(path)
+        rows = [self.rows[path] for path in sorted(self.rows)]
+        reached = [min(self.thin * n, self.iterations) for n in rows]
+        if not reached:
             return ""
-        reached = [self.iteration[chain] for chain in sorted(self.iteration)]
         text = f"iteration{'s' * (len(reached) > 1)} {_listed(reached)} of {self.iterations}"
         if max(reached) < self.warmup:
             text += " (warm-up)"
         waiting = self.chains - len(reached)
         if waiting:
             text += f", {waiting} chain{'s' * (waiting > 1)} waiting"
-        seconds = self.seconds_left()
+        seconds = self._seconds_left(sum(reached) / (self.chains * self.iterations))
         hint = _QUICKER_METHOD if seconds > _LONG_SECONDS and max(reached) < self.warmup else ""
         return text + time_left(seconds) + hint
 
-    def seconds_left(self) -> float:
+    def _read(self, path):
+        """Count the draws that were written since the last time."""
+        with path.open("rb") as file:
+            file.seek(self.bytes[path])
+            new = file.read()
+        new = new[: new.rfind(b"\n") + 1]  # a row may be half written
+        self.bytes[path] += len(new)
+        self.rows[path] += sum(line[:1] not in (b"#", b"l", b"") for line in new.splitlines())
+
+    def _seconds_left(self, done):
         """Seconds until all chains have ended; a rough estimate, 0 where nothing is known."""
         elapsed = time.monotonic() - self.start
-        done = sum(self.iteration.values()) / (self.chains * self.iterations)
-        if done >= _MIN_SHARE:
-            return elapsed * (1 - done) / done
-        rounds = -(-self.chains // self.side_by_side)
-        whole = self.gradient_seconds * _LEAPFROG_STEPS * self.iterations * rounds
-        return max(0.0, whole - elapsed)
+        return elapsed * (1 - done) / done if done >= _MIN_SHARE else 0.0
 
 
 def _listed(numbers):

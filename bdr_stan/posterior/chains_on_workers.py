@@ -5,8 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from bdr_stan.cmdstan.csv_files import read_without_polars
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.cmdstan.scratch import scratch_folder
+from bdr_stan.posterior.model import Draws
+from bdr_stan.results.draws import fit_attrs, sample_stats, stan_draws
 from bdr_stan.types import PathName
 
 __all__ = ["sample_on_workers"]
@@ -20,17 +23,15 @@ def sample_on_workers(
     inits: Any,
     chains: int,
     seed: int | None,
-    output_dir: str,
     **arguments: Any,
-) -> Any:
-    """The draws of `CmdStanModel.sample`, as CmdStanMCMC, from the workers of a Dask cluster.
+) -> tuple[Draws, Draws, dict[str, Any]]:
+    """The draws of `CmdStanModel.sample` from the workers of a Dask cluster.
 
-    A worker runs one chain per thread. It gets the data once; each host compiles the program once,
-    a stock program or a path that workers can read. `data` and `output_dir` are paths; `inits` is
-    a list with one dict per chain, or one dict for all. RuntimeError with Stan's message.
+    They are draws, sample_stats, both (chain, draw, ...), and attributes. A worker runs one chain
+    per thread. It gets the data once; each host compiles the program once, a stock program or a
+    path that workers can read. `data` is a path; `inits` is a list with one dict per chain, or one
+    dict for all. RuntimeError with Stan's message.
     """
-    import cmdstanpy
-
     if seed is None:
         seed = int(np.random.default_rng().integers(1, 2**31))
     inits = inits if isinstance(inits, list) else [inits] * chains
@@ -41,20 +42,23 @@ def sample_on_workers(
         for k, init in enumerate(inits, 1)
     ]
     try:
-        written = client.gather(futures)
+        draws, stats, attrs = zip(*client.gather(futures), strict=True)
     finally:
         client.cancel([content, *futures])
-    paths = [str(Path(output_dir) / f"chain-{k}.csv") for k in range(1, chains + 1)]
-    for path, chain in zip(paths, written, strict=True):
-        Path(path).write_bytes(chain)
-    return cmdstanpy.from_csv(paths, method="sample")
+    return _side_by_side(draws), _side_by_side(stats), attrs[0]
+
+
+def _side_by_side(chains):
+    """Arrays of several chains, as one dict."""
+    return {name: np.concatenate([chain[name] for chain in chains]) for name in chains[0]}
 
 
 def _chain(program, content, k, arguments):
-    """On a worker: the CSV file of chain k."""
+    """On a worker: draws, sample_stats and attributes of chain k."""
     with scratch_folder() as folder:
         import cmdstanpy
 
+        read_without_polars()
         data = Path(folder) / "data.json"
         data.write_bytes(content)
         with cmdstanpy.disable_logging():
@@ -62,8 +66,7 @@ def _chain(program, content, k, arguments):
                 str(data),
                 chains=1,
                 chain_ids=[k],
-                output_dir=folder,
                 show_progress=False,
-                **arguments,
+                **{**arguments, "output_dir": folder},
             )
-        return Path(fit.runset.csv_files[0]).read_bytes()
+        return stan_draws(fit), sample_stats(fit), fit_attrs(fit)

@@ -3,7 +3,6 @@
 import os
 import re
 from contextlib import suppress
-from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,6 @@ from bdr_stan.types import PathName
 # Stan stops where a step promises less than a share of the log density, whose level grows with the
 # bags and the unit of the labels: by its default, 1e7 epsilons, up to 0.2 below the mode.
 _MODE_OPTIONS: dict[str, Any] = {"algorithm": "lbfgs", "tol_rel_grad": 1e3}
-_PROGRESS_LINES = 100  # of its progress
 
 
 @dataclass(frozen=True)
@@ -97,7 +95,7 @@ def run(
             "output_dir": folder,
         }
         n_parallel = max(1, min(chains, (os.cpu_count() or 1) // threads))
-        progress = ChainProgress(chains, settings.warmup, draws, n_parallel)
+        progress = ChainProgress(folder, chains, settings.warmup, draws, options.get("thin", 1))
         running = status(
             f"Running {method} of {Path(program).stem}",
             settings.progress is not False,
@@ -113,15 +111,14 @@ def run(
                         "chains": chains,
                         "iter_warmup": settings.warmup,
                         "iter_sampling": draws,
-                        "refresh": max(1, (settings.warmup + draws) // _PROGRESS_LINES),
                         **({} if has_metric or metric is None else {"inv_metric": metric}),
                         **options,
                     }
-                    if client is None:
-                        local = {"parallel_chains": n_parallel, "show_progress": False}
-                        fit = _reporting(model, progress).sample(**{**common, **local, **chosen})
-                    else:
-                        fit = sample_on_workers(client, program, **{**common, **chosen})
+                    if client is not None:
+                        return sample_on_workers(client, program, **{**common, **chosen})
+                    # With warm-up in the files, their rows say how far the chains are.
+                    local = {"parallel_chains": n_parallel, "save_warmup": True}
+                    fit = model.sample(**{**common, "show_progress": False, **local, **chosen})
                 elif method == "optimize":
                     search = {**common, "inits": inits[0], **options}
                     fit = _optimized(model, search, stan_input.mode_options)
@@ -162,15 +159,6 @@ def _optimized(model, options, chosen):
         with suppress(RuntimeError):  # other errors come again
             return model.optimize(**{**_MODE_OPTIONS, **chosen, **first_step, **options})
     return model.optimize(**options)
-
-
-def _reporting(model, progress):
-    """A copy of a CmdStanPy model whose chains report; CmdStanPy's own bars go to stdout."""
-    reporting = copy(model)
-    reporting._run_cmdstan = lambda **arguments: model._run_cmdstan(
-        **{**arguments, "progress_hook": progress.read}
-    )
-    return reporting
 
 
 def resampled(

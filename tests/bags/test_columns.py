@@ -58,7 +58,8 @@ def test_categories_are_those_that_occur(people, kind):
 
 
 def test_numpy_texts_are_texts(people):
-    of_numpy = people.assign(region=np.array([np.str_(text) for text in people.region], object))
+    texts = [np.str_(text) for text in people.region]
+    of_numpy = people.assign(region=pd.Series(texts, people.index, dtype=object))
     assert type(of_numpy.region[0]) is np.str_
     bags = Bags.from_dataframe(of_numpy, "town", ["region"])
     assert bags.features == ["region=rural", "region=urban"]

@@ -13,7 +13,7 @@ from scipy import stats
 from bdr_stan.embedding.mean_embedding import Embedding
 
 # The model as the paper's text has it, a program of its own.
-PLAIN = Path(__file__).parents[2] / "benchmarks" / "bdr_plain.stan"
+PLAIN = Path(__file__).parents[1] / "stan" / "bdr_plain.stan"
 PRIORS = {
     "intercept_location": 0.7,
     "intercept_scale": 1.3,

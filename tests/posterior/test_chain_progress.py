@@ -19,48 +19,50 @@ def clock(monkeypatch):
     return now
 
 
-def test_where_the_chains_are(clock):
-    chains = ChainProgress(4, 1000, 500, side_by_side=2)
+def write(folder, chain, draws, torn=b""):
+    """What a chain has written after some draws."""
+    rows = b"-1.5,0.9\n" * draws
+    text = b"# method = sample\nlp__,accept_stat__\n" + rows[:9] + b"# Adaptation\n" + rows[9:]
+    (folder / f"blr-1_{chain}.csv").write_bytes(text + torn)
+
+
+def test_where_the_chains_are(clock, tmp_path):
+    chains = ChainProgress(tmp_path, 4, 1000, 500)
     assert chains.text() == ""
-    chains.read("Gradient evaluation took 0.002 seconds", 0)
-    chains.read("Iteration:    1 / 1500 [  0%]  (Warmup)", 0)
-    clock[0] = 10.0
-    # 15 gradients of 1,500 iterations, two rounds of chains, less the ten seconds that are over
-    assert chains.text() == "iteration 1 of 1500 (warm-up), 3 chains waiting, about 80 s left"
-    chains.read("Iteration:  300 / 1500 [ 20%]  (Warmup)", 0)
-    chains.read("Iteration:  300 / 1500 [ 20%]  (Warmup)", 1)
-    chains.read("a message of the program", 1)
-    assert chains.text() == (
-        "iterations 300 and 300 of 1500 (warm-up), 2 chains waiting, about 2 min left"
-    )
-    for chain, iteration in enumerate([1500, 1500, 1200]):
-        chains.read(f"Iteration: {iteration} / 1500 [ 80%]  (Sampling)", chain)
+    write(tmp_path, 1, 0)
+    assert chains.text() == "iteration 0 of 1500 (warm-up), 3 chains waiting"
+    write(tmp_path, 1, 300, torn=b"2,")
+    write(tmp_path, 2, 300)
+    clock[0] = 5.0
+    expected = "iterations 300 and 300 of 1500 (warm-up), 2 chains waiting, about 45 s left"
+    assert chains.text() == expected
+    for chain, draws in enumerate([1500, 1500, 1200], 1):
+        write(tmp_path, chain, draws)
     clock[0] = 42.0
-    assert (
-        chains.text() == "iterations 1500, 1500 and 1200 of 1500, 1 chain waiting, about 18 s left"
-    )
+    expected = "iterations 1500, 1500 and 1200 of 1500, 1 chain waiting, about 18 s left"
+    assert chains.text() == expected
+    (tmp_path / "blr-1_1.csv").unlink()  # as where the fit is interrupted
+    assert chains.text() == expected
 
 
-def test_chains_of_one_process(clock):
-    chains = ChainProgress(2, 10, 10, side_by_side=1)
-    chains.read("Chain [2] Iteration: 4 / 20 [ 20%]  (Warmup)", 0)
-    chains.read("Chain [1] Iteration: 8 / 20 [ 40%]  (Warmup)", 0)
-    assert chains.iteration == {1: 8, 2: 4}
+def test_thinned_chains_write_fewer_rows(clock, tmp_path):
+    write(tmp_path, 1, 40)
+    assert ChainProgress(tmp_path, 1, 100, 100, thin=4).text() == "iteration 160 of 200"
+    assert ChainProgress(tmp_path, 1, 50, 50, thin=3).text() == "iteration 100 of 100"
 
 
-def test_a_long_run_names_the_quicker_method(clock):
-    chains = ChainProgress(2, 1000, 1000, side_by_side=2)
-    chains.read("Gradient evaluation took 0.05 seconds", 0)
-    chains.read("Iteration:    1 / 2000 [  0%]  (Warmup)", 0)
-    assert chains.text().endswith(', about 25 min left; method="laplace" takes seconds')
+def test_a_long_run_names_the_quicker_method(clock, tmp_path):
+    chains = ChainProgress(tmp_path, 1, 1000, 1000)
+    write(tmp_path, 1, 40)
+    clock[0] = 30.0
+    assert chains.text().endswith(', about 24 min left; method="laplace" takes seconds')
+    write(tmp_path, 1, 1100)
     clock[0] = 1000.0
-    for chain in (0, 1):
-        chains.read("Iteration: 1100 / 2000 [ 55%]  (Sampling)", chain)
-    assert chains.text() == "iterations 1100 and 1100 of 2000, about 14 min left"
+    assert chains.text() == "iteration 1100 of 2000, about 14 min left"
 
 
 def test_a_fit_tells_its_iterations(monkeypatch, capsys):
-    """CmdStanPy passes the chains' lines on, and prints nothing itself."""
+    """From the chains' files; CmdStanPy prints nothing."""
     monkeypatch.setattr(progress_module._PlainLines, "every", 0.01)
     real = sampling.status
     at_once = lambda text, show, *, after, detail=lambda: "": real(  # noqa: E731

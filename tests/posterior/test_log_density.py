@@ -36,7 +36,8 @@ def test_gradient_is_that_of_the_value(fit, rng):
 def test_own_sampler_finds_the_posterior_of_the_fit(fit, rng):
     """Importance sampling from a wide Student's t distribution, in the whitened coordinates."""
     density, n_points, df = fit.log_density(), 6000, 5
-    start = np.r_[np.zeros(4), np.log(fit.idata["posterior"][["sigma", "rho"]].mean().to_array())]
+    drawn = fit.idata["posterior"]
+    start = np.r_[np.zeros(4), [np.log(drawn[name].values.mean()) for name in ("sigma", "rho")]]
     wide = 1.2 * rng.normal(size=(n_points, 6)) / np.sqrt(rng.chisquare(df, (n_points, 1)) / df)
     log_q = -(df + 6) / 2 * np.log1p(np.sum((wide / 1.2) ** 2, axis=1) / df)
     points = start + wide
@@ -46,7 +47,6 @@ def test_own_sampler_finds_the_posterior_of_the_fit(fit, rng):
     effective = 1 / np.sum(weight**2)
     assert effective > 300
     parameters = density.parameters(points)
-    drawn = fit.idata["posterior"]
     for name in ("intercept", "sigma", "w", "beta"):
         values = parameters[name]
         assert values.shape == (n_points, *drawn[name].shape[2:])

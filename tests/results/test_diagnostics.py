@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bdr_stan.results.diagnostics import diagnostics, pareto_smoothed, summary
-from bdr_stan.results.inference_data import build, dataset
+from bdr_stan.results.inference_data import arviz, build, dataset
 
 
 def test_summary_of_nuts(groups):
@@ -18,6 +18,12 @@ def test_summary_of_nuts(groups):
     np.testing.assert_allclose(table.loc["w[1]", ["mean", "sd", "2.5%", "97.5%"]], expected)
     assert ((table["ess_bulk"] > 700) & (table["ess_tail"] > 700)).all()
     assert table["r_hat"].between(0.99, 1.02).all()
+
+
+def test_tails_are_the_lowest_and_highest_5_percent(groups):
+    x = groups["posterior"]["sigma"].values
+    tails = [float(arviz().ess(x, method="quantile", prob=prob)) for prob in (0.05, 0.95)]
+    assert summary(build(groups)).loc["sigma", "ess_tail"] == pytest.approx(min(tails))
 
 
 def test_summary_selects_variables(groups):

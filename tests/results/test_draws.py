@@ -6,6 +6,18 @@ import pytest
 
 from bdr_stan.results.draws import fit_attrs, sample_stats, stan_draws
 
+# Stands for a compiled program: a chain's draws are in the file of its number beside it.
+EXECUTABLE = """#!/bin/sh
+chain=1
+for argument; do
+    case $argument in
+        id=*) chain=${argument#id=} ;;
+        file=*.csv) output=${argument#file=} ;;
+    esac
+done
+cp "$(dirname "$0")/$chain.csv" "$output"
+"""
+
 NUTS_COLUMNS = "lp__,accept_stat__,stepsize__,treedepth__,n_leapfrog__,divergent__,energy__"
 VARIABLES = "a,w.1,w.2,m.1.1,m.2.1,m.1.2,m.2.2"
 
@@ -32,31 +44,44 @@ def write_csv(path, columns, rows, **config):
     text = [",".join(repr(float(v)) for v in row) for row in rows]
     lines += [*text[:n_warmup], *adaptation, *text[n_warmup:], *timing]
     path.write_text("\n".join(lines) + "\n")
-    return str(path)
+
+
+def program(folder):
+    """CmdStanPy's model of a program that writes the files of a folder as its chains."""
+    executable = folder / "hand_model"
+    executable.write_text(EXECUTABLE)
+    executable.chmod(0o755)
+    return cmdstanpy.CmdStanModel(exe_file=executable)
 
 
 def nuts_fit(folder, rng, n_chains=2, n_draws=6, n_warmup=3, save_warmup=1):
     n_rows = n_draws + n_warmup * save_warmup
     tables = [rng.normal(size=(n_rows, 14)) for _ in range(n_chains)]
-    files = []
     for chain, table in enumerate(tables, start=1):
         table[:, 3], table[:, 4], table[:, 5] = chain, 2**chain - 1, np.arange(n_rows) % 2
-        files.append(
-            write_csv(
-                folder / f"chain-{chain}.csv",
-                f"{NUTS_COLUMNS},{VARIABLES}",
-                table,
-                method="sample",
-                algorithm="hmc",
-                metric="diag_e",
-                num_samples=n_draws,
-                num_warmup=n_warmup,
-                save_warmup=save_warmup,
-                thin=1,
-                max_depth=7,
-            )
+        write_csv(
+            folder / f"{chain}.csv",
+            f"{NUTS_COLUMNS},{VARIABLES}",
+            table,
+            method="sample",
+            algorithm="hmc",
+            metric="diag_e",
+            num_samples=n_draws,
+            num_warmup=n_warmup,
+            save_warmup=save_warmup,
+            thin=1,
+            max_depth=7,
         )
-    return cmdstanpy.from_csv(files), np.stack(tables)[:, n_rows - n_draws :]
+    fit = program(folder).sample(
+        chains=n_chains,
+        iter_warmup=n_warmup,
+        iter_sampling=n_draws,
+        save_warmup=bool(save_warmup),
+        max_treedepth=7,
+        output_dir=folder / "output",
+        show_progress=False,
+    )
+    return fit, np.stack(tables)[:, n_rows - n_draws :]
 
 
 @pytest.mark.parametrize("save_warmup", [0, 1])
@@ -86,7 +111,7 @@ def test_nuts_sample_stats_have_arviz_names_and_types(tmp_path, rng):
 def test_draws_outlive_the_csv_files(tmp_path, rng):
     fit, table = nuts_fit(tmp_path, rng)
     draws = stan_draws(fit, ["w"])
-    for file in tmp_path.iterdir():
+    for file in (tmp_path / "output").iterdir():
         file.unlink()
     del fit
     np.testing.assert_array_equal(draws["w"][..., 1], table[:, :, 9])
@@ -95,8 +120,8 @@ def test_draws_outlive_the_csv_files(tmp_path, rng):
 
 def mode_fit(folder, rng):
     row = rng.normal(size=(1, 8))
-    file = write_csv(
-        folder / "mode.csv",
+    write_csv(
+        folder / "1.csv",
         f"lp__,{VARIABLES}",
         row,
         method="optimize",
@@ -104,41 +129,41 @@ def mode_fit(folder, rng):
         save_iterations=0,
         jacobian=0,
     )
-    return cmdstanpy.from_csv(file), row[None]
+    return program(folder).optimize(output_dir=folder / "mode"), row[None]
 
 
 def laplace_fit(folder, rng):
-    mode_fit(folder, rng)
+    mode, _ = mode_fit(folder, rng)
     table = rng.normal(size=(5, 9))
-    file = write_csv(
-        folder / "laplace.csv",
+    write_csv(
+        folder / "1.csv",
         f"log_p__,log_q__,{VARIABLES}",
         table,
         method="laplace",
-        mode=folder / "mode.csv",
+        mode="mode.csv",
         draws=5,
         jacobian=1,
     )
-    return cmdstanpy.from_csv(file), table[None]
+    return program(folder).laplace_sample(mode=mode, draws=5, jacobian=False), table[None]
 
 
 def pathfinder_fit(folder, rng):
     table = rng.normal(size=(5, 9))
-    file = write_csv(
-        folder / "pathfinder.csv",
+    write_csv(
+        folder / "1.csv",
         f"lp_approx__,lp__,{VARIABLES}",
         table,
         method="pathfinder",
         num_draws=5,
         num_paths=4,
     )
-    return cmdstanpy.from_csv(file), table[None]
+    return program(folder).pathfinder(draws=5), table[None]
 
 
 def variational_fit(folder, rng):
     table = rng.normal(size=(6, 10))  # the first row is the mean
-    file = write_csv(
-        folder / "variational.csv",
+    write_csv(
+        folder / "1.csv",
         f"lp__,log_p__,log_g__,{VARIABLES}",
         table,
         method="variational",
@@ -151,7 +176,7 @@ def variational_fit(folder, rng):
         eval_elbo=10,
         output_samples=5,
     )
-    return cmdstanpy.from_csv(file), table[None, 1:]
+    return program(folder).variational(draws=5), table[None, 1:]
 
 
 @pytest.mark.parametrize(

@@ -39,8 +39,7 @@ def zipped(path):
 
 
 def program(folder, name):
-    """The exported program with the exported data, on stanli, which tests of ArviZ 1.x lack."""
-    pytest.importorskip("stanli")
+    """The exported program with the exported data, on stanli."""
     return stanli.load(
         folder / f"models/stan/{name}.stan", zipped(folder / f"data/data/{NAME}.json")
     )
@@ -128,7 +127,6 @@ def test_posteriordb_reads_it(data, tmp_path):
 
 
 def test_the_program_is_that_of_the_fit_though_its_file_changes(data, rng, tmp_path):
-    pytest.importorskip("stanli")
     own = tmp_path / "my model.stan"
     eject("blr", own)
     text = own.read_text().replace("data {", "// #include functions/nothing.stan\ndata {", 1)

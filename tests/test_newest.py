@@ -1,4 +1,4 @@
-"""Tests of what works on ArviZ objects, under ArviZ 1.x, in an environment of their own."""
+"""What touches other libraries, on the newest Python here, in an environment of its own."""
 
 import os
 import subprocess
@@ -9,10 +9,10 @@ import pytest
 
 
 @pytest.mark.slow
-def test_under_arviz_1():
+def test_on_the_newest_python():
     apart = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     done = subprocess.run(
-        [sys.executable, Path(__file__).with_name("arviz1.py")],
+        [sys.executable, Path(__file__).with_name("newest.py")],
         check=False,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
