@@ -22,6 +22,7 @@ from bdr_stan.bags.checks import (
 )
 from bdr_stan.bags.chunks import Chunk, cut_chunks
 from bdr_stan.bags.column_roles import ColumnRoles
+from bdr_stan.bags.column_warnings import warn_of_missing_codes
 from bdr_stan.bags.columns import TableColumns
 from bdr_stan.bags.conditions import points_that_meet
 from bdr_stan.bags.memory_map import memory_map, release
@@ -163,8 +164,18 @@ class Bags(BagsBase):
         )
         if not self.is_memory_map:
             self.check_values()
+        if copy:  # from a user: readers and parts of the package share the memory
+            warn_of_missing_codes(self)
 
     # ------------------------------------------------------------ ways in
+
+    @classmethod
+    def _made(cls, arguments, copy=False, **options):
+        """Bags of what a reader returns; warns of codes of missing values."""
+        bags = cls(**arguments, copy=copy, **options)
+        if not copy:
+            warn_of_missing_codes(bags)
+        return bags
 
     @classmethod
     @answered
@@ -193,7 +204,7 @@ class Bags(BagsBase):
         >>> bags.sizes
         array([2, 5])
         """
-        return cls(**readers.from_list(arrays, ids, weights, metadata, features), copy=False)
+        return cls._made(readers.from_list(arrays, ids, weights, metadata, features))
 
     @classmethod
     @answered
@@ -250,7 +261,7 @@ class Bags(BagsBase):
             features=features,
         )
         made["replicate_scale"] = replicate_scale
-        return cls(**made, copy=copy and _share_memory(made["points"], points))
+        return cls._made(made, copy=copy and _share_memory(made["points"], points))
 
     @classmethod
     @answered
@@ -336,7 +347,7 @@ class Bags(BagsBase):
         roles = ColumnRoles(bag, features, weight, metadata, replicate_weights)
         options = {"missing": missing, "transformer": transformer, "like": like, "unseen": unseen}
         made = readers.from_dataframe(df, roles, **options)
-        return cls(**made, replicate_scale=replicate_scale, copy=False)
+        return cls._made(made, replicate_scale=replicate_scale)
 
     @classmethod
     @answered
@@ -398,7 +409,7 @@ class Bags(BagsBase):
         if client is not None:
             raise ValueError("client goes with lazy=True: leave one out, or pass both")
         made = readers.from_parquet(path, roles, **options)
-        return cls(**made, replicate_scale=scale, copy=False)._read_from(path)
+        return cls._made(made, replicate_scale=scale)._read_from(path)
 
     @classmethod
     @answered
@@ -478,7 +489,7 @@ class Bags(BagsBase):
         replicates, scale = _replicates(options)
         roles = ColumnRoles(bag, features, weight, metadata, replicates)
         made = readers.from_csv(path, roles, **options)
-        return cls(**made, replicate_scale=scale, copy=False)._read_from(path)
+        return cls._made(made, replicate_scale=scale)._read_from(path)
 
     @classmethod
     @answered
@@ -516,7 +527,7 @@ class Bags(BagsBase):
             The message names the key, column, variable or cell: a missing key, a cell without a
             bag, metadata that differ within a bag, values that are not numbers.
         """
-        return cls(**readers.from_anndata(adata, bag, features, metadata), copy=False)
+        return cls._made(readers.from_anndata(adata, bag, features, metadata))
 
     @classmethod
     def from_rasters(
@@ -593,7 +604,7 @@ class Bags(BagsBase):
         from bdr_stan.maps.rasters import from_rasters
 
         made = from_rasters(covariates, districts, weight, id, fractional=fractional)
-        return cls(**made, copy=False)
+        return cls._made(made)
 
     @classmethod
     def concatenate(cls, parts: "Sequence[BagsLike]") -> Self:
@@ -1089,7 +1100,8 @@ def as_bags(X: BagsLike, *, in_parts: bool = False, samples: bool = False) -> An
                 "one per bag, or Bags.from_points(points, bag=...)"
             )
         n, size, p = X.shape
-        return Bags(X.reshape(n * size, p), np.arange(n + 1) * size, copy=False)
+        offsets = np.arange(n + 1) * size
+        return Bags._made({"points": X.reshape(n * size, p), "offsets": offsets})
     if isinstance(X, (list, tuple, np.ndarray)):
         return Bags.from_list(X)
     if is_table(X):

@@ -8,6 +8,13 @@ import numpy as np
 from bdr_stan.bags.checks import LARGEST_VALUE, as_real_numbers, describe, plain
 from bdr_stan.bags.container import Bags, BagsLike
 from bdr_stan.bags.matching import match_to_ids
+from bdr_stan.bags.missing_codes import (
+    CODES_OF_BAGS,
+    codes_in,
+    ends_of,
+    has_form,
+    warn_of_codes,
+)
 from bdr_stan.types import Array, ArrayLike
 
 if TYPE_CHECKING:
@@ -45,7 +52,29 @@ def check_finite_labels(bags: BagsLike, y: ArrayLike) -> Array:
             f"the label of {_name(bags, nodata[0])} is {labels[nodata[0]]:.3g} ({len(nodata)} "
             "in all), which looks like a nodata marker: leave these bags out"
         )
+    check_plausible(bags, labels)
     return labels
+
+
+def check_plausible(bags: BagsLike, labels: Array) -> None:
+    """Raise ValueError for finite labels in the form of a code of missing values.
+
+    Warns of others that may be codes; `bdr_stan.bags.missing_codes` defines both.
+    """
+    ends = ends_of(labels)
+    codes = [value for value in codes_in(ends) if has_form(value)]
+    if not codes:
+        warn_of_codes({"y": ends}, "bags", CODES_OF_BAGS)
+        return
+    bad = np.flatnonzero(np.isin(labels, codes))
+    value = near = labels[bad[0]]
+    while has_form(near):
+        near += np.sign(value) * np.ceil(abs(value) / 1e3)
+    raise ValueError(
+        f"the label of {_name(bags, bad[0])} is {value:.10g} ({len(bad)} in all), far from all "
+        "others, as codes of missing values are: leave these bags out, or, if it was measured, "
+        f"pass a label near it, such as {near:.10g}"
+    )
 
 
 def check_within(bags: BagsLike, y: Array, bounds: Sequence[float | None]) -> None:
@@ -164,6 +193,7 @@ def check_label_sd(label_sd: ArrayLike, n: int, ids: Array | None = None) -> Arr
             f"label_sd of {describe(bad[0], ids)} is {values[bad[0]]:g} ({len(bad)} in all), "
             "but a standard error is positive: correct it, or leave these bags out"
         )
+    warn_of_codes({"label_sd": ends_of(values)}, "bags", CODES_OF_BAGS)
     return values
 
 

@@ -28,7 +28,6 @@ from bdr_stan.bags.column_warnings import (
     dropped_message,
     warn_of_columns,
     warn_of_copies,
-    warn_of_missing_codes,
 )
 from bdr_stan.bags.columns import TableColumns, learn_columns
 from bdr_stan.bags.csv_files import csv_table
@@ -207,8 +206,6 @@ def from_dataframe(
     read = bags_of_table(table, columns, roles, unseen=unseen)
     warn_of_similar_ids(read["ids"])
     warn_of_copies(read["points"], read["offsets"])
-    if columns.transformer is None:
-        warn_of_missing_codes(read["points"], columns.features)
     if like is None:
         warn_of_columns(read["points"], read["offsets"], columns, read["metadata"])
     return read

@@ -1,0 +1,183 @@
+"""Numbers that stand for missing values, found by where they lie and how they are written.
+
+Sources write -9999, 99, 9996 to 9999, -666666666, 65535 or 1e20 for "missing", "refused" or "not
+asked". No list decides which numbers these are. A code lies where no value can, and it is written
+as codes are, or repeated as no value is.
+
+Let v_1 < .. < v_k be the different values of a column. Some lowest and some highest, at most 6 at
+each end and at most as many as are left, lie *apart* if each of the two sets is farther from the
+values left, v_i to v_j, than these spread:
+
+    v_i - v_(i-1) > s,  v_(j+1) - v_j > s,  s = v_j - v_i;
+
+negative numbers in the form of codes also if all values left are >= 0. The largest such sets are
+taken, so that 9996, 9998 and 9999 do not hide each other, nor an outlier one of them. A number in
+these sets is a code if it is one of these, and farther than s from all that are not:
+
+1. it has the *form* of a code: a repeated digit (77, 888, -99; of 1 to 5 from four digits on), 9s
+   before a last digit of 6 to 9 (96 to 99, 9996), 9s around a decimal point (99.9), an end of the
+   integers of 8, 16, 32 or 64 bits (65535, -32768, -32767), or a power of ten from 10^10 on;
+   7 to 9, twice or more, count as such beside two neighbouring whole numbers (1 yes, 2 no, 9);
+2. it is *repeated* although values rarely are. With h the least difference between the values left
+   that are kept (below), two values at random in a gap of g are equal with probability h / g, and
+   m are with (h / g)^(m - 1), which must be below .001. Also, m - 1 must exceed the number of
+   repeats of all values left that are kept, of which there are five or more. Most zeros are true.
+
+A code needs eight other values, with repeats. Only the 8 lowest and the 8 highest different values
+and their counts enter, which follow from those of parts: columns in parts need one pass.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bdr_stan.types import Array
+from bdr_stan.user_warnings import warn
+
+_MOST = 6  # codes at each end
+_KEPT = _MOST + 2  # different values at each end
+_FEWEST_OTHERS = 8
+_FEWEST_LEVELS = 5  # of the others, for codes that are only repeated
+_CHANCE = 1e-3
+_SINGLE = 6e-8  # relative error of a number in single precision
+_IN_RANGE = np.full(2, _FEWEST_OTHERS)  # as often count the ends of a range of other values
+_SAMPLE = 4096
+_SHOWN = 5  # columns in a message
+_INTEGER_ENDS = [
+    end
+    for bits in (8, 16, 32, 64)
+    for end in (2**bits - 1, 2 ** (bits - 1) - 1, 1 - 2 ** (bits - 1), -(2 ** (bits - 1)))
+]
+
+
+CODES_OF_BAGS = "leave these bags out, with their labels"
+
+
+class Ends(NamedTuple):
+    """The lowest and highest different values of a column, in order, and how often each occurs."""
+
+    values: Array
+    counts: Array
+    n: int  # values of the column, with repeats
+
+
+def ends_of(column: Array) -> Ends:
+    """The ends of a column of numbers, none of them NaN, of which it sorts the tails alone."""
+    tails = column
+    if len(column) > 8 * _SAMPLE:
+        sample = np.unique(column[:: len(column) // _SAMPLE])
+        if len(sample) >= 2 * _KEPT:
+            tails = column[(column <= sample[_KEPT - 1]) | (column >= sample[-_KEPT])]
+    values, counts = np.unique(tails, return_counts=True)
+    return _kept(values, counts, len(column))
+
+
+def joined(parts: Sequence[Ends]) -> Ends:
+    """The ends of a column in parts from those of the parts."""
+    values, place = np.unique(np.concatenate([p.values for p in parts]), return_inverse=True)
+    counts = np.bincount(place, np.concatenate([p.counts for p in parts])).astype(int)
+    return _kept(values, counts, sum(p.n for p in parts))
+
+
+def _kept(values, counts, n):
+    keep = np.r_[:_KEPT, -_KEPT:0] if len(values) > 2 * _KEPT else slice(None)
+    return Ends(values[keep].astype(float), counts[keep], n)
+
+
+def has_form(value: float) -> bool:
+    """Whether a number of two or more digits, or negative, is written as codes are."""
+    size = abs(value)
+    if size < 10:
+        return value in (-7, -8, -9)
+    whole = 10.0 ** (math.floor(math.log10(size)) + 1)  # has one digit more
+    digit = int(10 * size / whole)
+    forms = [whole - last for last in (1, 2, 3, 4, 0.1, 0.01)]
+    if digit > 5 or whole > 1e3:
+        forms.append(digit * (whole - 1) / 9)
+    if whole > 1e10:
+        forms.append(whole / 10)
+    return value in _INTEGER_ENDS or any(
+        math.isclose(size, form, rel_tol=_SINGLE) for form in forms
+    )
+
+
+def codes_in(ends: Ends) -> dict[float, int]:
+    """The codes of missing values in a column, and how often each occurs."""
+    values, counts, n = ends
+    low, high = _set_apart(values, counts, n)
+    if not low + high:
+        return {}
+    first, last = low, len(values) - high
+    left, repeats = values[first:last], np.sum(counts[first:last] - 1)
+    spread, step = left[-1] - left[0], np.diff(left).min()
+    yes_no = len(left) == 2 and step == 1 and left[0] == np.floor(left[0])
+    is_code = np.zeros(len(values), bool)
+    for i in [*range(first), *range(last, len(values))]:
+        value, again = values[i], counts[i] - 1
+        gap = max(left[0] - value, value - left[-1])
+        is_code[i] = (
+            has_form(value)
+            or (yes_no and value in (7, 8, 9) and again)
+            or (
+                len(left) >= _FEWEST_LEVELS
+                and value != 0
+                and again > repeats
+                and again * math.log(step / gap) < math.log(_CHANCE)
+            )
+        )
+    others = values[~is_code]
+    return {
+        float(values[i]): int(counts[i])
+        for i in np.flatnonzero(is_code)
+        if np.abs(others - values[i]).min() > spread or values[i] < 0 <= others.min()
+    }
+
+
+def _set_apart(values, counts, n):
+    """How many of the lowest and of the highest values lie apart from those left."""
+    k = len(values)
+    formed = [has_form(value) for value in values[:_MOST]]
+    best = 0, 0
+    for low in range(min(_MOST, k - 2) + 1):
+        for high in range(min(_MOST, k - 2 - low) + 1):
+            left = values[low : k - high]
+            spread = left[-1] - left[0]
+            n_left = n - counts[:low].sum() - counts[k - high :].sum()
+            if n_left < _FEWEST_OTHERS or len(left) < low + high:
+                continue
+            below = low == 0 or left[0] - values[low - 1] > spread
+            below = below or (values[low - 1] < 0 <= left[0] and all(formed[:low]))
+            above = high == 0 or values[k - high] - left[-1] > spread
+            if below and above and low + high > sum(best):
+                best = low, high
+    return best
+
+
+def warn_of_codes(
+    columns: Mapping[Any, Ends],
+    units: str,
+    advice: str,
+    ranges: Mapping[Any, tuple[float, float]] | None = None,
+) -> None:
+    """One warning of all codes in columns by name, of one number for each of some `units`.
+
+    ``{codes}`` in the advice becomes a dict of the codes by column. `ranges` are those of other
+    values of columns, such as of training bags, with which new ones are compared.
+    """
+    texts, listed = [], {}
+    for name, ends in columns.items():
+        others = [] if ranges is None else [Ends(np.array(ranges[name]), _IN_RANGE, _IN_RANGE.sum())]
+        own = dict(zip(ends.values.tolist(), ends.counts.tolist()))
+        codes = {value: own[value] for value in codes_in(joined([ends, *others])) if value in own}
+        if codes:
+            n, values = sum(codes.values()), ", ".join(f"{value:.10g}" for value in codes)
+            share = f"{n} of {ends.n} {units} ({100 * n / ends.n:.2g}%)"
+            texts.append(f"column {name!r} is {values} in {share}")
+            listed[name] = [int(value) if value.is_integer() else value for value in codes]
+    if texts:
+        warn(
+            f"{'; '.join(texts[:_SHOWN])}{'; ..' * (len(texts) > _SHOWN)}, far from all others, "
+            f"as codes of missing values are: if it is one, {advice.format(codes=listed)}"
+        )
