@@ -1,27 +1,26 @@
 """Numbers that stand for missing values, found by where they lie and how they are written.
 
 Sources write -9999, 99, 9996 to 9999, -666666666, 65535 or 1e20 for "missing", "refused" or "not
-asked". No list decides which numbers these are. A code lies where no value can, and it is written
-as codes are, or repeated as no value is.
+asked". No list decides which numbers these are. A code lies beyond all values, and it is written as
+codes are, or repeated as no value is, or both.
 
-Let v_1 < .. < v_k be the different values of a column. Some lowest and some highest, at most 6 at
-each end and at most as many as are left, lie *apart* if each of the two sets is farther from the
-values left, v_i to v_j, than these spread:
+Let v_1 < .. < v_k be the different values of a column. Set aside some of the lowest and some of the
+highest, at most 6 at each end and no more than are left; s is the spread of those left, v_j - v_i.
+A number that is set aside
 
-    v_i - v_(i-1) > s,  v_(j+1) - v_j > s,  s = v_j - v_i;
+- has the *form* of a code if it is a repeated digit (77, 888, -99; of 1 to 5 from four digits on),
+  9s before a last digit of 6 to 9 (96 to 99, 9996), 9s around a decimal point (99.9), an end of the
+  integers of 8, 16, 32 or 64 bits (65535, -32768, -32767), a power of ten from 10^10 on, or -7 to
+  -9. So have 7 to 9, twice or more, beside two neighbouring whole numbers (1 yes, 2 no, 9).
+- is *repeated* if values rarely are. With h the least difference of those left that are kept (see
+  below), two values at random in the gap g between it and those left are equal with probability
+  h / g, and m are with (h / g)^(m - 1), which must be below .001. Also, m - 1 must exceed the
+  repeats of all that are left and kept, five or more. 0 is not repeated: most zeros are true.
 
-negative numbers in the form of codes also if all values left are >= 0. The largest such sets are
-taken, so that 9996, 9998 and 9999 do not hide each other, nor an outlier one of them. A number in
-these sets is a code if it is one of these, and farther than s from all that are not:
-
-1. it has the *form* of a code: a repeated digit (77, 888, -99; of 1 to 5 from four digits on), 9s
-   before a last digit of 6 to 9 (96 to 99, 9996), 9s around a decimal point (99.9), an end of the
-   integers of 8, 16, 32 or 64 bits (65535, -32768, -32767), or a power of ten from 10^10 on;
-   7 to 9, twice or more, count as such beside two neighbouring whole numbers (1 yes, 2 no, 9);
-2. it is *repeated* although values rarely are. With h the least difference between the values left
-   that are kept (below), two values at random in a gap of g are equal with probability h / g, and
-   m are with (h / g)^(m - 1), which must be below .001. Also, m - 1 must exceed the number of
-   repeats of all values left that are kept, of which there are five or more. Most zeros are true.
+It is a code if it has the form and is repeated; or has one of both and is farther than s from all
+that have none, where each end that is set aside is farther than s from those left, or has the form;
+or if it has the form and is negative, where those left are not, -7 to -9 twice or more. All ways of
+setting aside are tried, so that 9996, 9998 and 9999 do not hide each other, nor an outlier a code.
 
 A code needs eight other values, with repeats. Only the 8 lowest and the 8 highest different values
 and their counts enter, which follow from those of parts: columns in parts need one pass.
@@ -50,8 +49,6 @@ _INTEGER_ENDS = [
     for bits in (8, 16, 32, 64)
     for end in (2**bits - 1, 2 ** (bits - 1) - 1, 1 - 2 ** (bits - 1), -(2 ** (bits - 1)))
 ]
-
-
 CODES_OF_BAGS = "leave these bags out, with their labels"
 
 
@@ -105,41 +102,16 @@ def has_form(value: float) -> bool:
 
 def codes_in(ends: Ends) -> dict[float, int]:
     """The codes of missing values in a column, and how often each occurs."""
+    found = set().union(*(_codes_beyond(ends, *cut) for cut in _cuts(ends)))
+    own = zip(ends.values.tolist(), ends.counts.tolist())
+    return {value: count for value, count in own if value in found}
+
+
+def _cuts(ends):
+    """First and last + 1 of the values left, for each way of setting others aside."""
     values, counts, n = ends
-    low, high = _set_apart(values, counts, n)
-    if not low + high:
-        return {}
-    first, last = low, len(values) - high
-    left, repeats = values[first:last], np.sum(counts[first:last] - 1)
-    spread, step = left[-1] - left[0], np.diff(left).min()
-    yes_no = len(left) == 2 and step == 1 and left[0] == np.floor(left[0])
-    is_code = np.zeros(len(values), bool)
-    for i in [*range(first), *range(last, len(values))]:
-        value, again = values[i], counts[i] - 1
-        gap = max(left[0] - value, value - left[-1])
-        is_code[i] = (
-            has_form(value)
-            or (yes_no and value in (7, 8, 9) and again)
-            or (
-                len(left) >= _FEWEST_LEVELS
-                and value != 0
-                and again > repeats
-                and again * math.log(step / gap) < math.log(_CHANCE)
-            )
-        )
-    others = values[~is_code]
-    return {
-        float(values[i]): int(counts[i])
-        for i in np.flatnonzero(is_code)
-        if np.abs(others - values[i]).min() > spread or values[i] < 0 <= others.min()
-    }
-
-
-def _set_apart(values, counts, n):
-    """How many of the lowest and of the highest values lie apart from those left."""
     k = len(values)
-    formed = [has_form(value) for value in values[:_MOST]]
-    best = 0, 0
+    formed = np.array([has_form(value) for value in values])
     for low in range(min(_MOST, k - 2) + 1):
         for high in range(min(_MOST, k - 2 - low) + 1):
             left = values[low : k - high]
@@ -147,12 +119,34 @@ def _set_apart(values, counts, n):
             n_left = n - counts[:low].sum() - counts[k - high :].sum()
             if n_left < _FEWEST_OTHERS or len(left) < low + high:
                 continue
-            below = low == 0 or left[0] - values[low - 1] > spread
-            below = below or (values[low - 1] < 0 <= left[0] and all(formed[:low]))
-            above = high == 0 or values[k - high] - left[-1] > spread
-            if below and above and low + high > sum(best):
-                best = low, high
-    return best
+            below = low == 0 or left[0] - values[low - 1] > spread or formed[:low].all()
+            above = high == 0 or values[k - high] - left[-1] > spread or formed[k - high :].all()
+            if below and above:
+                yield low, k - high
+
+
+def _codes_beyond(ends, first, last):
+    """The codes among the values beyond those left, of index `first` to `last` - 1."""
+    values, counts, _ = ends
+    left, repeats = values[first:last], np.sum(counts[first:last] - 1)
+    spread, step = left[-1] - left[0], np.diff(left).min()
+    yes_no = len(left) == 2 and step == 1 and left[0] == np.floor(left[0])
+    formed, repeated = np.zeros((2, len(values)), bool)
+    for i in [*range(first), *range(last, len(values))]:
+        value, again = values[i], counts[i] - 1
+        formed[i] = has_form(value) or (yes_no and value in (7, 8, 9) and again)
+        chance = again * math.log(step / max(left[0] - value, value - left[-1]))
+        several = len(left) >= _FEWEST_LEVELS and value != 0
+        repeated[i] = several and again > repeats and chance < math.log(_CHANCE)
+    others = values[~(formed | repeated)]
+    return {
+        values[i]
+        for i in np.flatnonzero(formed | repeated)
+        if formed[i]
+        and repeated[i]
+        or np.abs(others - values[i]).min() > spread
+        or (values[i] < 0 <= others.min() and (values[i] < -9 or counts[i] > 1))
+    }
 
 
 def warn_of_codes(
@@ -168,7 +162,9 @@ def warn_of_codes(
     """
     texts, listed = [], {}
     for name, ends in columns.items():
-        others = [] if ranges is None else [Ends(np.array(ranges[name]), _IN_RANGE, _IN_RANGE.sum())]
+        others = (
+            [] if ranges is None else [Ends(np.array(ranges[name]), _IN_RANGE, _IN_RANGE.sum())]
+        )
         own = dict(zip(ends.values.tolist(), ends.counts.tolist()))
         codes = {value: own[value] for value in codes_in(joined([ends, *others])) if value in own}
         if codes:
