@@ -45,17 +45,29 @@ KINDS = {  # draws of a column, and sets of codes that replace some of them
     "metres above the sea": (lambda rng, n: rng.normal(300, 90, n).round(), [[-32768], [32767]]),
     "people of a pixel": (lambda rng, n: rng.gamma(0.5, 40, n).round(), [[65535], [-99999]]),
 }
-# Columns with alarms that hold codes, by their documentation or because nothing else can be meant:
-# 7 among answers 0 and 1, 99 years of school, -9999 ears of maize, an age of 5555.
-KNOWN_CODES = (
-    """
-nesarc_drinkspd/s2aq8b opt/X1st.Miss.Vis car90/RearShld close_elections_lmb/district FruitFlies/Type
-loanapp/gdlin loanapp/review Quarrels/sameGovYrs Quarrels/prevConflictYrs china/child_care
-reddit_finance/retire_invst_num antigua/ears TIPI/age PSID/educatn PSID/kids PatentsHGH/ardsic
-Kakadu/upper acidiq/pct glymet/pct mecter/pct etmotc/pct1 HELPfull/Z1 HELPfull/Z2
-""".split()
-    + [f"HELPfull/N{k}{letter}" for k in (1, 2) for letter in "ABCDEFGHIJKLMN"]
-)
+# Columns with alarms that hold codes, by their documentation or as nothing else can be meant.
+KNOWN_CODES = {
+    **dict.fromkeys(("HELPfull/Z1", "HELPfull/Z2"), "888 and 999 of hours"),
+    **{f"HELPfull/N{k}{each}": "7 beside 0 no, 1 yes" for k in "12" for each in "ABCDEFGHIJKLMN"},
+    **dict.fromkeys(("acidiq/pct", "glymet/pct", "mecter/pct", "etmotc/pct1"), "999, no mixture"),
+    "FruitFlies/Type": "9 none",
+    "Kakadu/upper": "999 without an upper bound",
+    "PSID/educatn": "98, 99 unknown",
+    "PSID/kids": "98, 99 unknown",
+    "PatentsHGH/ardsic": "-999 among codes of industries from 1 to 21",
+    "Quarrels/prevConflictYrs": "999 never",
+    "Quarrels/sameGovYrs": "999 never",
+    "TIPI/age": "5555",
+    "antigua/ears": "-9999 ears of maize",
+    "car90/RearShld": "-2 inches",
+    "china/child_care": "-99 hours",
+    "close_elections_lmb/district": "97, 98, 99 at large",
+    "loanapp/gdlin": "666 beside 0 and 1",
+    "loanapp/review": "999 beside 0 to 15",
+    "nesarc_drinkspd/s2aq8b": "99 unknown",
+    "opt/X1st.Miss.Vis": "100, none missed",
+    "reddit_finance/retire_invst_num": "1e14 dollars",
+}
 
 
 def told(function: Callable[[Array], object], values: Array) -> bool:
@@ -163,11 +175,8 @@ def false_alarms() -> None:
                     labels = rng.choice(values, n, replace=False)
                     hits.append(any(map(has_form, codes_in(ends_of(labels)))))
     print(f"{n_columns} real columns; codes found in {len(known)} that hold them")
-    print(
-        f"false alarms in {len(alarms)} others ({len(alarms) / n_columns:.2%}):",
-        *alarms,
-        sep="\n  ",
-    )
+    print(f"false alarms in {len(alarms)} others ({len(alarms) / n_columns:.2%}):")
+    print(*(f"  {alarm}" for alarm in alarms), sep="\n")
     for n, hits in refused.items():
         print(f"refused as {n} labels: {sum(hits)} of {len(hits)} columns ({np.mean(hits):.2%})")
 

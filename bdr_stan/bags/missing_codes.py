@@ -139,14 +139,13 @@ def _codes_beyond(ends, first, last):
         several = len(left) >= _FEWEST_LEVELS and value != 0
         repeated[i] = several and again > repeats and chance < math.log(_CHANCE)
     others = values[~(formed | repeated)]
-    return {
-        values[i]
-        for i in np.flatnonzero(formed | repeated)
-        if formed[i]
-        and repeated[i]
-        or np.abs(others - values[i]).min() > spread
-        or (values[i] < 0 <= others.min() and (values[i] < -9 or counts[i] > 1))
-    }
+    found = set()
+    for i in np.flatnonzero(formed | repeated):
+        far = np.abs(others - values[i]).min() > spread
+        below_0 = values[i] < 0 <= others.min() and (values[i] < -9 or counts[i] > 1)
+        if far or below_0 or (formed[i] and repeated[i]):
+            found.add(values[i])
+    return found
 
 
 def warn_of_codes(
@@ -162,11 +161,11 @@ def warn_of_codes(
     """
     texts, listed = [], {}
     for name, ends in columns.items():
-        others = (
-            [] if ranges is None else [Ends(np.array(ranges[name]), _IN_RANGE, _IN_RANGE.sum())]
-        )
+        parts = [ends]
+        if ranges is not None:
+            parts.append(Ends(np.array(ranges[name]), _IN_RANGE, _IN_RANGE.sum()))
         own = dict(zip(ends.values.tolist(), ends.counts.tolist()))
-        codes = {value: own[value] for value in codes_in(joined([ends, *others])) if value in own}
+        codes = {value: own[value] for value in codes_in(joined(parts)) if value in own}
         if codes:
             n, values = sum(codes.values()), ", ".join(f"{value:.10g}" for value in codes)
             share = f"{n} of {ends.n} {units} ({100 * n / ends.n:.2g}%)"
