@@ -1,6 +1,6 @@
 """Warnings of what looks wrong in the columns and rows of a table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,8 @@ from bdr_stan.user_warnings import warn
 CODES_OF_POINTS = (
     "leave these points out, as by df.replace({codes}, float('nan')) of a table and missing='drop'"
 )
+_ODD_SUM, _EQUAL_SUM = 0.01, 0.001  # relative differences of sums of weights from their median
+_MOST_ODD = 0.2  # of all bags
 _SAMPLE_SIZE = 10_000  # points of a memory map in which codes of missing values are sought
 _ROWS_COMPARED = 1_000  # of the smallest bags, in search of repeated rows
 _MIN_DIFFERENT_ROWS = 20  # with fewer, equal counts may be chance
@@ -93,11 +95,26 @@ def _restated_labels(points, offsets, features, metadata):
     return messages
 
 
-def warn_of_missing_codes(bags: Any) -> None:
-    """Warn of codes of missing values in points and weights of `Bags`."""
+def warn_of_values(bags: Any) -> None:
+    """Warn of codes of missing values in points and weights of `Bags`, and of odd sums of these."""
     warn_of_codes(ends_of_points(bags), "points", CODES_OF_POINTS)
     if bags.weights is not None:
         warn_of_codes({"weights": ends_of(bags.weights)}, "points", "leave these points out")
+        if np.ptp(bags.weights) > 0:
+            warn_of_odd_sums(bags.totals, bags.name)
+
+
+def warn_of_odd_sums(totals: Array, name: Callable[[int], str]) -> None:
+    """Warn of bags whose weights do not add up to what those of nearly all others do."""
+    usual = np.median(totals)
+    away = np.abs(totals / usual - 1)
+    odd, equal = np.flatnonzero(away > _ODD_SUM), np.sum(away < _EQUAL_SUM)
+    if len(odd) and len(odd) + equal == len(totals) and len(odd) <= _MOST_ODD * len(totals):
+        warn(
+            f"the weights of {name(int(odd[0]))} add up to {totals[odd[0]]:.4g} ({len(odd)} such "
+            f"bags), those of all others to {usual:.4g}, as shares do: remove rows that are "
+            "repeated, or add those that are missing"
+        )
 
 
 def ends_of_points(bags: Any) -> dict[Any, Ends]:

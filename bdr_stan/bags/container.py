@@ -22,7 +22,7 @@ from bdr_stan.bags.checks import (
 )
 from bdr_stan.bags.chunks import Chunk, cut_chunks
 from bdr_stan.bags.column_roles import ColumnRoles
-from bdr_stan.bags.column_warnings import warn_of_missing_codes
+from bdr_stan.bags.column_warnings import warn_of_values
 from bdr_stan.bags.columns import TableColumns
 from bdr_stan.bags.conditions import points_that_meet
 from bdr_stan.bags.memory_map import memory_map, release
@@ -62,7 +62,7 @@ class Bags(BagsBase):
         Replicates of the weights as surveys publish them, R >= 2: from balanced repeated
         replication, the jackknife or the bootstrap. They give each bag's effective size in the
         models with uncertain embeddings; see `replicate_scale`. Each must have a positive sum in
-        every bag.
+        every bag; single ones may be negative.
     replicate_scale : float, or array, shape (R,), with `replicate_weights`
         The variance of an estimate t is the sum over r of scale_r (t_r - t)^2, t_r by replicate r:
         1 / R for balanced repeated replication and the bootstrap, 1 / (R (1 - rho)^2) for Fay's
@@ -165,7 +165,7 @@ class Bags(BagsBase):
         if not self.is_memory_map:
             self.check_values()
         if copy:  # from a user: readers and parts of the package share the memory
-            warn_of_missing_codes(self)
+            warn_of_values(self)
 
     # ------------------------------------------------------------ ways in
 
@@ -174,7 +174,7 @@ class Bags(BagsBase):
         """Bags of what a reader returns; warns of codes of missing values."""
         bags = cls(**arguments, copy=copy, **options)
         if not copy:
-            warn_of_missing_codes(bags)
+            warn_of_values(bags)
         return bags
 
     @classmethod

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bdr_stan.bags.checks import LARGEST_VALUE, as_real_numbers, describe, plain
+from bdr_stan.bags.column_values import as_values
 from bdr_stan.bags.container import Bags, BagsLike
 from bdr_stan.bags.matching import match_to_ids
 from bdr_stan.bags.missing_codes import (
@@ -136,8 +137,15 @@ def class_labels(bags: BagsLike, y: ArrayLike) -> Array:
 
 
 def ordered_categories(y: Any) -> "pd.Categorical | None":
-    """Labels as a pandas Categorical, where they are one with an order, or a Series of it."""
+    """Labels as a pandas Categorical, where they are one with an order, or a Series of it.
+
+    So are those of polars's Enum and of ordered dictionaries of pyarrow.
+    """
+    import narwhals as nw
+
     values = getattr(y, "array", y)
+    if hasattr(y, "__arrow_c_stream__") and not hasattr(y, "array"):
+        values = as_values(nw.from_native(y, series_only=True))
     return values if getattr(getattr(values, "dtype", None), "ordered", False) else None
 
 

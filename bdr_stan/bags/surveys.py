@@ -7,14 +7,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 import numpy as np
 
-from bdr_stan.bags.checks import check_bags_have_weight
+from bdr_stan.bags.checks import check_bags_have_weight, describe
 from bdr_stan.bags.column_values import counts_text, missing_counts
-from bdr_stan.bags.column_warnings import CODES_OF_POINTS, column_messages, dropped_message
+from bdr_stan.bags.column_warnings import (
+    CODES_OF_POINTS,
+    column_messages,
+    dropped_message,
+    warn_of_odd_sums,
+)
 from bdr_stan.bags.columns import TableColumns, check_number_of_levels, learn_columns
 from bdr_stan.bags.missing_codes import Ends, ends_of, joined, warn_of_codes
 from bdr_stan.bags.parts import PartReader
 from bdr_stan.bags.readers import bag_codes, one_row_per_bag, row_codes
-from bdr_stan.bags.text_columns import warn_of_similar_ids
+from bdr_stan.bags.text_columns import warn_of_categories, warn_of_similar_ids
 from bdr_stan.types import Array
 from bdr_stan.user_warnings import warn
 
@@ -187,9 +192,12 @@ def merge_surveys(
     if columns is None:
         columns = merged_columns([each.columns for each in surveys])
         _warn_of_columns(surveys, ends, columns)
+        warn_of_categories(columns.categories)
     effective_sizes = totals = sizes.astype(float)
     if roles.weight is not None:
         effective_sizes, totals = _merged_weights(surveys, codes, ids)
+        if not np.allclose(effective_sizes, sizes):
+            warn_of_odd_sums(totals, lambda i: describe(i, ids))
         # Where all weights of a bag in a part are 0, its points there contribute nothing.
         codes = [np.where(each.largest > 0, c, -1) for c, each in zip(codes, surveys)]
     return MergedSurveys(codes, ids, sizes, effective_sizes, totals, metadata, columns)
