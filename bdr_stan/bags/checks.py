@@ -253,8 +253,8 @@ def as_replicates(
         i, r = empty[0]
         raise ValueError(
             f"the replicate weights {r} of {describe(i, ids)} add up to {sums[i, r]:.4g} "
-            f"({len(empty)} pairs of a bag and a replicate in all): such a bag has too few sampling "
-            "units for these replicates, so leave it out, or join it with another"
+            f"({len(empty)} pairs of a bag and a replicate in all): such a bag has too few "
+            "sampling units for these replicates, so leave it out, or join it with another"
         )
     if _are_factors(found.mean(axis=1), weights):
         raise ValueError(

@@ -74,8 +74,8 @@ def as_categories(series: Any, name: str) -> tuple[Array, list[str]]:
         texts = [value for value in values if isinstance(value, str)]
         example = f", such as {texts[0]!r}" if texts else ""
         raise TypeError(
-            f"column {name!r} holds {found}{example}: make numbers or texts of all its values, or leave it "
-            "out of the features"
+            f"column {name!r} holds {found}{example}: make numbers or texts of all its values, or "
+            "leave it out of the features"
         )
     texts, place = np.unique([str(value) for value in values], return_inverse=True)
     return np.append(place, -1)[codes], texts.tolist()

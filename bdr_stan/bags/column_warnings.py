@@ -96,8 +96,12 @@ def _restated_labels(points, offsets, features, metadata):
 
 
 def warn_of_values(bags: Any) -> None:
-    """Warn of codes of missing values in points and weights of `Bags`, and of odd sums of these."""
-    warn_of_codes(ends_of_points(bags), "points", CODES_OF_POINTS)
+    """Warn of codes of missing values in points and weights of `Bags`, and of odd sums of these.
+
+    The points of a memory map are not read before a fit.
+    """
+    if not bags.is_memory_map:
+        warn_of_codes(ends_of_points(bags), "points", CODES_OF_POINTS)
     if bags.weights is not None:
         warn_of_codes({"weights": ends_of(bags.weights)}, "points", "leave these points out")
         if np.ptp(bags.weights) > 0:

@@ -36,7 +36,9 @@ class BagsRecord:
 
     @classmethod
     def from_bags(cls, bags: BagsBase) -> Self:
-        """The record of bags."""
+        """The record of bags; warns of codes of missing values in a sample of a memory map."""
+        if not isinstance(bags, PartitionedBags) and bags.is_memory_map:
+            warn_of_codes(ends_of_points(bags), "points", CODES_OF_POINTS)
         return cls(
             np.asarray(bags.index),
             bags.ids is not None,

@@ -242,11 +242,12 @@ def test_a_named_index_is_no_feature_but_may_be_the_bag(tmp_path):
 def test_marks_of_missing_values_are_told(rng):
     table = pd.DataFrame({"county": np.repeat(np.arange(10), 5), "age": rng.normal(40, 9, 50)})
     marked = table.assign(age=table["age"].where(np.arange(50) % 10 > 0, -999))
-    with pytest.warns(UserWarning, match=r"'age' is -999 in 5 rows, .* na_values=\[-999\]"):
+    words = r"'age' is -999 in 5 of 50 points \(10%\), .*df.replace\(\{'age': \[-999\]\}"
+    with pytest.warns(UserWarning, match=words):
         Bags.from_dataframe(marked, "county")
-    with pytest.warns(UserWarning, match="'age' is -999 in 5 rows"):
+    with pytest.warns(UserWarning, match=words):
         Bags.from_dataframe(marked, "county", like=Bags.from_dataframe(table, "county"))
-    with pytest.warns(UserWarning, match="'age' is 9999 in 5 rows"):
+    with pytest.warns(UserWarning, match="'age' is 9999 in 5 of 50 points"):
         Bags.from_dataframe(marked.replace(-999, 9999), "county")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
