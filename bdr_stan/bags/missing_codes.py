@@ -95,9 +95,8 @@ def has_form(value: float) -> bool:
         forms.append(digit * (whole - 1) / 9)
     if whole > 1e10:
         forms.append(whole / 10)
-    return value in _INTEGER_ENDS or any(
-        math.isclose(size, form, rel_tol=_SINGLE) for form in forms
-    )
+    pairs = [*((size, form) for form in forms), *((value, end) for end in _INTEGER_ENDS)]
+    return any(math.isclose(*pair, rel_tol=_SINGLE) for pair in pairs)
 
 
 def codes_in(ends: Ends) -> dict[float, int]:
