@@ -320,7 +320,9 @@ class Bags(BagsBase):
         UserWarning
             Columns that are constant, the same for all points of a bag, or a linear function of a
             column of `metadata`; dropped rows; values such as -999 that may mark missing ones;
-            repeated rows; ids that differ only in type, leading zeros, case or blanks.
+            repeated rows; ids or categories that differ only in type, leading zeros, case or
+            blanks; categories that are mostly numbers, or have an order; weights of bags that add
+            up to 1 in all but a few.
 
         Examples
         --------
@@ -455,7 +457,8 @@ class Bags(BagsBase):
         Warns
         -----
         UserWarning
-            Columns that are constant or the same for all points of a bag; dropped rows.
+            Columns that are constant or the same for all points of a bag; dropped rows; codes of
+            missing values, categories and sums of weights as by `from_dataframe`.
         """
         roles = ColumnRoles(bag, features, weight, metadata)
         parts = parts_of_dask(ddf, roles, like)
@@ -550,7 +553,8 @@ class Bags(BagsBase):
             xarray.Dataset
             The bands of a file are named by their descriptions, else band_1, band_2, ..
         districts : GeoDataFrame, or a file that geopandas reads
-            In the CRS of the rasters. All its columns, geometries included, become `metadata`.
+            In the CRS of the rasters; longitudes may differ by 360 degrees. All its columns,
+            geometries included, become `metadata`.
         weight : GeoTIFF of one band or xarray.DataArray, >= 0, optional
             Weight of each pixel, such as its population. Default: its area, 1.
         id : str, default "district"
@@ -569,10 +573,10 @@ class Bags(BagsBase):
             The extra is not installed.
         TypeError, ValueError, OSError
             The message names the raster, column or district: files that cannot be read; different
-            grids or CRSs, or longitudes from 0 to 360 with others from -180 to 180; values that are
-            not scaled yet; undeclared missing-data codes such as -9999; a covariate named x or y;
-            negative weights; ids that are missing or repeated; geometries that are not valid
-            polygons; no pixel in any district.
+            grids or CRSs; values that are not scaled yet; undeclared missing-data codes such as
+            -9999 or 65535; a covariate named x or y; negative weights; ids that are missing or
+            repeated; geometries that are not valid polygons, or jump at 180 degrees; no pixel in
+            any district.
 
         Warns
         -----

@@ -101,27 +101,24 @@ def _similar(values):
 
 def warn_of_categories(columns: Mapping[str, Collection[Any]], ordered: Sequence[str] = ()) -> None:
     """Warn of categories that are numbers or alike, by column, and of `ordered` columns."""
-    messages = []
     for name, levels in columns.items():
         numbers = [value for value in levels if _NUMBER.fullmatch(str(value).strip())]
         others = [value for value in levels if value not in numbers]
         if others and len(numbers) > len(levels) / 2:
-            messages.append(
+            warn(
                 f"{len(numbers)} of the {len(levels)} categories of column {name!r} are numbers, "
-                f"such as {numbers[0]!r}, but not {others[0]!r}: for one column of numbers read "
-                "it without labels, as by convert_categoricals=False of read_stata, or make "
-                f"numbers of it, as by pd.to_numeric(df[{name!r}].astype(str), errors='coerce')"
+                f"such as {numbers[0]!r}, but not {others[0]!r}: for one column of numbers read it "
+                "without labels, as by convert_categoricals=False of read_stata, or make numbers "
+                f"of it, as by pd.to_numeric(df[{name!r}].astype(str), errors='coerce')"
             )
         n, pairs = _similar(np.array(list(levels), object))
         if n:
-            messages.append(
+            warn(
                 f"{n} categories of column {name!r} are like others but for leading zeros, case or "
                 f"blanks: {pairs}; write them alike where they are the same"
             )
         if name in ordered and len(levels) > 2:
-            messages.append(
+            warn(
                 f"the categories of column {name!r} lose their order, as each becomes a column: "
                 f"df[{name!r}].cat.codes keeps it, as a number"
             )
-    if messages:
-        warn("; ".join(messages))

@@ -84,11 +84,12 @@ def _check_marks(names, values):
         codes = codes_in(ends_of(column[~np.isnan(column)]))
         marks = [code for code in codes if has_form(code)]
         if marks:
-            mark = f"{marks[0]:.10g}"
+            listed, n = ", ".join(f"{mark:.10g}" for mark in marks), sum(codes[m] for m in marks)
+            several = f"mask them by .where(~raster.isin([{listed}]))"
+            fix = f"declare it by .rio.write_nodata({listed})" if len(marks) == 1 else several
             raise ValueError(
-                f"{name} is {mark} at {codes[marks[0]]} of {len(column)} pixels, far from all "
-                "others, as codes of missing data are: declare it by "
-                f".rio.write_nodata({mark}), or, if it was measured, clip it by .clip(..)"
+                f"{name} is {listed} at {n} of {len(column)} pixels, far from all others, as codes "
+                f"of missing data are: {fix}, or, if it was measured, use .clip(..)"
             )
 
 
