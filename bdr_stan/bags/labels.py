@@ -128,9 +128,10 @@ def class_labels(bags: BagsLike, y: ArrayLike) -> Array:
             f"the label of {_name(bags, missing[0])} is missing ({len(missing)} in all): "
             "leave these bags out"
         )
-    labels = np.asarray(labels.tolist())  # strings held as objects become strings
+    given = y if isinstance(y, (list, tuple)) else labels.tolist()
+    labels = np.asarray(given)  # strings held as objects become strings
     # A list of text and numbers has become text.
-    mixed = labels.dtype.kind == "U" and not all(isinstance(label, str) for label in y)
+    mixed = labels.dtype.kind == "U" and not all(isinstance(label, str) for label in given)
     if mixed or labels.dtype.kind not in "biufU":
         raise TypeError("the labels y must all be numbers, all strings or all true or false")
     return labels

@@ -10,6 +10,7 @@ from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.checks import describe
 from bdr_stan.bags.column_warnings import CODES_OF_POINTS, ends_of_points
 from bdr_stan.bags.columns import TableColumns
+from bdr_stan.bags.container import Bags
 from bdr_stan.bags.missing_codes import codes_in, warn_of_codes
 from bdr_stan.bags.partitions import PartitionedBags
 from bdr_stan.types import Array, ArrayLike
@@ -37,7 +38,7 @@ class BagsRecord:
     @classmethod
     def from_bags(cls, bags: BagsBase) -> Self:
         """The record of bags; warns of codes of missing values in a sample of a memory map."""
-        if not isinstance(bags, PartitionedBags) and bags.is_memory_map:
+        if isinstance(bags, Bags) and bags.is_memory_map:
             warn_of_codes(ends_of_points(bags), "points", CODES_OF_POINTS)
         return cls(
             np.asarray(bags.index),
