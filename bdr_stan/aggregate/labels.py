@@ -4,6 +4,7 @@ import numpy as np
 
 from bdr_stan.bags import Bags, values_of_bags
 from bdr_stan.bags.checks import as_real_numbers
+from bdr_stan.bags.missing_codes import CODES_OF_BAGS, ends_of, warn_of_codes
 from bdr_stan.types import Array, ArrayLike
 
 LARGEST_COUNT = 2**31 - 1  # Stan holds counts as 32-bit integers
@@ -45,12 +46,12 @@ def checked_trials(bags: Bags, trials: ArrayLike) -> Array:
         )
     check_counts(bags, trials, "number of trials", "trials are whole numbers from 1")
     check_each(bags, trials, trials >= 1, "number of trials", "trials are whole numbers from 1")
+    warn_of_codes({"trials": ends_of(trials)}, "bags", CODES_OF_BAGS)
     return trials
 
 
-def check_trials(bags: Bags, y: Array, trials: ArrayLike) -> None:
-    """Raise TypeError or ValueError unless trials are whole, from 1, and at least the counts y."""
-    trials = checked_trials(bags, trials)
+def check_trials(bags: Bags, y: Array, trials: Array) -> None:
+    """Raise ValueError unless trials, as from `checked_trials`, are at least the counts y."""
     above = np.flatnonzero(y > trials)
     if len(above):
         i = above[0]

@@ -20,4 +20,5 @@ def mean_points(bags: BagsLike) -> Bags:
         metadata=bags.metadata,
         features=bags.features,
         columns=bags.columns,
+        copy=False,
     )

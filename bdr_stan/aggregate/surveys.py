@@ -16,6 +16,7 @@ from bdr_stan.aggregate.labels import check_counts, check_each, checked_numbers
 from bdr_stan.aggregate.rows import AggregateRows, point_rows
 from bdr_stan.aggregate.training import AggregateFeatures
 from bdr_stan.bags import Bags, BagsLike, as_bags, values_of_bags
+from bdr_stan.bags.missing_codes import CODES_OF_BAGS, ends_of, warn_of_codes
 from bdr_stan.kernels import FeatureMap, Kernel, Product, fields_of
 from bdr_stan.types import Array, ArrayLike
 
@@ -186,6 +187,7 @@ def _one_per_place(places, values, name):
             f"{name} has shape {found.shape}, but there are {len(places)} survey places: pass one "
             "number per place"
         )
+    warn_of_codes({name: ends_of(found)}, "places", CODES_OF_BAGS)
     return found
 
 

@@ -87,7 +87,7 @@ def thinned_bags(bags: Bags, n_points: int) -> Bags:
     spread[spread == 0] = 1.0
     thinned = _thinned_rows(bags, lambda points: points / spread, n_points)
     offsets = np.append(thinned.start, len(thinned.rows))
-    return Bags(thinned.rows * spread, offsets, weights=thinned.weights)
+    return Bags(thinned.rows * spread, offsets, weights=thinned.weights, copy=False)
 
 
 def _thinned_rows(bags, rows_of, n_points):

@@ -15,6 +15,8 @@ from bdr_stan.types import Array, ArrayLike
 
 # Rasters mark missing cells by values such as -3.4e38; no measurement is as large as this.
 LARGEST_VALUE = 1e30
+_ROUNDING = 1e-9  # of a sum of positive and negative weights
+_NEAR_ONE = 0.1  # mean of replicates that are factors of the weights, less 1
 _MAX_NAMES = 20  # listed in a message
 _SEARCHED = 1_000  # values of an array that are searched for an example in a message
 
@@ -210,7 +212,11 @@ def as_replicates(
     offsets: Array,
     ids: Array | None,
 ) -> tuple[Array | None, Array | None]:
-    """Replicate weights, (N_points, R), and their scales, (R,), as float64; None without."""
+    """Replicate weights, (N_points, R), and their scales, (R,), as float64; None without.
+
+    They may be negative, as some of the American Community Survey are: estimates divide by their
+    sums over a bag, which are positive.
+    """
     if replicates is None:
         if scale is not None:
             raise ValueError("replicate_scale goes with replicate_weights: leave it out")
@@ -233,23 +239,40 @@ def as_replicates(
             f"replicate_scale must be a positive number, or {n_replicates} of them, one for each "
             f"replicate; found {scale!r}"
         )
-    bad = np.argwhere(~((found >= 0) & (found < np.inf)))
+    bad = np.argwhere(~np.isfinite(found))
     if len(bad):
         row, r = bad[0]
         i = np.searchsorted(offsets, row, side="right") - 1
         raise ValueError(
             f"{describe(i, ids)}, point {row - offsets[i]}: replicate weight {r} is "
-            f"{found[row, r]:g} ({len(bad)} in all): replicate weights must be finite and >= 0"
+            f"{found[row, r]:g} ({len(bad)} in all): replicate weights must be finite"
         )
-    empty = np.argwhere(np.maximum.reduceat(found, offsets[:-1]) == 0)
+    sums = np.add.reduceat(found, offsets[:-1])
+    empty = np.argwhere(sums <= _ROUNDING * np.add.reduceat(np.abs(found), offsets[:-1]))
     if len(empty):
         i, r = empty[0]
         raise ValueError(
-            f"all replicate weights {r} of {describe(i, ids)} are zero ({len(empty)} pairs of a "
-            "bag and a replicate in all): such a bag has too few sampling units for these "
-            "replicates, so leave it out, or join it with another"
+            f"the replicate weights {r} of {describe(i, ids)} add up to {sums[i, r]:.4g} "
+            f"({len(empty)} pairs of a bag and a replicate in all): such a bag has too few "
+            "sampling units for these replicates, so leave it out, or join it with another"
+        )
+    if _are_factors(found.mean(axis=1), weights):
+        raise ValueError(
+            "the replicate weights average to 1 at each point, whatever its weight, as factors of "
+            "the weights do: multiply them by the weights, as by df[names].mul(df[weight], axis=0)"
         )
     return found, np.broadcast_to(scales.astype(float), n_replicates).copy()
+
+
+def _are_factors(mean, weights):
+    """Whether means over replicates, (N_points,), are near 1 and do not rise with the weights."""
+    away, relative = mean - mean.mean(), weights / weights.mean() - 1
+    squares = relative @ relative
+    if squares == 0 or abs(mean.mean() - 1) > _NEAR_ONE:
+        return False
+    slope = away @ relative / squares  # 1 of weights, 0 of factors
+    error = np.linalg.norm(away - slope * relative) / np.sqrt(len(mean) * squares)
+    return slope + 3 * error < 0.5
 
 
 def check_bags_have_weight(largest: Array, ids: Array | None) -> None:

@@ -47,13 +47,20 @@ class ColumnRoles:
         for name in self.given:
             if name not in columns:
                 raise ValueError(f"the table has no column {name!r}: {near_names(name, columns)}")
-        features = list(self.features or [])
-        repeated = [name for k, name in enumerate(features) if name in features[:k]]
-        if repeated:
-            raise ValueError(f"features names the column {repeated[0]!r} twice: name each once")
+        features, replicates = list(self.features or []), list(self.replicate_weights or [])
+        for argument, names in (("features", features), ("replicate_weights", replicates)):
+            repeated = [name for k, name in enumerate(names) if name in names[:k]]
+            if repeated:
+                raise ValueError(
+                    f"{argument} names the column {repeated[0]!r} twice: name each once"
+                )
+        if self.weight in replicates:
+            raise ValueError(
+                f"column {self.weight!r} is both weight and a replicate: leave it out of one"
+            )
         others = [("bag", self.bag), ("weight", self.weight)]
         others += [("metadata", name) for name in self.metadata or []]
-        others += [("replicate weight", name) for name in self.replicate_weights or []]
+        others += [("replicate weight", name) for name in replicates]
         for role, name in others:
             if name in features:
                 raise ValueError(

@@ -71,12 +71,42 @@ def as_categories(series: Any, name: str) -> tuple[Array, list[str]]:
     texts_alone = all(issubclass(kind, str) for kind in kinds)  # NumPy's are a kind of them
     if dtype not in (nw.Categorical, nw.Enum) and not texts_alone:
         found = " and ".join(sorted(kind.__name__ for kind in kinds))
+        texts = [value for value in values if isinstance(value, str)]
+        example = f", such as {texts[0]!r}" if texts else ""
         raise TypeError(
-            f"column {name!r} holds {found}: make numbers or texts of all its values, or leave it "
-            "out of the features"
+            f"column {name!r} holds {found}{example}: make numbers or texts of all its values, or "
+            "leave it out of the features"
         )
     texts, place = np.unique([str(value) for value in values], return_inverse=True)
     return np.append(place, -1)[codes], texts.tolist()
+
+
+def as_values(series: Any) -> Any:
+    """Values of a column of metadata; categories stay categories, as they may be codes."""
+    import narwhals as nw
+    import pandas as pd
+
+    values = series.to_numpy()
+    if series.dtype not in (nw.Categorical, nw.Enum):
+        return values
+    levels = levels_in_order(series)
+    return pd.Categorical(values, levels, ordered=levels is not None)
+
+
+def levels_in_order(series: Any) -> list[Any] | None:
+    """Categories of a column from the lowest to the highest; None where they have no order."""
+    native = series.to_native()
+    if getattr(getattr(native, "type", None), "ordered", False):  # pyarrow's dictionary
+        return native.unify_dictionaries().chunk(0).dictionary.to_pylist()
+    levels = getattr(series.dtype, "categories", None)  # of narwhals's Enum
+    return None if levels is None else list(levels)
+
+
+def is_ordered(series: Any) -> bool:
+    """Whether a column of pandas or pyarrow has categories with an order."""
+    native = series.to_native()
+    kind = getattr(native, "dtype", getattr(native, "type", None))
+    return bool(getattr(kind, "ordered", False))
 
 
 def counts_text(counts: Mapping[str, int]) -> str:

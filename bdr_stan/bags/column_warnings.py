@@ -1,16 +1,22 @@
 """Warnings of what looks wrong in the columns and rows of a table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from bdr_stan.bags.column_values import counts_text, first_of
 from bdr_stan.bags.columns import TableColumns
+from bdr_stan.bags.missing_codes import Ends, ends_of, warn_of_codes
 from bdr_stan.types import Array
 from bdr_stan.user_warnings import warn
 
-_MISSING_CODES = (-99999, -9999, -999, 999, 9999, 99999)  # common in tables
+CODES_OF_POINTS = (
+    "leave these points out, as by df.replace({codes}, float('nan')) of a table and missing='drop'"
+)
+_ODD_SUM, _EQUAL_SUM = 0.01, 0.001  # relative differences of sums of weights from their median
+_MOST_ODD = 0.2  # of all bags
+_SAMPLE_SIZE = 10_000  # points of a memory map in which codes of missing values are sought
 _ROWS_COMPARED = 1_000  # of the smallest bags, in search of repeated rows
 _MIN_DIFFERENT_ROWS = 20  # with fewer, equal counts may be chance
 _MIN_BAGS_CORRELATED = 5
@@ -89,18 +95,41 @@ def _restated_labels(points, offsets, features, metadata):
     return messages
 
 
-def warn_of_missing_codes(points: Array, names: Sequence[str]) -> None:
-    """Warn of columns whose smallest or largest value looks like a missing-value code."""
-    ends = np.stack([points.min(axis=0), points.max(axis=0)])
-    for end, k in np.argwhere(np.isin(ends, _MISSING_CODES)):
-        code = ends[end, k]
-        coded = points[:, k] == code
-        n_coded = int(coded.sum())
-        if 1 < n_coded < len(points) and np.all(points[~coded, k] / code < 0.5):
-            warn(
-                f"column {names[k]!r} is {code:g} in {n_coded} rows, far from all others: if "
-                f"that marks missing values, read them as missing, as by na_values=[{code:g}]"
-            )
+def warn_of_values(bags: Any) -> None:
+    """Warn of codes of missing values in points and weights of `Bags`, and of odd sums of these.
+
+    The points of a memory map are not read before a fit.
+    """
+    if not bags.is_memory_map:
+        warn_of_codes(ends_of_points(bags), "points", CODES_OF_POINTS)
+    if bags.weights is not None:
+        warn_of_codes({"weights": ends_of(bags.weights)}, "points", "leave these points out")
+        if np.ptp(bags.weights) > 0:
+            warn_of_odd_sums(bags.totals, bags.name)
+
+
+def warn_of_odd_sums(totals: Array, name: Callable[[int], str]) -> None:
+    """Warn of bags whose weights do not add up to what those of nearly all others do."""
+    usual = np.median(totals)
+    away = np.abs(totals / usual - 1)
+    odd, equal = np.flatnonzero(away > _ODD_SUM), np.sum(away < _EQUAL_SUM)
+    if len(odd) and len(odd) + equal == len(totals) and len(odd) <= _MOST_ODD * len(totals):
+        warn(
+            f"the weights of {name(int(odd[0]))} add up to {totals[odd[0]]:.4g} ({len(odd)} such "
+            f"bags), those of all others to {usual:.4g}, as shares do: remove rows that are "
+            "repeated, or add those that are missing"
+        )
+
+
+def ends_of_points(bags: Any) -> dict[Any, Ends]:
+    """Ends of each column of the points of `Bags`, by name or number; a sample of a memory map."""
+    points = bags.points
+    if bags.is_memory_map:
+        points = np.asarray(points[:: 1 + len(points) // _SAMPLE_SIZE])
+        points = points[np.isfinite(points).all(axis=1)]  # `embed` checks them
+        bags.release()
+    names = bags.features or range(bags.n_features)
+    return {name: ends_of(points[:, k]) for k, name in enumerate(names)}
 
 
 def warn_of_copies(points: Array, offsets: Array) -> None:

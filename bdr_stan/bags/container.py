@@ -22,6 +22,7 @@ from bdr_stan.bags.checks import (
 )
 from bdr_stan.bags.chunks import Chunk, cut_chunks
 from bdr_stan.bags.column_roles import ColumnRoles
+from bdr_stan.bags.column_warnings import warn_of_values
 from bdr_stan.bags.columns import TableColumns
 from bdr_stan.bags.conditions import points_that_meet
 from bdr_stan.bags.memory_map import memory_map, release
@@ -61,7 +62,7 @@ class Bags(BagsBase):
         Replicates of the weights as surveys publish them, R >= 2: from balanced repeated
         replication, the jackknife or the bootstrap. They give each bag's effective size in the
         models with uncertain embeddings; see `replicate_scale`. Each must have a positive sum in
-        every bag.
+        every bag; single ones may be negative.
     replicate_scale : float, or array, shape (R,), with `replicate_weights`
         The variance of an estimate t is the sum over r of scale_r (t_r - t)^2, t_r by replicate r:
         1 / R for balanced repeated replication and the bootstrap, 1 / (R (1 - rho)^2) for Fay's
@@ -163,8 +164,18 @@ class Bags(BagsBase):
         )
         if not self.is_memory_map:
             self.check_values()
+        if copy:  # from a user: readers and parts of the package share the memory
+            warn_of_values(self)
 
     # ------------------------------------------------------------ ways in
+
+    @classmethod
+    def _made(cls, arguments, copy=False, **options):
+        """Bags of what a reader returns; warns of codes of missing values."""
+        bags = cls(**arguments, copy=copy, **options)
+        if not copy:
+            warn_of_values(bags)
+        return bags
 
     @classmethod
     @answered
@@ -193,7 +204,7 @@ class Bags(BagsBase):
         >>> bags.sizes
         array([2, 5])
         """
-        return cls(**readers.from_list(arrays, ids, weights, metadata, features), copy=False)
+        return cls._made(readers.from_list(arrays, ids, weights, metadata, features))
 
     @classmethod
     @answered
@@ -250,7 +261,7 @@ class Bags(BagsBase):
             features=features,
         )
         made["replicate_scale"] = replicate_scale
-        return cls(**made, copy=copy and _share_memory(made["points"], points))
+        return cls._made(made, copy=copy and _share_memory(made["points"], points))
 
     @classmethod
     @answered
@@ -309,7 +320,9 @@ class Bags(BagsBase):
         UserWarning
             Columns that are constant, the same for all points of a bag, or a linear function of a
             column of `metadata`; dropped rows; values such as -999 that may mark missing ones;
-            repeated rows; ids that differ only in type, leading zeros, case or blanks.
+            repeated rows; ids or categories that differ only in type, leading zeros, case or
+            blanks; categories that are mostly numbers, or have an order; weights of bags that add
+            up to 1 in all but a few.
 
         Examples
         --------
@@ -336,7 +349,7 @@ class Bags(BagsBase):
         roles = ColumnRoles(bag, features, weight, metadata, replicate_weights)
         options = {"missing": missing, "transformer": transformer, "like": like, "unseen": unseen}
         made = readers.from_dataframe(df, roles, **options)
-        return cls(**made, replicate_scale=replicate_scale, copy=False)
+        return cls._made(made, replicate_scale=replicate_scale)
 
     @classmethod
     @answered
@@ -398,7 +411,7 @@ class Bags(BagsBase):
         if client is not None:
             raise ValueError("client goes with lazy=True: leave one out, or pass both")
         made = readers.from_parquet(path, roles, **options)
-        return cls(**made, replicate_scale=scale, copy=False)._read_from(path)
+        return cls._made(made, replicate_scale=scale)._read_from(path)
 
     @classmethod
     @answered
@@ -444,7 +457,8 @@ class Bags(BagsBase):
         Warns
         -----
         UserWarning
-            Columns that are constant or the same for all points of a bag; dropped rows.
+            Columns that are constant or the same for all points of a bag; dropped rows; codes of
+            missing values, categories and sums of weights as by `from_dataframe`.
         """
         roles = ColumnRoles(bag, features, weight, metadata)
         parts = parts_of_dask(ddf, roles, like)
@@ -478,7 +492,7 @@ class Bags(BagsBase):
         replicates, scale = _replicates(options)
         roles = ColumnRoles(bag, features, weight, metadata, replicates)
         made = readers.from_csv(path, roles, **options)
-        return cls(**made, replicate_scale=scale, copy=False)._read_from(path)
+        return cls._made(made, replicate_scale=scale)._read_from(path)
 
     @classmethod
     @answered
@@ -516,7 +530,7 @@ class Bags(BagsBase):
             The message names the key, column, variable or cell: a missing key, a cell without a
             bag, metadata that differ within a bag, values that are not numbers.
         """
-        return cls(**readers.from_anndata(adata, bag, features, metadata), copy=False)
+        return cls._made(readers.from_anndata(adata, bag, features, metadata))
 
     @classmethod
     def from_rasters(
@@ -539,7 +553,8 @@ class Bags(BagsBase):
             xarray.Dataset
             The bands of a file are named by their descriptions, else band_1, band_2, ..
         districts : GeoDataFrame, or a file that geopandas reads
-            In the CRS of the rasters. All its columns, geometries included, become `metadata`.
+            In the CRS of the rasters; longitudes may differ by 360 degrees. All its columns,
+            geometries included, become `metadata`.
         weight : GeoTIFF of one band or xarray.DataArray, >= 0, optional
             Weight of each pixel, such as its population. Default: its area, 1.
         id : str, default "district"
@@ -558,10 +573,10 @@ class Bags(BagsBase):
             The extra is not installed.
         TypeError, ValueError, OSError
             The message names the raster, column or district: files that cannot be read; different
-            grids or CRSs, or longitudes from 0 to 360 with others from -180 to 180; values that are
-            not scaled yet; undeclared missing-data codes such as -9999; a covariate named x or y;
-            negative weights; ids that are missing or repeated; geometries that are not valid
-            polygons; no pixel in any district.
+            grids or CRSs; values that are not scaled yet; undeclared missing-data codes such as
+            -9999 or 65535; a covariate named x or y; negative weights; ids that are missing or
+            repeated; geometries that are not valid polygons, or jump at 180 degrees; no pixel in
+            any district.
 
         Warns
         -----
@@ -593,7 +608,7 @@ class Bags(BagsBase):
         from bdr_stan.maps.rasters import from_rasters
 
         made = from_rasters(covariates, districts, weight, id, fractional=fractional)
-        return cls(**made, copy=False)
+        return cls._made(made)
 
     @classmethod
     def concatenate(cls, parts: "Sequence[BagsLike]") -> Self:
@@ -1089,7 +1104,8 @@ def as_bags(X: BagsLike, *, in_parts: bool = False, samples: bool = False) -> An
                 "one per bag, or Bags.from_points(points, bag=...)"
             )
         n, size, p = X.shape
-        return Bags(X.reshape(n * size, p), np.arange(n + 1) * size, copy=False)
+        offsets = np.arange(n + 1) * size
+        return Bags._made({"points": X.reshape(n * size, p), "offsets": offsets})
     if isinstance(X, (list, tuple, np.ndarray)):
         return Bags.from_list(X)
     if is_table(X):

@@ -9,6 +9,7 @@ from scipy.sparse import csc_array
 from bdr_stan.bags.checks import LARGEST_VALUE, as_real_numbers, as_vector, near_names
 from bdr_stan.bags.container import Bags
 from bdr_stan.bags.labels import values_of_bags
+from bdr_stan.bags.missing_codes import CODES_OF_BAGS, ends_of, warn_of_codes
 from bdr_stan.types import Array, ArrayLike
 
 
@@ -69,4 +70,5 @@ def weights_of_bags(weights: Any, n: int, name: Callable[[int], str]) -> Array:
             f"the weight of {name(bad[0])} is {values[bad[0]]:g} ({len(bad)} in all): weights "
             "are numbers from 0"
         )
+    warn_of_codes({"weights": ends_of(values)}, "bags", CODES_OF_BAGS)
     return values

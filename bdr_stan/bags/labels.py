@@ -6,8 +6,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bdr_stan.bags.checks import LARGEST_VALUE, as_real_numbers, describe, plain
+from bdr_stan.bags.column_values import as_values
 from bdr_stan.bags.container import Bags, BagsLike
 from bdr_stan.bags.matching import match_to_ids
+from bdr_stan.bags.missing_codes import (
+    CODES_OF_BAGS,
+    codes_in,
+    ends_of,
+    has_form,
+    warn_of_codes,
+)
 from bdr_stan.types import Array, ArrayLike
 
 if TYPE_CHECKING:
@@ -45,7 +53,29 @@ def check_finite_labels(bags: BagsLike, y: ArrayLike) -> Array:
             f"the label of {_name(bags, nodata[0])} is {labels[nodata[0]]:.3g} ({len(nodata)} "
             "in all), which looks like a nodata marker: leave these bags out"
         )
+    check_plausible(bags, labels)
     return labels
+
+
+def check_plausible(bags: BagsLike, labels: Array) -> None:
+    """Raise ValueError for finite labels in the form of a code of missing values.
+
+    Warns of others that may be codes; `bdr_stan.bags.missing_codes` defines both.
+    """
+    ends = ends_of(labels)
+    codes = [value for value in codes_in(ends) if has_form(value)]
+    if not codes:
+        warn_of_codes({"y": ends}, "bags", CODES_OF_BAGS)
+        return
+    bad = np.flatnonzero(np.isin(labels, codes))
+    value = near = labels[bad[0]]
+    while has_form(near):
+        near += np.sign(value) * np.ceil(abs(value) / 1e3)
+    raise ValueError(
+        f"the label of {_name(bags, bad[0])} is {value:.10g} ({len(bad)} in all), far from all "
+        "others, as codes of missing values are: leave these bags out, or, if it was measured, "
+        f"pass a label near it, such as {near:.10g}"
+    )
 
 
 def check_within(bags: BagsLike, y: Array, bounds: Sequence[float | None]) -> None:
@@ -98,17 +128,25 @@ def class_labels(bags: BagsLike, y: ArrayLike) -> Array:
             f"the label of {_name(bags, missing[0])} is missing ({len(missing)} in all): "
             "leave these bags out"
         )
-    labels = np.asarray(labels.tolist())  # strings held as objects become strings
+    given = y if isinstance(y, (list, tuple)) else labels.tolist()
+    labels = np.asarray(given)  # strings held as objects become strings
     # A list of text and numbers has become text.
-    mixed = labels.dtype.kind == "U" and not all(isinstance(label, str) for label in y)
+    mixed = labels.dtype.kind == "U" and not all(isinstance(label, str) for label in given)
     if mixed or labels.dtype.kind not in "biufU":
         raise TypeError("the labels y must all be numbers, all strings or all true or false")
     return labels
 
 
 def ordered_categories(y: Any) -> "pd.Categorical | None":
-    """Labels as a pandas Categorical, where they are one with an order, or a Series of it."""
+    """Labels as a pandas Categorical, where they are one with an order, or a Series of it.
+
+    So are those of polars's Enum and of ordered dictionaries of pyarrow.
+    """
+    import narwhals as nw
+
     values = getattr(y, "array", y)
+    if hasattr(y, "__arrow_c_stream__") and not hasattr(y, "array"):
+        values = as_values(nw.from_native(y, series_only=True))
     return values if getattr(getattr(values, "dtype", None), "ordered", False) else None
 
 
@@ -164,6 +202,7 @@ def check_label_sd(label_sd: ArrayLike, n: int, ids: Array | None = None) -> Arr
             f"label_sd of {describe(bad[0], ids)} is {values[bad[0]]:g} ({len(bad)} in all), "
             "but a standard error is positive: correct it, or leave these bags out"
         )
+    warn_of_codes({"label_sd": ends_of(values)}, "bags", CODES_OF_BAGS)
     return values
 
 

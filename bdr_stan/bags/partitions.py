@@ -281,6 +281,7 @@ class PartitionedBags(BagsBase):
             ids=self.ids,
             metadata=self.metadata,
             columns=self.columns,
+            copy=False,
         )
         bags.file = self.file
         return bags

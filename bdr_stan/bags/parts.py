@@ -48,7 +48,7 @@ class PartReader:
 
     def bags(self, rows: Any) -> Any:
         """Bags of rows from `rows`."""
-        return self.kind(**self.read(rows))
+        return self.kind(**self.read(rows), copy=False)
 
     def points(self, rows: Any) -> Array:
         """Points of rows from `rows`, in their order."""

@@ -23,12 +23,18 @@ from bdr_stan.bags.checks import (
     plain,
 )
 from bdr_stan.bags.column_roles import ColumnRoles, resolve_like
-from bdr_stan.bags.column_values import as_numbers, counts_text, dropped_rows, missing_counts
+from bdr_stan.bags.column_values import (
+    as_numbers,
+    as_values,
+    counts_text,
+    dropped_rows,
+    is_ordered,
+    missing_counts,
+)
 from bdr_stan.bags.column_warnings import (
     dropped_message,
     warn_of_columns,
     warn_of_copies,
-    warn_of_missing_codes,
 )
 from bdr_stan.bags.columns import TableColumns, learn_columns
 from bdr_stan.bags.csv_files import csv_table
@@ -36,7 +42,7 @@ from bdr_stan.bags.matching import check_same_rows
 from bdr_stan.bags.memory_map import memory_map
 from bdr_stan.bags.parquet_files import folder_columns, index_columns, parquet_files
 from bdr_stan.bags.tables import as_table
-from bdr_stan.bags.text_columns import warn_of_similar_ids
+from bdr_stan.bags.text_columns import warn_of_categories, warn_of_similar_ids
 from bdr_stan.extras import require
 from bdr_stan.types import Array, ArrayLike, PathName
 from bdr_stan.user_warnings import warn
@@ -207,9 +213,9 @@ def from_dataframe(
     read = bags_of_table(table, columns, roles, unseen=unseen)
     warn_of_similar_ids(read["ids"])
     warn_of_copies(read["points"], read["offsets"])
-    if columns.transformer is None:
-        warn_of_missing_codes(read["points"], columns.features)
     if like is None:
+        ordered = [name for name in columns.categories if is_ordered(table[name])]
+        warn_of_categories(columns.categories, ordered)
         warn_of_columns(read["points"], read["offsets"], columns, read["metadata"])
     return read
 
@@ -232,7 +238,7 @@ def bags_of_table(
         replicates = replicates[order]
     metadata = None
     if roles.metadata is not None:
-        values = {name: _values_of(table[name]) for name in roles.metadata}
+        values = {name: as_values(table[name]) for name in roles.metadata}
         metadata = one_row_per_bag(values, codes, ids, roles.bag)
     return {
         "points": points,
@@ -243,27 +249,6 @@ def bags_of_table(
         "metadata": metadata,
         "columns": columns,
     }
-
-
-def _values_of(series):
-    """Values of a column of metadata; categories stay categories, as they may be codes."""
-    import narwhals as nw
-    import pandas as pd
-
-    values = series.to_numpy()
-    if series.dtype not in (nw.Categorical, nw.Enum):
-        return values
-    levels = _levels_in_order(series)
-    return pd.Categorical(values, levels, ordered=levels is not None)
-
-
-def _levels_in_order(series):
-    """Categories of a column from the lowest to the highest; None where they have no order."""
-    native = series.to_native()
-    if getattr(getattr(native, "type", None), "ordered", False):  # pyarrow's dictionary
-        return native.unify_dictionaries().chunk(0).dictionary.to_pylist()
-    levels = getattr(series.dtype, "categories", None)  # of narwhals's Enum
-    return None if levels is None else list(levels)
 
 
 def row_codes(table: Any, bag: str) -> tuple[Array, Array]:
@@ -306,6 +291,8 @@ def from_anndata(
     adata: Any, bag: str, features: str | Sequence[str], metadata: Sequence[str] | None
 ) -> dict[str, Any]:
     """Arguments of `Bags` from an AnnData object."""
+    import narwhals as nw
+
     check_anndata(adata)
     metadata = check_obs_columns(adata, bag, metadata)
     place, columns, names = cell_features(adata, features)
@@ -315,7 +302,9 @@ def from_anndata(
         by_id=True,
     )
     warn_of_similar_ids(ids)
-    about = {name: adata.obs[name].to_numpy() for name in metadata}
+    about = {
+        name: as_values(nw.from_native(adata.obs[name], series_only=True)) for name in metadata
+    }
     return {
         "metadata": one_row_per_bag(about, codes, ids, bag) if about else None,
         "points": cell_values(adata, place, columns, _grouping(codes)),

@@ -8,7 +8,10 @@ import numpy as np
 
 from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.checks import describe
+from bdr_stan.bags.column_warnings import CODES_OF_POINTS, ends_of_points
 from bdr_stan.bags.columns import TableColumns
+from bdr_stan.bags.container import Bags
+from bdr_stan.bags.missing_codes import codes_in, warn_of_codes
 from bdr_stan.bags.partitions import PartitionedBags
 from bdr_stan.types import Array, ArrayLike
 from bdr_stan.user_warnings import warn
@@ -34,7 +37,9 @@ class BagsRecord:
 
     @classmethod
     def from_bags(cls, bags: BagsBase) -> Self:
-        """The record of bags."""
+        """The record of bags; warns of codes of missing values in a sample of a memory map."""
+        if isinstance(bags, Bags) and bags.is_memory_map:
+            warn_of_codes(ends_of_points(bags), "points", CODES_OF_POINTS)
         return cls(
             np.asarray(bags.index),
             bags.ids is not None,
@@ -114,9 +119,16 @@ def column_ranges(bags: BagsBase) -> Array | None:
 def warn_of_other_ranges(bags: BagsBase, ranges: Array | None) -> None:
     """Warn of columns nearly all of whose nonzero values are outside the training `ranges`.
 
-    A single bag is not compared: it may well differ from all others.
+    A single bag is not compared: it may well differ from all others. Warns also of codes of missing
+    values that lie far from the training values.
     """
-    if ranges is None or len(bags) < 2 or isinstance(bags, PartitionedBags):
+    if ranges is None or isinstance(bags, PartitionedBags):
+        return
+    ends = {name: e for name, e in ends_of_points(bags).items() if not codes_in(e)}
+    known = dict(zip(bags.features or range(bags.n_features), ranges.T.tolist()))
+    seen = {name: e for name, e in ends.items() if not np.isnan(known[name]).any()}
+    warn_of_codes(seen, "points", CODES_OF_POINTS, known)
+    if len(bags) < 2:
         return
     points = bags.sample_points(_SAMPLE_SIZE, np.random.default_rng(0))
     outside = ((points < ranges[0]) | (points > ranges[1])) & (points != 0)

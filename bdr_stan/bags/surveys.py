@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 import numpy as np
 
-from bdr_stan.bags.checks import check_bags_have_weight
+from bdr_stan.bags.checks import check_bags_have_weight, describe
 from bdr_stan.bags.column_values import counts_text, missing_counts
-from bdr_stan.bags.column_warnings import column_messages, dropped_message
+from bdr_stan.bags.column_warnings import (
+    CODES_OF_POINTS,
+    column_messages,
+    dropped_message,
+    warn_of_odd_sums,
+)
 from bdr_stan.bags.columns import TableColumns, check_number_of_levels, learn_columns
+from bdr_stan.bags.missing_codes import Ends, ends_of, joined, warn_of_codes
 from bdr_stan.bags.parts import PartReader
 from bdr_stan.bags.readers import bag_codes, one_row_per_bag, row_codes
-from bdr_stan.bags.text_columns import warn_of_similar_ids
+from bdr_stan.bags.text_columns import warn_of_categories, warn_of_similar_ids
 from bdr_stan.types import Array
 from bdr_stan.user_warnings import warn
 
@@ -59,8 +65,7 @@ class PartSurvey:
     squares: Array  # sums of their squares
     metadata: "pd.DataFrame | None"  # k rows
     columns: PartColumns
-    low: Mapping[str, float]  # smallest value of each numeric column
-    high: Mapping[str, float]  # largest value
+    ends: Mapping[str | int, Ends]  # of each column of numbers, and of the weights
     varies: Mapping[str, bool]  # whether it differs between points of a bag
 
 
@@ -112,12 +117,12 @@ def _survey(table, rows, reader, where):
     starts, sizes = offsets[:-1], np.diff(offsets)
     largest, sums, squares = np.ones(len(sizes)), sizes.astype(float), sizes.astype(float)
     if read["weights"] is None:
-        reader.kind(**read)  # checks all values
+        reader.kind(**read, copy=False)  # checks all values
     else:
         # Bags may have all of their weight in other parts: then nothing here is checked or kept.
         has_weight = np.add.reduceat(np.abs(read["weights"]), starts) != 0
         if has_weight.all():
-            reader.kind(**read)
+            reader.kind(**read, copy=False)
         elif has_weight.any():
             reader.bags(reader.rows(table, has_weight))
         largest = np.maximum.reduceat(read["weights"], starts)
@@ -125,6 +130,9 @@ def _survey(table, rows, reader, where):
         sums, squares = np.add.reduceat(scaled, starts), np.add.reduceat(scaled**2, starts)
     position = {name: k for k, name in enumerate(columns.features)}
     numeric = {name: position[name] for name in columns.names if name not in columns.categories}
+    ends: dict[str | int, Ends] = {name: ends_of(points[:, k]) for name, k in numeric.items()}
+    if read["weights"] is not None:
+        ends["weights"] = ends_of(read["weights"])
     lowest, highest = np.minimum.reduceat(points, starts), np.maximum.reduceat(points, starts)
     return PartSurvey(
         read["ids"],
@@ -134,8 +142,7 @@ def _survey(table, rows, reader, where):
         squares,
         read["metadata"],
         PartColumns.from_points(where, rows, columns, points),
-        {name: lowest[:, k].min() for name, k in numeric.items()},
-        {name: highest[:, k].max() for name, k in numeric.items()},
+        ends,
         {name: bool(np.any(lowest[:, k] < highest[:, k])) for name, k in numeric.items()},
     )
 
@@ -177,12 +184,20 @@ def merge_surveys(
         }
         metadata = one_row_per_bag(values, code_of_piece, ids, roles.bag)
     columns = reader.columns
+    ends = {
+        name: joined([each.ends[name] for each in surveys if name in each.ends])
+        for name in dict.fromkeys(name for each in surveys for name in each.ends)
+    }
+    warn_of_codes(ends, "points", CODES_OF_POINTS)
     if columns is None:
         columns = merged_columns([each.columns for each in surveys])
-        _warn_of_columns(surveys, columns)
+        _warn_of_columns(surveys, ends, columns)
+        warn_of_categories(columns.categories)
     effective_sizes = totals = sizes.astype(float)
     if roles.weight is not None:
         effective_sizes, totals = _merged_weights(surveys, codes, ids)
+        if not np.allclose(effective_sizes, sizes):
+            warn_of_odd_sums(totals, lambda i: describe(i, ids))
         # Where all weights of a bag in a part are 0, its points there contribute nothing.
         codes = [np.where(each.largest > 0, c, -1) for c, each in zip(codes, surveys)]
     return MergedSurveys(codes, ids, sizes, effective_sizes, totals, metadata, columns)
@@ -255,13 +270,13 @@ def _warn_of_dropped(dropped, sizes, ids):
     warn(dropped_message(n, n + sizes.sum(), _missing_in_dropped(dropped), len(lost)))
 
 
-def _warn_of_columns(surveys, columns):
+def _warn_of_columns(surveys, ends, columns):
     constant, within = [], []
     for name in columns.names:
-        known = [each for each in surveys if name in each.low]
+        known = [each for each in surveys if name in each.varies]
         if name in columns.categories or name in columns.fills:
             continue
-        if min(each.low[name] for each in known) == max(each.high[name] for each in known):
+        if len(ends[name].values) == 1:
             constant.append(name)
         elif max(each.sizes.max() for each in known) > 1 and not any(
             each.varies[name] for each in known

@@ -1,7 +1,7 @@
 """Text columns of numbers or dates, and ids that differ only in how they are written."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from unicodedata import normalize
 
@@ -43,8 +43,8 @@ def check_are_categories(values: Collection[str], name: str) -> None:
         example = next((v for v in numbers if not _is_plain_number(v)), numbers[0])
         raise TypeError(
             f"column {name!r} holds {what}, such as {example!r}: make numbers of its cells, as by "
-            "decimal=',' or thousands=',' of read_csv, or a category of the column where they are "
-            "codes, or leave it out"
+            f"decimal=',', thousands=',' or na_values={others[:1] or ['--']} of read_csv, or a "
+            "category of the column where they are codes, or leave it out"
         )
 
 
@@ -77,19 +77,48 @@ def _simplified(value):
 
 def warn_of_similar_ids(ids: Array) -> None:
     """Warn of bags whose ids differ only by type, leading zeros, case or blanks."""
-    import pandas as pd
-
     if np.asarray(ids).dtype.kind not in "OUST":
         return
-    alike = pd.Series([_simplified(value) for value in np.asarray(ids).tolist()], dtype=object)
-    similar = np.flatnonzero(alike.duplicated())
-    if len(similar):
-        first = alike.drop_duplicates()
-        position = pd.Series(first.index, index=first.to_numpy())
-        pairs = ", ".join(
-            f"{plain(ids[position[alike[i]]])!r} and {plain(ids[i])!r}" for i in similar[:_SHOWN]
-        )
+    n, pairs = _similar(np.asarray(ids))
+    if n:
         warn(
-            f"{len(similar)} bags have ids like those of others but for type, leading zeros, case "
+            f"{n} bags have ids like those of others but for type, leading zeros, case "
             f"or blanks: {pairs}; write the ids of a bag alike where they are the same bag"
         )
+
+
+def _similar(values):
+    """How many values are like others before them, and the first pairs of these."""
+    import pandas as pd
+
+    alike = pd.Series([_simplified(value) for value in values.tolist()], dtype=object)
+    similar = np.flatnonzero(alike.duplicated())
+    first = alike.drop_duplicates()
+    position = pd.Series(first.index, index=first.to_numpy())
+    pairs = [(values[position[alike[i]]], values[i]) for i in similar[:_SHOWN]]
+    return len(similar), ", ".join(f"{plain(a)!r} and {plain(b)!r}" for a, b in pairs)
+
+
+def warn_of_categories(columns: Mapping[str, Collection[Any]], ordered: Sequence[str] = ()) -> None:
+    """Warn of categories that are numbers or alike, by column, and of `ordered` columns."""
+    for name, levels in columns.items():
+        numbers = [value for value in levels if _NUMBER.fullmatch(str(value).strip())]
+        others = [value for value in levels if value not in numbers]
+        if others and len(numbers) > len(levels) / 2:
+            warn(
+                f"{len(numbers)} of the {len(levels)} categories of column {name!r} are numbers, "
+                f"such as {numbers[0]!r}, but not {others[0]!r}: for one column of numbers read it "
+                "without labels, as by convert_categoricals=False of read_stata, or make numbers "
+                f"of it, as by pd.to_numeric(df[{name!r}].astype(str), errors='coerce')"
+            )
+        n, pairs = _similar(np.array(list(levels), object))
+        if n:
+            warn(
+                f"{n} categories of column {name!r} are like others but for leading zeros, case or "
+                f"blanks: {pairs}; write them alike where they are the same"
+            )
+        if name in ordered and len(levels) > 2:
+            warn(
+                f"the categories of column {name!r} lose their order, as each becomes a column: "
+                f"df[{name!r}].cat.codes keeps it, as a number"
+            )

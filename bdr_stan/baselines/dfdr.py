@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels
+from bdr_stan.bags.checks import offsets_of_sizes
 from bdr_stan.baselines.density_distances import (
     densities_at,
     l1_distances,
@@ -196,9 +197,9 @@ class DFDR(BagRegressor):
         self._training = None
         known = result.constants
         if "points" in known:  # of the L2 distance, which takes all pairs of points
-            self._training = Bags.from_points(
-                known["points"], sizes=known["bag_size"], weights=known.get("point_weight")
-            )
+            offsets = offsets_of_sizes(known["bag_size"])
+            weights = known.get("point_weight")
+            self._training = Bags(known["points"], offsets, weights=weights, copy=False)
 
     def _distances(self, bags, together, bandwidths, units, rng):
         """For each bandwidth, distances of all bags from the first n, the training bags.

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 
 from bdr_stan.bags.base import BagsBase
+from bdr_stan.bags.missing_codes import CODES_OF_BAGS, ends_of, warn_of_codes
 from bdr_stan.embedding.metadata_columns import (
     column_levels,
     complete_column,
@@ -64,6 +65,18 @@ class Covariates:
         x = (_stacked(bags, self.levels) - self.mean) / self.scale
         return np.column_stack([x, self.terms.transform(bags, groups=groups)])
 
+    def warn_of_codes(self, bags: BagsBase, *, new: bool = False) -> None:
+        """Warn of codes of missing values in columns of numbers, of `new` bags or of the fit's."""
+        ranges = {}  # of training values, of covariates their mean and three standard deviations
+        for name in (name for name, known in self.levels.items() if known is None):
+            (mean,), (scale,) = self.mean[self.slices[name]], self.scale[self.slices[name]]
+            ranges[name] = mean - 3 * scale, mean + 3 * scale
+        for smooth in self.terms.smooths:
+            ends = smooth.centre - smooth.reach, smooth.centre + smooth.reach
+            ranges |= dict(zip(smooth.columns, zip(*ends)))
+        values = {name: ends_of(numbers_of_column(bags, name, "column")) for name in ranges}
+        warn_of_codes(values, "bags", CODES_OF_BAGS, ranges if new else None)
+
     @property
     def named(self) -> dict[str, list]:
         """Names of columns by their role, as estimators take them; those that there are."""
@@ -112,7 +125,9 @@ def learn_covariates(
     """Levels and scales of the training bags' columns; warns of constant covariates."""
     terms = learn_terms(bags, groups, smooths)
     if not names:
-        return Covariates({}, np.empty(0), np.empty(0), terms)
+        learned = Covariates({}, np.empty(0), np.empty(0), terms)
+        learned.warn_of_codes(bags)
+        return learned
     levels = {name: _levels(bags, name) for name in names}
     scaler = StandardScaler().fit(_stacked(bags, levels))
     table: Any = bags.metadata
@@ -124,7 +139,9 @@ def learn_covariates(
             )
     is_number = [np.repeat(known is None, len(known or [None])) for known in levels.values()]
     scale = np.where(np.concatenate(is_number), scaler.scale_, 1.0)
-    return Covariates(levels, scaler.mean_, scale, terms)
+    learned = Covariates(levels, scaler.mean_, scale, terms)
+    learned.warn_of_codes(bags)
+    return learned
 
 
 def check_columns(covariates: Any = None, groups: Any = None, smooths: Any = None) -> None:

@@ -189,7 +189,7 @@ def _landmarks_in_columns(bags, n_each, method, seed, scored=None):
             spread, scale = points.copy(), units[columns].copy()
             for k, by_score in at_scores.items():
                 spread[:, k], scale[k] = by_score.scores(sample)[:, 0], 1.0
-            seen = Bags.from_points(spread, sizes=[len(points)])
+            seen = Bags(spread, [0, len(points)], copy=False)
             values = choose_landmarks(seen, n, method=method, scale=scale, seed=seed)
             for k, by_score in at_scores.items():
                 values[:, k] = by_score.values(values[:, k])

@@ -6,7 +6,7 @@ import numpy as np
 
 from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.checks import near_names
-from bdr_stan.bags.text_columns import check_are_categories
+from bdr_stan.bags.text_columns import check_are_categories, warn_of_categories
 from bdr_stan.types import Array
 
 if TYPE_CHECKING:
@@ -70,7 +70,10 @@ def column_levels(values: "pd.Series", name: str, role: str) -> list[Any]:
         raise TypeError(
             f"{role} {name!r} holds {type(others[0]).__name__}: give numbers, text or booleans"
         )
-    texts = {level for level in levels if isinstance(level, str)}
-    if role != "group" and not isinstance(values.dtype, CategoricalDtype):  # these may be codes
-        check_are_categories(texts, name)
-    return sorted(set(levels), key=lambda level: (type(level).__name__, level))
+    found = sorted(set(levels), key=lambda level: (type(level).__name__, level))
+    categorical = isinstance(values.dtype, CategoricalDtype)
+    if role != "group" and not categorical:  # which may be codes
+        check_are_categories([str(level) for level in found], name)
+    ordered = categorical and values.cat.ordered and role != "group"
+    warn_of_categories({name: found}, [name] if ordered else [])
+    return found

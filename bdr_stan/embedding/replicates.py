@@ -55,11 +55,11 @@ def effective_sizes(bags: BagsBase, features: FeatureMap) -> Array:
 def _traces(bags, features):
     """Weighted scatter within each bag, and variance of its embedding over replicates, (n,).
 
-    The variance is NaN where a replicate has no weight on any of the points.
+    The variance is NaN where the weights of a replicate on the points have no positive sum.
     """
     weights = np.column_stack([bags.weights, bags.replicate_weights])
     totals = bags.sums(weights)
-    totals[totals == 0] = np.nan
+    totals[totals <= 0] = np.nan
     weights /= np.repeat(totals, bags.sizes, axis=0)  # in each bag of sum 1
     means = np.zeros((len(bags), weights.shape[1], features.n_columns))
     origins, squares = np.empty((len(bags), features.n_columns)), np.zeros(len(bags))

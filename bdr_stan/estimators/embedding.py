@@ -882,6 +882,7 @@ class EmbeddingEstimator(PosteriorEstimator):
             if groups:
                 self._covariates.terms.warn_of_new(bags)
             known |= self._covariates.of_bags(bags, groups=groups)
+            self._covariates.warn_of_codes(bags, new=True)
         return known
 
     # ------------------------------------------------------------ state

@@ -11,6 +11,7 @@ from typing import Self
 import numpy as np
 
 from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels
+from bdr_stan.bags.checks import offsets_of_sizes
 from bdr_stan.embedding.landmarks import choose_landmarks, landmark_units
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.prediction import ProbabilisticRegressor
@@ -265,11 +266,9 @@ class MERR(ProbabilisticRegressor):
         self.alpha_ = float(constants["alpha"])
         self.landmarks_ = constants.get("landmarks")
         if self.landmarks_ is None:
-            bags = Bags.from_points(
-                constants["points"],
-                sizes=constants["bag_size"],
-                weights=constants.get("point_weight"),
-            )
+            offsets = offsets_of_sizes(constants["bag_size"])
+            weights = constants.get("point_weight")
+            bags = Bags(constants["points"], offsets, weights=weights, copy=False)
             self.means_ = BagMeans(bags, bags.point_shares, self.kernel_)
         else:
             self.means_ = ProjectedMeans(constants["coordinates"])

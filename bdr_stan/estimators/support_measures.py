@@ -13,6 +13,7 @@ from sklearn.svm import SVC, OneClassSVM
 from sklearn.utils.multiclass import check_classification_targets
 
 from bdr_stan.bags import Bags, BagsLike, as_bags, values_of_bags
+from bdr_stan.bags.checks import offsets_of_sizes
 from bdr_stan.estimators.base import BagClassifier, BagEstimator
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.validation import check_positive
@@ -111,7 +112,8 @@ class _MeasureMachine(BagEstimator):
         self.support_, self.n_support_ = constants["support"], constants["n_support"]
         self.dual_coef_ = result.draws("dual_coef")[0]
         self.intercept_ = result.draws("intercept")[0]
-        bags = Bags.from_points(constants["points"], sizes=constants["support_size"])
+        offsets = offsets_of_sizes(constants["support_size"])
+        bags = Bags(constants["points"], offsets, copy=False)
         self._support = BagMeans(bags, constants["weights"], self.kernel_)
 
     def _gram(self, bags):

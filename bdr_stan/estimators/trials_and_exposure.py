@@ -15,7 +15,13 @@ from bdr_stan.aggregate.labels import (
 )
 from bdr_stan.bags import Bags, check_labels, values_of_bags
 from bdr_stan.bags.checks import plain
-from bdr_stan.bags.labels import check_finite_labels, class_labels, ordered_categories
+from bdr_stan.bags.labels import (
+    check_finite_labels,
+    check_plausible,
+    class_labels,
+    ordered_categories,
+)
+from bdr_stan.bags.missing_codes import CODES_OF_BAGS, ends_of, warn_of_codes
 from bdr_stan.families import FAMILIES, Family
 from bdr_stan.families.ordinal import FEWEST_CATEGORIES, MOST_CATEGORIES
 from bdr_stan.types import Array, ArrayLike
@@ -71,6 +77,8 @@ def check_categories(bags: Bags, y: ArrayLike) -> "pd.Categorical":
             "y.cat.rename_categories(str)"
         )
     given = class_labels(bags, y)
+    if labels is None and given.dtype.kind in "iuf":
+        check_plausible(bags, given.astype(float))
     if labels is None:
         if given.dtype.kind == "U":
             raise TypeError(
@@ -150,6 +158,8 @@ def known_of_labels(
             known[name] = _one_per_bag(bags, values, name)
             good = np.abs(known[name]) <= (np.inf if family == "student_t" else _LARGEST_OFFSET)
             check_each(bags, known[name], good & np.isfinite(known[name]), name, _OFFSETS)
+    ends = {name: ends_of(values) for name, values in known.items() if name != "trials"}
+    warn_of_codes(ends, "bags", CODES_OF_BAGS)  # `checked_trials` warns of those
     return known
 
 

@@ -111,7 +111,7 @@ class NormalScores(ColumnKernel):
             return self
         points = as_bags(bags, in_parts=True).sample_points(_SAMPLE, np.random.default_rng(seed))
         changed = replace(self, knots=_quantiles(self.select(points)[:, 0], self.columns))
-        scores = Bags.from_points(changed.scores(points), sizes=[len(points)])
+        scores = Bags(changed.scores(points), [0, len(points)], copy=False)
         return replace(changed, base=self.base.resolved(scores, seed=seed))
 
     def scaled(self, factor: float) -> Self:

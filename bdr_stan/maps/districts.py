@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bdr_stan.bags.checks import plain
-from bdr_stan.maps.extent import check_longitudes
+from bdr_stan.maps.extent import in_turn_of
 from bdr_stan.maps.grid import Grid, name_of_crs, same_crs
 
 if TYPE_CHECKING:
@@ -23,12 +23,11 @@ def read_districts(districts: Any, id: str, grid: Grid) -> "gpd.GeoDataFrame":
     table = table.set_index(id)
     if table.geometry.name != "geometry":
         table = table.rename_geometry("geometry")
-    check_polygons(table, grid)
-    return table
+    return checked_polygons(table, grid)
 
 
-def check_polygons(table: "gpd.GeoDataFrame", grid: Grid) -> None:
-    """Raise ValueError unless the geometries are polygons in the CRS of the grid."""
+def checked_polygons(table: "gpd.GeoDataFrame", grid: Grid) -> "gpd.GeoDataFrame":
+    """Districts with the grid's longitudes; ValueError unless they are polygons in its CRS."""
     if table.crs is None:
         raise ValueError("the districts have no CRS: set it by districts.set_crs('EPSG:..')")
     if not same_crs(table.crs, grid.crs):
@@ -38,7 +37,7 @@ def check_polygons(table: "gpd.GeoDataFrame", grid: Grid) -> None:
             f"geopandas.read_file(..).to_crs({wanted!r})"
         )
     _check_are_areas(table.geometry)
-    check_longitudes(table, grid)
+    return in_turn_of(table, grid)
 
 
 def _opened(districts):

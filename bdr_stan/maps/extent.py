@@ -1,5 +1,6 @@
-"""Whether a raster covers the districts: parts outside, longitude conventions, areas."""
+"""Where districts lie on a raster: parts outside, turns of longitudes, areas of pixels."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,39 +13,45 @@ if TYPE_CHECKING:
     import geopandas as gpd
 
 _FULL_CIRCLE = 360.0  # degrees
-_MERIDIAN_MARGIN = 1.5  # cells: grids with cells centred at a meridian reach half a cell beyond
 _MIN_SHARE_OUTSIDE = 0.01  # of a district's area: less is imprecision of coastlines and borders
 _MAX_AREA_RATIO = 1.1  # of two pixels: less changes rates by less than their usual uncertainty
 
 
-def check_longitudes(table: "gpd.GeoDataFrame", grid: Grid) -> None:
-    """Raise ValueError if districts would lie on the raster after a shift of 360 degrees.
+def in_turn_of(table: "gpd.GeoDataFrame", grid: Grid) -> "gpd.GeoDataFrame":
+    """Districts with the longitudes of the raster: of parts beyond its turn of 360 degrees moved.
 
-    A raster from 0 to 360 misses the western half of districts from -180 to 180.
+    Raises ValueError for a polygon that seems to cross the whole map, as one that lies across 180
+    degrees does if its longitudes jump from 180 to -180.
     """
     import shapely
 
     if not grid.crs.is_geographic:
-        return
-    left, bottom, right, top = _extent(grid).bounds
-    margin = _MERIDIAN_MARGIN * abs(grid.transform.a)
-    inner = shapely.box(left + margin, bottom, max(left, right) - margin, top)
-    west, east = table.geometry.total_bounds[[0, 2]]
-    for shift, formula in (
-        (_FULL_CIRCLE, "(raster.x + 180) % 360 - 180"),
-        (-_FULL_CIRCLE, "raster.x % 360"),
-    ):
-        if min(east + shift, right) - max(west + shift, left) <= margin:
-            continue
-        shifted = table.geometry.translate(xoff=shift).intersects(inner).to_numpy()
-        if shifted.any():
-            raise ValueError(
-                f"the longitudes of the rasters go from {left:g} to {right:g}, those of the "
-                f"districts from {west:g} to {east:g}: {plain(table.index[shifted.argmax()])!r} "
-                f"({shifted.sum()} in all) is on the raster only after a turn of 360 degrees; "
-                f"bring the rasters to the districts' range by .assign_coords(x={formula})"
-                ".sortby('x')"
-            )
+        return table
+    shapes = table.geometry.to_numpy()
+    for name, shape in zip(table.index, shapes):
+        for ring in shapely.get_rings(shapely.get_parts(shapely.get_parts([shape]))):
+            x = np.unique(shapely.get_coordinates(ring)[:, 0])
+            width, gap = np.ptp(x), np.diff(x).max(initial=0)
+            if gap > _FULL_CIRCLE / 2 and width < _FULL_CIRCLE:
+                raise ValueError(
+                    f"the district {plain(name)!r} is {width:.4g} degrees wide: split it at 180, "
+                    "as antimeridian.fix_polygon does, or, if it is, give its sides more points by "
+                    "shapely.segmentize"
+                )
+    left, _, right, _ = _extent(grid).bounds
+    west = (left + right - _FULL_CIRCLE) / 2
+    low, _, high, _ = shapely.bounds(shapes).T
+    beyond = (low < west) | (high > west + _FULL_CIRCLE)
+    if not beyond.any():
+        return table
+    turn = shapely.box(west, -_FULL_CIRCLE, west + _FULL_CIRCLE, _FULL_CIRCLE)
+    moved = [
+        shapely.intersection(shapely.transform(shapes[beyond], partial(np.add, [by, 0])), turn)
+        for by in (-_FULL_CIRCLE, 0, _FULL_CIRCLE)
+    ]
+    shapes = shapes.copy()
+    shapes[beyond] = shapely.buffer(shapely.union_all(np.array(moved), axis=0), 0)  # no lines
+    return table.set_geometry(shapes, crs=table.crs)
 
 
 def share_outside(table: "gpd.GeoDataFrame", grid: Grid) -> Array:

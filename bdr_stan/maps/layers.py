@@ -146,14 +146,22 @@ def _checked(layer, what):
     if transform.b != 0 or transform.d != 0:
         raise ValueError(f"{what} is rotated: make its rows lie along x by .rio.reproject(crs)")
     for name in (rows, cols):
-        steps = np.diff(layer[name].to_numpy())
-        mean = steps.mean() if len(steps) else 0.0
-        if np.any(np.abs(steps - mean) > 5 * _GRID_TOLERANCE * abs(mean)):
+        at = layer[name].to_numpy()
+        if _is_uneven(at):
+            across = layer.rio.crs.is_geographic and not _is_uneven(np.sort(at % 360))
+            turned = f".assign_coords({name}=raster.{name} % 360).sortby({name!r})"
             raise ValueError(
                 f"the coordinate {name} of {what} is not evenly spaced: bring it to a regular grid "
-                "by .interp(..)"
+                f"by {turned if across else '.interp(..)'}"
             )
     return layer.transpose(rows, cols).rename({rows: "y", cols: "x"})
+
+
+def _is_uneven(at):
+    """Whether coordinates of rows or columns are not evenly spaced."""
+    steps = np.diff(at)
+    mean = steps.mean() if len(steps) else 0.0
+    return np.any(np.abs(steps - mean) > 5 * _GRID_TOLERANCE * abs(mean))
 
 
 def grid_of(layer: "xr.DataArray") -> Grid:

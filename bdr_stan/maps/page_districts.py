@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bdr_stan.bags.checks import plain
-from bdr_stan.maps.districts import check_polygons
+from bdr_stan.maps.districts import checked_polygons
 from bdr_stan.maps.grid import Grid
 from bdr_stan.types import Array
 
@@ -34,9 +34,7 @@ def district_tables(
             f"districts has tables for {', '.join(map(repr, map(str, districts)))}, but maps are "
             f"for {', '.join(map(repr, times))}: pass the same labels in the same order"
         )
-    tables = {str(time): table for time, table in districts.items()}
-    for table in tables.values():
-        _check_table(table, grid)
+    tables = {str(time): _checked(table, grid) for time, table in districts.items()}
     first_time, first = next(iter(tables.items()))
     for time, table in tables.items():
         odd = first.index.symmetric_difference(table.index)
@@ -48,7 +46,7 @@ def district_tables(
     return {time: table.loc[first.index] for time, table in tables.items()}
 
 
-def _check_table(table, grid):
+def _checked(table, grid):
     import geopandas as gpd
 
     if not isinstance(table, gpd.GeoDataFrame):
@@ -61,7 +59,7 @@ def _check_table(table, grid):
             f"the id {plain(twice[0])!r} is in several rows of the districts: set_index to a "
             "column of distinct values"
         )
-    check_polygons(table, grid)
+    return checked_polygons(table, grid)
 
 
 def borders(table: "gpd.GeoDataFrame", grid: Grid, aspect: float) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bdr_stan.bags.missing_codes import codes_in, ends_of, has_form
 from bdr_stan.maps.coverage import cells_by_centre, cells_by_share
 from bdr_stan.maps.districts import read_districts
 from bdr_stan.maps.extent import outside_warnings, unequal_area_warnings
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     import geopandas as gpd
 
 COORDINATES = ("x", "y")
-_NO_DATA = {-999.0, -9999.0, -99999.0, -32767.0, -32768.0, -2147483648.0}  # usual values
 _MIN_OVERLAP = 0.01  # pixels: smaller overlaps come from rounded borders
 
 
@@ -61,11 +61,12 @@ def from_rasters(
         whole = np.empty((len(bag), 1))
         read_cells([layer], pixels.row, pixels.col, whole)
         _check_weights(whole[:, 0], pixels)
+        _check_marks(["weight"], whole)
         weights = whole[:, 0] * pixels.share
     points = np.empty((len(bag), len(layers) + 2))
     read_cells(list(layers.values()), pixels.row, pixels.col, points)
     points[:, -2], points[:, -1] = grid.centres(pixels.row, pixels.col)
-    _check_marks(layers, points)
+    _check_marks([f"the covariate {name!r}" for name in layers], points)
     return arguments_of_bags(
         table,
         bag,
@@ -77,18 +78,18 @@ def from_rasters(
     )
 
 
-def _check_marks(names, points):
-    """Raise ValueError if the minimum of a covariate looks like an undeclared no-data value."""
-    for name, column in zip(names, points.T):
-        least = np.nanmin(column, initial=np.inf)
-        if least not in _NO_DATA:
-            continue
-        marked = column == least
-        if np.nanmin(column[~marked], initial=np.inf) > least / 2:
+def _check_marks(names, values):
+    """Raise ValueError if layers, shape (N, p), have undeclared codes of missing data."""
+    for name, column in zip(names, values.T):
+        codes = codes_in(ends_of(column[~np.isnan(column)]))
+        marks = [code for code in codes if has_form(code)]
+        if marks:
+            listed, n = ", ".join(f"{mark:.10g}" for mark in marks), sum(codes[m] for m in marks)
+            several = f"mask them by .where(~raster.isin([{listed}]))"
+            fix = f"declare it by .rio.write_nodata({listed})" if len(marks) == 1 else several
             raise ValueError(
-                f"the covariate {name!r} is {least:g} at {np.count_nonzero(marked)} of "
-                f"{len(column)} pixels and more than {least / 2:g} at all others, which looks like "
-                f"a mark of missing data: declare it by .rio.write_nodata({least:g})"
+                f"{name} is {listed} at {n} of {len(column)} pixels, far from all others, as codes "
+                f"of missing data are: {fix}, or, if it was measured, use .clip(..)"
             )
 
 

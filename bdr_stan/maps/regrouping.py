@@ -71,6 +71,5 @@ def regrouped(bags: Bags, polygons: Any, id: str = "district", *, fractional: bo
         weights = pixels.share
     features = bags.features or [f"column {k}" for k in range(bags.n_features)]
     unweighted = bags.weights is None
-    return Bags(
-        **arguments_of_bags(table, bag, pixels, points, weights, features, unweighted=unweighted)
-    )
+    made = arguments_of_bags(table, bag, pixels, points, weights, features, unweighted=unweighted)
+    return Bags(**made, copy=False)

@@ -147,3 +147,15 @@ def test_without_anndata_the_extra_is_named(adata, monkeypatch):
     monkeypatch.setitem(sys.modules, "anndata", None)
     with pytest.raises(ImportError, match=r"pip install 'bdr-stan\[anndata\]'"):
         Bags.from_anndata(adata, "donor")
+
+
+def test_metadata_keep_the_order_of_their_categories(adata):
+    stages = ["early", "middle", "late"]
+    stage = adata.obs["donor"].map({"d1": "late", "d2": "early", "d10": "middle"}).astype(str)
+    adata.obs["stage"] = pd.Categorical(stage, stages, ordered=True)
+    found = Bags.from_anndata(adata, "donor", metadata=["stage"]).metadata["stage"]
+    expected = Bags.from_dataframe(
+        adata.obs[["donor", "age", "stage"]], "donor", ["age"], metadata=["stage"]
+    ).metadata["stage"]
+    pd.testing.assert_series_equal(found, expected)
+    assert found.cat.ordered and found.cat.categories.to_list() == stages

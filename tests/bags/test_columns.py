@@ -111,7 +111,7 @@ REFUSED = {
     "days": ([DAY], TypeError, "'x' holds date: make numbers or texts"),
     "lists": ([[1, 2]], TypeError, "'x' holds several values in one cell: give each a column"),
     "dicts": ([{"a": 1}], TypeError, "'x' holds several values in one cell"),
-    "kinds": ([1, "a"], TypeError, "'x' holds int and str: make numbers or texts"),
+    "kinds": ([1, "a"], TypeError, "'x' holds int and str, such as 'a': make numbers or texts"),
     "a cell": (["1", "2.5", "n/a", "4"], TypeError, "'x' holds text such as 'n/a' among numbers"),
     "written": (["1", "2", "3", "4"], TypeError, "'x' holds numbers written as text"),
     "names": ([f"n{k}" for k in range(300)], ValueError, "'x' holds 300 different texts, too many"),

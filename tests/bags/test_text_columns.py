@@ -3,6 +3,7 @@
 import os
 import warnings
 
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -242,11 +243,12 @@ def test_a_named_index_is_no_feature_but_may_be_the_bag(tmp_path):
 def test_marks_of_missing_values_are_told(rng):
     table = pd.DataFrame({"county": np.repeat(np.arange(10), 5), "age": rng.normal(40, 9, 50)})
     marked = table.assign(age=table["age"].where(np.arange(50) % 10 > 0, -999))
-    with pytest.warns(UserWarning, match=r"'age' is -999 in 5 rows, .* na_values=\[-999\]"):
+    words = r"'age' is -999 in 5 of 50 points \(10%\), .*df.replace\(\{'age': \[-999\]\}"
+    with pytest.warns(UserWarning, match=words):
         Bags.from_dataframe(marked, "county")
-    with pytest.warns(UserWarning, match="'age' is -999 in 5 rows"):
+    with pytest.warns(UserWarning, match=words):
         Bags.from_dataframe(marked, "county", like=Bags.from_dataframe(table, "county"))
-    with pytest.warns(UserWarning, match="'age' is 9999 in 5 rows"):
+    with pytest.warns(UserWarning, match="'age' is 9999 in 5 of 50 points"):
         Bags.from_dataframe(marked.replace(-999, 9999), "county")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -287,3 +289,123 @@ def test_a_file_that_changes_between_passes_is_refused(tmp_path):
     path.unlink()
     with pytest.raises(OSError, match="is gone or has changed since the bags were made"):
         bags.load()
+
+
+# ------------------------------------------------------------------ categories, sums of weights
+
+
+def told(function):
+    """The warnings of a call."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        function()
+    return [str(each.message) for each in caught]
+
+
+def of_people(rng, **columns):
+    return pd.DataFrame({"town": np.arange(2000) % 100, "x": rng.normal(size=2000), **columns})
+
+
+def readings(table, tmp_path):
+    """Ways to read a table, in memory and in parts."""
+    table.to_parquet(tmp_path / "people.parquet", row_group_size=500)
+    yield lambda: Bags.from_dataframe(table, "town")
+    yield lambda: Bags.from_dask(dd.from_pandas(table, npartitions=3), "town")
+    yield lambda: Bags.from_parquet(tmp_path / "people.parquet", "town")
+
+
+def test_numbers_that_became_categories_are_told(rng, tmp_path):
+    age = rng.integers(0, 90, 2000)
+    labelled = pd.Series(age).astype(object).where(age < 85, "85 or older")
+    for read in (
+        lambda: Bags.from_dataframe(of_people(rng, age=pd.Categorical(labelled)), "town"),
+        *readings(of_people(rng, age=pd.Categorical(labelled.astype(str))), tmp_path),
+    ):
+        (text,) = told(read)
+        assert "85 of the 86 categories of column 'age' are numbers" in text
+        assert "'85 or older'" in text and "read_stata" in text
+    for values in (age, pd.Categorical(age), pd.Categorical(np.where(age < 45, "young", "1"))):
+        assert not told(
+            lambda values=values: Bags.from_dataframe(of_people(rng, age=values), "town")
+        )
+
+
+def test_labelled_ages_of_stata_are_told(rng, tmp_path):
+    age = rng.integers(0, 90, 2000)
+    path = tmp_path / "people.dta"
+    of_people(rng, age=age).to_stata(path, value_labels={"age": {85: "eighty-five", 0: "newborn"}})
+    table = pd.read_stata(path, index_col="index")
+    assert any(
+        "categories of column 'age'" in text
+        for text in told(lambda: Bags.from_dataframe(table, "town"))
+    )
+    numbers = pd.read_stata(path, index_col="index", convert_categoricals=False)
+    assert not told(lambda: Bags.from_dataframe(numbers, "town"))
+
+
+@pytest.mark.parametrize("text", ["<5", "--", "Suppressed", "1-9"])
+@pytest.mark.parametrize("kind", [str, object])
+def test_texts_among_numbers_are_named(rng, text, kind):
+    cells = pd.Series(rng.integers(5, 60, 2000)).astype(kind).where(rng.random(2000) < 0.9, text)
+    with pytest.raises(TypeError, match=f"column 'count' holds .*'{text}'"):
+        Bags.from_dataframe(of_people(rng, count=cells), "town")
+    bags = Bags.from_list(rng.normal(size=(60, 3, 1)), metadata=pd.DataFrame({"count": cells[:60]}))
+    with pytest.raises(TypeError, match=f"column 'count' holds .*'{text}'"):
+        learn_covariates(bags, ["count"])
+
+
+def test_categories_that_are_alike_are_told(rng, tmp_path):
+    areas = rng.choice(["Urban", "Urban ", "urban", "rural"], 2000)
+    for read in readings(of_people(rng, area=areas), tmp_path):
+        (text,) = told(read)
+        assert "2 categories of column 'area' are like others" in text
+        assert "'Urban' and 'Urban ', 'Urban' and 'urban'" in text
+    bags = Bags.from_list(rng.normal(size=(60, 3, 1)), metadata=pd.DataFrame({"area": areas[:60]}))
+    for roles in ({"names": ["area"]}, {"names": [], "groups": ["area"]}):
+        (text,) = told(lambda roles=roles: learn_covariates(bags, **roles))
+        assert "2 categories of column 'area' are like others" in text
+
+
+def test_an_order_that_is_lost_is_told(rng):
+    levels = ["low", "mid", "high"]
+    values = pd.Categorical(rng.choice(levels, 2000), levels, ordered=True)
+    (text,) = told(lambda: Bags.from_dataframe(of_people(rng, income=values), "town"))
+    assert "categories of column 'income' lose their order" in text
+    table = of_people(rng, income=values)
+    codes = table.assign(income=table["income"].cat.codes)  # what it says to do
+    assert not told(lambda: Bags.from_dataframe(codes, "town"))
+    assert not told(
+        lambda: Bags.from_dataframe(of_people(rng, income=values.as_unordered()), "town")
+    )
+    bags = Bags.from_list(rng.normal(size=(60, 3, 1)), metadata=pd.DataFrame({"u": values[:60]}))
+    (text,) = told(lambda: learn_covariates(bags, ["u"]))
+    assert "categories of column 'u' lose their order" in text
+
+
+def test_weights_that_are_shares_add_up_alike(rng):
+    sizes = rng.integers(3, 9, 40)
+    town = np.repeat(np.arange(40), sizes)
+    share = rng.uniform(1, 5, len(town))
+    share /= np.bincount(town, share)[town]
+    table = pd.DataFrame({"town": town, "x": rng.normal(size=len(town)), "share": share})
+    again = pd.concat([table, table[table["town"] == 7]])
+    some = pd.concat([table, table[table["town"] == 7].iloc[:1]])
+    for repeated in (again, some):
+        for read in (
+            lambda repeated=repeated: Bags.from_dataframe(repeated, "town", weight="share"),
+            lambda repeated=repeated: Bags.from_dask(
+                dd.from_pandas(repeated.reset_index(drop=True), npartitions=3),
+                "town",
+                weight="share",
+            ),
+            lambda repeated=repeated: Bags.from_points(
+                repeated[["x"]], bag=repeated["town"], weights=repeated["share"]
+            ),
+        ):
+            (text,) = told(read)
+            total = repeated.loc[repeated["town"] == 7, "share"].sum()
+            assert f"(id 7) add up to {total:.4g} (1 such bags), those of all others to 1" in text
+    for factor in (1, 100, rng.uniform(1, 2, len(town)), 0.01 + share, np.round(share, 4) / share):
+        scaled = table.assign(share=table["share"] * factor)
+        assert not told(lambda scaled=scaled: Bags.from_dataframe(scaled, "town", weight="share"))
+    assert not told(lambda: Bags.from_dataframe(table.assign(share=1), "town", weight="share"))

@@ -165,3 +165,46 @@ def test_exact_embeddings_do_not_change(rng):
     y = rng.normal(size=30)
     found, expected = (BLR(5, method="exact").fit(b, y, seed=1) for b in (bags, plain))
     assert_allclose(found.predict(bags), expected.predict(plain))
+
+
+def survey_weights(rng, n=400, n_replicates=80):
+    weights = rng.lognormal(5, 0.5, n)
+    return weights, rng.multinomial(n, np.ones(n) / n, n_replicates).T.astype(float)
+
+
+@pytest.mark.parametrize("unit", [1.0, 1 / 170])  # weights, or weights of mean 1
+def test_factors_in_place_of_replicate_weights_are_refused(rng, unit):
+    weights, factors = survey_weights(rng)
+    weights *= unit
+    given = {"sizes": [100] * 4, "weights": weights, "replicate_scale": 1 / 80}
+    points = rng.normal(size=(400, 2))
+    with pytest.raises(ValueError, match="as factors of the weights do: multiply them"):
+        Bags.from_points(points, replicate_weights=factors, **given)
+    right = Bags.from_points(points, replicate_weights=factors * weights[:, None], **given)
+    kish = right.weights.sum() ** 2 / np.sum(right.weights**2) / 4
+    assert_allclose(embed(right, MAP).sizes.mean(), kish, rtol=0.3)
+    Bags.from_points(points, replicate_weights=factors, **given | {"weights": np.ones(400)})
+
+
+def test_negative_replicate_weights_enter_by_the_formula(rng):
+    """As in the American Community Survey."""
+    weights, factors = survey_weights(rng, 60, 8)
+    replicates_of = weights[:, None] * (2 * factors - 1)
+    assert (replicates_of < 0).any()
+    bags = Bags.from_points(
+        rng.normal(size=(60, 2)),
+        sizes=[20, 40],
+        weights=weights,
+        replicate_weights=replicates_of,
+        replicate_scale=4 / 8,
+    )
+    assert_allclose(embed(bags, MAP).sizes, by_definition(bags, MAP), rtol=1e-9)
+
+
+def test_a_replicate_is_named_once(rng):
+    table = pd.DataFrame(rng.uniform(1, 2, (40, 5)), columns=list("xwabc")).assign(town=[1, 2] * 20)
+    for names, words in ((["a", "b", "a"], "'a' twice"), (["a", "w"], "'w' is both weight and")):
+        with pytest.raises(ValueError, match=words):
+            Bags.from_dataframe(
+                table, "town", ["x"], "w", replicate_weights=names, replicate_scale=0.5
+            )

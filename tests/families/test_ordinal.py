@@ -287,6 +287,18 @@ def test_order_of_a_column_of_a_table_is_kept(kind):
     assert not unordered.metadata["health"].cat.ordered
 
 
+def test_labels_of_polars_and_pyarrow_keep_their_order(exact):
+    polars, pyarrow = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
+    text = HEALTH.astype(str).to_list()
+    codes = pyarrow.DictionaryArray.from_arrays(HEALTH.cat.codes, NAMES, ordered=True)
+    for y in (polars.Series(text, dtype=polars.Enum(NAMES)), pyarrow.chunked_array([codes])):
+        model = quiet(clone(EXACT), y)
+        assert list(model.classes_) == NAMES
+        np.testing.assert_array_equal(model.predict(BAGS), exact.predict(BAGS))
+    with pytest.raises(TypeError, match="needs the order of labels that are text"):
+        quiet(clone(EXACT), polars.Series(text))
+
+
 def test_reversed_categories_mirror_the_probabilities(exact):
     """The model does not depend on the direction of the order, up to its weak priors."""
     mirrored = HEALTH.cat.reorder_categories(NAMES[::-1], ordered=True)

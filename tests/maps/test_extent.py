@@ -41,28 +41,61 @@ def test_borders_a_little_beyond_the_raster_pass():
 
 
 @pytest.mark.parametrize(
-    "raster, table, fix",
+    "raster, table",
     [
-        (
-            degrees(0, 360),
-            boxes(half=(-10, -5, 10, 5), whole=(20, -5, 30, 5)),
-            lambda raster: (raster.x + 180) % 360 - 180,
-        ),
-        (degrees(-180, 180), boxes(half=(170, -5, 190, 5)), lambda raster: raster.x % 360),
-        (degrees(-180, 180), boxes(far=(200, -5, 220, 5)), lambda raster: raster.x % 360),
+        (degrees(0, 360), boxes(half=(-10, -5, 10, 5), whole=(20, -5, 30, 5))),
+        (degrees(-180, 180), boxes(half=(170, -5, 190, 5))),
+        (degrees(-180, 180), boxes(far=(200, -5, 220, 5))),
+        (degrees(170, 190), boxes(east=(177, -5, 179, 5), west=(-176, -5, -173, 5))),
+        (degrees(-190, -170), boxes(east=(177, -5, 182, 5), west=(-176, -5, -173, 5))),
+        (degrees(-180, 180), boxes(across=(177, -5, 182, 5), west=(-176, -5, -173, 5))),
+        (degrees(0, 360), boxes(across=(-183, -5, -178, 5), east=(359, -5, 361, 5))),
     ],
 )
-def test_other_longitudes_are_refused_and_the_fix_works(raster, table, fix):
-    with pytest.raises(ValueError, match=r"longitudes of the rasters go from .* turn of 360") as e:
-        Bags.from_rasters({"z": raster}, table)
-    assert ("(raster.x + 180) % 360 - 180" in str(e.value)) == (raster.x.max() > 180)
-    moved = raster.assign_coords(x=fix(raster)).sortby("x")
+def test_longitudes_of_districts_become_those_of_the_rasters(raster, table):
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
-        bags = Bags.from_rasters({"z": moved}, table)
+        bags = Bags.from_rasters({"z": raster}, table)
     areas = shapely.area(table.geometry.to_numpy())  # in square degrees, of which geopandas warns
     assert bags.totals == pytest.approx(areas)
-    np.testing.assert_allclose(bags.points[:, 0] % 360, bags.points[:, 1] % 360)
+    np.testing.assert_allclose(bags.points[:, 0], bags.points[:, 1])
+    for shape, bag in zip(bags.metadata.geometry, bags, strict=True):
+        assert shape.geom_type in ("Polygon", "MultiPolygon")
+        assert shapely.contains_xy(shape, bag[:, 1], bag[:, 2]).all()
+
+
+def test_a_district_across_180_degrees_that_is_not_split_is_refused():
+    fiji = shapely.Polygon([(177, -19), (-178, -19), (-178, -16), (177, -16)])
+    islands = shapely.MultiPolygon([shapely.box(-179, -12, -178, -11), fiji])
+    other = shapely.box(0, -10, 10, 10)
+    for shape in (fiji, islands):
+        table = gpd.GeoDataFrame({"district": ["a", "b"]}, geometry=[other, shape], crs="EPSG:4326")
+        with pytest.raises(ValueError, match="'b' is 355 degrees wide: split it at 180"):
+            Bags.from_rasters({"z": degrees(-180, 180, -30, 30)}, table)
+    split = [shapely.box(177, -19, 180, -16), shapely.box(-180, -19, -178, -16)]
+    table.geometry = [other, shapely.MultiPolygon(split)]
+    for left in (-180, 0):
+        bags = Bags.from_rasters({"z": degrees(left, left + 360, -30, 30)}, table)
+        assert bags.totals == pytest.approx([200, 15])
+    whole = boxes(world=(-180, -10, 180, 10), wide=(-170, -10, 170, 10))
+    with pytest.raises(ValueError, match="'wide' is 340 degrees wide: .* shapely.segmentize"):
+        Bags.from_rasters({"z": degrees(-180, 180)}, whole)
+    whole.geometry = whole.geometry.segmentize(10)
+    with pytest.warns(UserWarning, match="overlap"):
+        assert Bags.from_rasters({"z": degrees(-180, 180)}, whole).totals == pytest.approx(
+            [7200, 6800]
+        )
+
+
+def test_rasters_across_180_degrees_that_are_torn_apart_are_told_how_to_join():
+    raster, table = degrees(170, 190), boxes(a=(177, -5, 182, 5))
+    torn = raster.assign_coords(x=(raster.x + 180) % 360 - 180)
+    for layer in (torn, torn.sortby("x")):
+        with pytest.raises(ValueError, match="x of .* not evenly spaced") as error:
+            Bags.from_rasters({"z": layer}, table)
+        assert "by .assign_coords(x=raster.x % 360).sortby('x')" in str(error.value)
+        joined = layer.assign_coords(x=layer.x % 360).sortby("x")
+        assert Bags.from_rasters({"z": joined}, table).totals == pytest.approx([50])
 
 
 @pytest.mark.parametrize("left", [-180, -180.5])

@@ -6,9 +6,16 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy.stats.distributions import rv_frozen
 
-from bdr_stan.aggregate.labels import check_counts, check_each, check_trials, checked_numbers
+from bdr_stan.aggregate.labels import (
+    check_counts,
+    check_each,
+    check_trials,
+    checked_numbers,
+    checked_trials,
+)
 from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.bags import BagsLike, as_bags, check_one_per_bag, values_of_bags
+from bdr_stan.bags.labels import check_plausible
 from bdr_stan.types import Array, ArrayLike, Seed
 
 
@@ -151,6 +158,7 @@ class Likelihood:
         labels = checked_numbers(values_of_bags(bags, y, "y"), "labels y")
         check_one_per_bag(labels, len(bags))
         check_each(bags, labels, np.isfinite(labels), "label", "leave these bags out")
+        check_plausible(bags, labels)
         if self.is_count:
             rule = f"the {self.name} likelihood needs counts 0, 1, 2, .."
             if not self.has_trials:
@@ -164,7 +172,7 @@ class Likelihood:
             rule = f"the {self.name} likelihood needs labels > 0"
             check_each(bags, labels, labels > 0, "label", rule)
         if trials is not None:
-            check_trials(bags, labels, trials)
+            check_trials(bags, labels, checked_trials(bags, trials))
         return labels
 
     def label_density(self, y: Array, **given: Any) -> Callable[[Array], LabelDensity]:
