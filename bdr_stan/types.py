@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Array", "ArrayLike", "PathName", "Seed", "as_path", "is_integer", "is_number"]
+__all__ = ["Array", "ArrayLike", "PathName", "Seed", "as_path", "check_flags", "is_integer", "is_number"]
 
 if TYPE_CHECKING:
     # NumPy's own union admits none of what is done with an argument before it is an array.
@@ -45,6 +45,22 @@ def is_integer(value: Any) -> bool:
     [True, True, False, False]
     """
     return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def check_flags(**flags: Any) -> None:
+    """Raise ValueError unless each is True or False.
+
+    Examples
+    --------
+    >>> from bdr_stan.types import check_flags
+    >>> check_flags(compress="no")
+    Traceback (most recent call last):
+        ...
+    ValueError: compress must be True or False, found 'no'
+    """
+    for name, value in flags.items():
+        if not isinstance(value, (bool, np.bool_)):
+            raise ValueError(f"{name} must be True or False, found {value!r}")
 
 
 def as_path(path: Any, name: str = "path") -> Path:

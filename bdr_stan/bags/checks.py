@@ -10,6 +10,7 @@ from typing import SupportsIndex
 
 import numpy as np
 
+from bdr_stan.arguments import guessed
 from bdr_stan.bags.memory_map import memory_map
 from bdr_stan.types import Array, ArrayLike
 
@@ -52,7 +53,8 @@ def plain(value: object) -> object:
 def near_names(name: object, known: Iterable[object]) -> str:
     """Advice for an unknown name: the known names that are similar, or else all of them."""
     names = [str(k) for k in known]
-    near = get_close_matches(str(name), names, n=3, cutoff=0.5)
+    guess = guessed(str(name), names)
+    near = [guess] if guess else get_close_matches(str(name), names, n=3, cutoff=0.5)
     if near:
         return f"did you mean {' or '.join(map(repr, near))}?"
     shown = ", ".join(map(repr, names[:_MAX_NAMES]))

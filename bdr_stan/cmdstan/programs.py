@@ -49,7 +49,7 @@ from bdr_stan.cmdstan.home import (
 )
 from bdr_stan.cmdstan.prebuilt import Prebuilt, find_prebuilt
 from bdr_stan.progress import status
-from bdr_stan.types import PathName, as_path
+from bdr_stan.types import PathName, as_path, check_flags
 
 if TYPE_CHECKING:
     import cmdstanpy
@@ -132,6 +132,7 @@ def eject(name: str, target: PathName, *, force: bool = False) -> list[Path]:
     ValueError : no such program.
     FileExistsError : a file exists; nothing is written.
     """
+    check_flags(force=force)
     program = program_path(name)
     target = as_path(target, "target")
     if target.suffix != ".stan":

@@ -10,7 +10,7 @@ from bdr_stan.bags.matching import match_to_ids
 from bdr_stan.maps.grid import pixels_of
 from bdr_stan.maps.libraries import check_installed
 from bdr_stan.predictive import PointPredictive
-from bdr_stan.types import ArrayLike
+from bdr_stan.types import ArrayLike, check_flags
 
 if TYPE_CHECKING:
     import geopandas as gpd
@@ -62,6 +62,7 @@ def to_raster(
     import rioxarray  # noqa: F401
     import xarray as xr
 
+    check_flags(crop=crop)
     pixels = pixels_of(bags).cropped() if crop else pixels_of(bags)
     grid = pixels.grid
     x, _ = grid.centres(0, np.arange(grid.shape[1]))

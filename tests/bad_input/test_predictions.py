@@ -125,6 +125,7 @@ PREDICTIONS = [
     ("doubts of fewer columns", lambda: FITTED.doubts(NARROW), "1 feature"),
     ("doubts that no such bag is above", lambda: FITTED.doubts(BAGS, above=(0, 50)), "50"),
     ("doubts that one bag is above", lambda: FITTED.doubts(BAGS, above=3), ["above", "two bags"]),
+    ("doubts that a bag is above itself", lambda: FITTED.doubts(BAGS, above=(3, 3)), "3 twice"),
     ("doubts that text is above", lambda: FITTED.doubts(BAGS, above="ab"), ["above", "two bags"]),
     ("doubts at level 1", lambda: FITTED.doubts(BAGS, level=1), "level"),
     ("bounds before a fit",
