@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Array", "ArrayLike", "PathName", "Seed", "as_path", "check_flags", "is_integer", "is_number"]
+__all__ = [
+    "Array",
+    "ArrayLike",
+    "PathName",
+    "Seed",
+    "as_path",
+    "check_flags",
+    "is_integer",
+    "is_number",
+]
 
 if TYPE_CHECKING:
     # NumPy's own union admits none of what is done with an argument before it is an array.

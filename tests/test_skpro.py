@@ -148,7 +148,9 @@ def test_rows_of_distributions_are_selected(tables, fitted):
     assert distribution.head(2).shape == (2, 1) and distribution.iloc[3].shape == (1, 1)
 
 
-@pytest.mark.parametrize("rows, labels", [((0, 20), (20, 40)), ((0, 20), (10, 30)), ((20, 40), (0, 20))])
+@pytest.mark.parametrize(
+    "rows, labels", [((0, 20), (20, 40)), ((0, 20), (10, 30)), ((20, 40), (0, 20))]
+)
 @pytest.mark.parametrize("kind", ["category", "int"])
 def test_labels_of_other_rows_are_refused(bags, tables, rows, labels, kind):
     named = Bags.from_list(list(bags), np.arange(len(bags)) if kind == "int" else bags.ids)

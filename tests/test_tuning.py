@@ -177,7 +177,9 @@ def test_landmarks_of_the_table_are_those_asked_for():
     bags = [rng.normal(mean, size=(9, 2)) for mean in y]
     for kernel in ("auto", "rbf", "linear + rbf"):
         grid = {"n_landmarks": (8, 12), "bandwidth_scale": (1.0,)}
-        table = tune(bags, y, models=[BLR(method="exact", kernel=kernel)], cv=2, method=None, **grid)
+        table = tune(
+            bags, y, models=[BLR(method="exact", kernel=kernel)], cv=2, method=None, **grid
+        )
         assert sorted(table.table["n_landmarks"]) == [8, 12]
 
 

@@ -126,6 +126,9 @@ def values_of_bags(bags: BagsLike, values: ArrayLike | str, name: str) -> ArrayL
 
     Other values than the name of a column are ordered as by `match_to_ids`.
     """
+    is_list = isinstance(values, (list, tuple)) and len(bags) > len(values) == 1
+    if is_list and isinstance(values[0], str):
+        raise TypeError(f"{name} is a list with one entry, {values[0]!r}: pass it by itself")
     if not isinstance(values, str):
         return match_to_ids(values, getattr(bags, "ids", None), name)
     table = getattr(bags, "metadata", None)

@@ -76,7 +76,9 @@ class Samples(BagsBase):
 
         def __getattr__(self, name):
             if name in ("points", "where", "to_dataframe"):
-                raise AttributeError(f"bags of several samples lack {name}: use samples[name]")
+                raise AttributeError(
+                    f"'Samples' object has no attribute {name!r}; use samples[name]"
+                )
             return unknown_attribute(self, name)
 
     def __len__(self) -> int:

@@ -1,6 +1,7 @@
 """The program ``bdr-stan``, and how its commands report errors."""
 
 import re
+import shlex
 import warnings
 
 import click
@@ -47,7 +48,8 @@ class OneSentence(click.Group):
 
         def option(found):
             name = options.get(found["name"])
-            return found[0] if name is None else f"{name} {found['text'] or found['number']}"
+            value = shlex.quote(found["text"] or found["number"])
+            return found[0] if name is None else f"{name} {value}"
 
         return _ARGUMENT.sub(option, str(text))
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bdr_stan.cli.models import MODELS
+from bdr_stan.cli.options import csv_options
 
 if TYPE_CHECKING:
     from bdr_stan.bags import Bags, Samples
@@ -73,7 +74,7 @@ def read_bags(path: Path, bag: str, **columns: Any) -> "Bags":
         return Bags.from_parquet(path, bag, **columns)
     if path.suffix != ".csv":
         raise ValueError(f"{path} is neither .parquet nor .csv: write it in one of these formats")
-    return Bags.from_csv(path, bag, **columns, dtype={bag: str})
+    return Bags.from_csv(path, bag, **columns, dtype={bag: str}, **csv_options())
 
 
 def of_first_sample(bags: Any) -> Any:

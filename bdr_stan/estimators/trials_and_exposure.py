@@ -144,7 +144,9 @@ def known_of_labels(
         elif name == "exposure":
             known[name] = _one_per_bag(bags, values, name)
             good = np.isfinite(known[name]) & (known[name] > 0)
-            check_each(bags, known[name], good, name, "exposure is finite and > 0: leave others out")
+            check_each(
+                bags, known[name], good, name, "exposure is finite and > 0: leave others out"
+            )
         else:
             known[name] = _one_per_bag(bags, values, name)
             good = np.abs(known[name]) <= (np.inf if family == "student_t" else _LARGEST_OFFSET)

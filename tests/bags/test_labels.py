@@ -16,6 +16,12 @@ from bdr_stan.bags import (
 )
 
 
+def test_the_name_of_a_column_stands_by_itself():
+    bags = Bags([[1.0], [2.0]], [0, 1, 2], metadata=pd.DataFrame({"vote": [1.0, 2.0]}))
+    with pytest.raises(TypeError, match="y is a list with one entry, 'vote': pass it by itself"):
+        check_labels(bags, ["vote"])
+
+
 def test_check_labels(bags):
     labels = check_labels(bags, [1, 2, 3, 4, 5])
     assert labels.dtype == np.float64
