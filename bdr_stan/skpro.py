@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.bags.checks import plain
@@ -123,6 +124,8 @@ class SkproRegressor(BaseProbaRegressor):
         return self
 
     def _predict_proba(self, X: pd.DataFrame) -> "SkproDistribution":
+        if not hasattr(self, "estimator_"):
+            raise NotFittedError("this SkproRegressor is not fitted: call fit(X, y) first")
         bags, _ = self._bags_of(X)
         return SkproDistribution(self.estimator_.predictive, bags, X.index, self._get_columns())
 

@@ -6,6 +6,7 @@ from importlib import import_module
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import KFold
 from skpro.metrics import CRPS, LogLoss
 from skpro.model_selection import GridSearchCV
@@ -164,6 +165,11 @@ def test_labels_of_other_rows_are_refused(bags, tables, rows, labels, kind):
     np.testing.assert_array_equal(in_order, as_array)
 
 
+def test_predictions_before_a_fit_are_refused(bags, tables):
+    with pytest.raises(NotFittedError, match=r"call fit\(X, y\) first"):
+        regressor(bags).predict(tables[0])
+
+
 def other_index(table):
     return table.rename(index=lambda name: f"{name}x")
 
@@ -192,7 +198,7 @@ def test_mistakes_in_tables(bags, tables, mistake, message):
         (BDR(family="ordinal"), {}, "those of family='ordinal' are categories: use BDR itself"),
         (BDR(), {"fit_options": 3}, "fit_options must be a dict of arguments of BDR.fit, found 3"),
         (BDR(), {"bag": "county"}, "no level of its index 'county'"),
-        (BLR(method="exact"), {"fit_options": {"sed": 1}}, "did you mean 'seed'\?"),
+        (BLR(method="exact"), {"fit_options": {"sed": 1}}, r"did you mean 'seed'\?"),
     ],
 )
 def test_mistakes_in_parameters(bags, tables, estimator, options, message):

@@ -63,6 +63,8 @@ class Samples(BagsBase):
                 raise TypeError(f"samples are named by text, such as 'residents', found {name!r}")
             if "/" in name:  # which parts names in files
                 raise ValueError(f"names of samples are without '/', found {name!r}: rename it")
+            if isinstance(bags, Samples):
+                raise TypeError(f"sample {name!r} has samples of its own: name one of these")
             if not isinstance(bags, BagsBase):
                 raise TypeError(f"sample {name!r} must be Bags, found a {type(bags).__name__}")
         self._set(dict(samples), *_matched(samples))
