@@ -36,7 +36,7 @@ _GUESSES = (
     ("predictive(bags).quantile([0.1, 0.9])", "predict_quantiles return_quantiles"),
     ("predictive(bags)", "posterior_predict posterior_epred posterior_predictive return_cov"),
     ("predict_terms(bags, groups)", "ranef random_effects"),
-    ("influence_along(bags, column)", "feature_importances_"),
+    ("influence_along(column, bags)", "feature_importances_"),
     ("idata", "posterior trace samples coef_"),
     ("idata, as arviz.loo(model.idata)", "loo waic"),
     ("report_html(path, bags)", "pp_check to_html plot"),
@@ -95,7 +95,7 @@ def answered(function: F) -> F:
     def checked(*args: Any, **kwargs: Any) -> Any:
         given = {**dict(zip(known, args)), **kwargs}
         for name in [each for each in given if each not in known]:
-            meant = guessed(name, known) if takes_any else None
+            meant = (guessed(name, known) if takes_any else None) or ""
             needed = meant in known and meant not in given and known[meant].default is _NO_DEFAULT
             if needed or not takes_any:
                 owner = args[0] if isinstance(args[0], type) else type(args[0])

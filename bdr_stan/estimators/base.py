@@ -147,8 +147,7 @@ class BagEstimator(BaseEstimator):
             classes n_points, predicted, and probability,
             lower, upper of the predicted class; of ordered categories lower and upper are
             categories. Estimators with `familiarity` add this column, a p-value: small where a bag
-            is unlike those of the fit. The columns' name is that of the label, where the
-            fit took it from a column or a Series with a name.
+            is unlike those of the fit.
         """
         interval_ends(level)  # raises before any work is done
         return prediction_table(self, self._like_training(bags), level)

@@ -78,10 +78,8 @@ def write_posterior(folder: PathName, result: Result, author: str) -> None:
     }
     if draws:
         texts[f"{_DRAWS}/info/{name}.info.json"] = _about_draws(name, draws, result, added)
-    with (
-        saving_to(folder),
-        TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as partial,
-    ):
+    temporary = TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.")
+    with saving_to(folder), temporary as partial:
         root = Path(partial) / "posterior"
         for path, content in texts.items():
             _new(root / path).write_bytes(orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")

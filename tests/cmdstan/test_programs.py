@@ -95,11 +95,12 @@ def test_an_unknown_name_lists_the_names():
 
 
 def test_eject_names_the_folder_that_it_cannot_write(tmp_path, monkeypatch):
-    def refuse(*_, **__):
-        raise OSError(code, os.strerror(code))
-
-    monkeypatch.setattr(Path, "mkdir", refuse)
     for code, reason in ((errno.ENOSPC, "the disk is full"), (errno.EROFS, "cannot be written to")):
+
+        def refuse(*_, code=code, **__):
+            raise OSError(code, os.strerror(code))
+
+        monkeypatch.setattr(Path, "mkdir", refuse)
         with pytest.raises(OSError, match=f"^cannot save to {tmp_path / 'blr.stan'}: .*{reason}"):
             eject("blr", tmp_path)
     assert list(tmp_path.iterdir()) == []
