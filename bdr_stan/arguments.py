@@ -4,115 +4,129 @@ import difflib
 import functools
 import inspect
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, cast
+
+from bdr_stan.types import check_flags
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Arguments of other libraries, and those of this one that take their place.
-_CALLED_HERE = {
-    **dict.fromkeys(("group", "groups", "groupby", "by"), "bag"),
-    **dict.fromkeys(("bag_id", "bag_column", "id_column", "sample_key", "key"), "bag"),
-    **dict.fromkeys(("columns", "cols", "feature_names", "use_rep", "obsm", "layer"), "features"),
-    **dict.fromkeys(("x", "X", "data", "samples"), "bags"),
-    **dict.fromkeys(("label", "labels", "target"), "y"),
-    **dict.fromkeys(("weights", "sample_weights"), "weight"),
-    **dict.fromkeys(("covariates", "label", "labels", "target", "y", "obs"), "metadata"),
-    "y_err": "label_sd",
-    "yerr": "label_sd",
-    "random_state": "seed",
-    "seed": "random_state",
-    "n_chains": "chains",
-    "num_chains": "chains",
-    "tune": "warmup",
-    "num_warmup": "warmup",
-    "n_warmup": "warmup",
-    "num_samples": "draws",
-    "n_samples": "draws",
-    "n_draws": "draws",
-    "cores": "parallel_chains",
-    "n_jobs": "parallel_chains",
-    "target_accept": "adapt_delta",
-    "n_components": "n_landmarks",
-    "gamma": "bandwidth",
-    "length_scale": "bandwidth",
-    "lengthscale": "bandwidth",
-    "priors": "prior",
-    "verbose": "progress",
-}
-# What to call instead of an argument of another library.
-_CALLED_INSTEAD = {
-    "return_interval": "use predict_table(bags), or predictive(bags).interval(0.95)",
-    "return_quantiles": "use predictive(bags).quantile([0.1, 0.9])",
-    "return_cov": "use predictive(bags)",
-}
+# What takes the place of the commonest guesses, if it is there.
+_GUESSES = (
+    ("bag", "group groups groupby by bag_id"),
+    ("features", "columns cols feature_names feature_names_in_ use_rep"),
+    ("bags", "X data"),
+    ("y", "label labels target"),
+    ("metadata", "label labels target y obs covariates"),
+    ("weight", "weights sample_weight"),
+    ("label_sd", "yerr y_err"),
+    ("label_sd, the standard error of each label", "sample_weight weights"),
+    ("random_state", "seed"),
+    ("seed", "random_state"),
+    ("draws", "iter n_samples num_samples n_draws"),
+    ("warmup", "tune num_warmup n_warmup burn"),
+    ("chains", "n_chains num_chains"),
+    ("parallel_chains", "cores n_jobs"),
+    ("adapt_delta", "control target_accept"),
+    ("n_landmarks", "n_components"),
+    ("bandwidth", "gamma length_scale lengthscale"),
+    ("prior", "priors"),
+    ("progress", "verbose"),
+    ("predict_table(bags), or predictive(bags).interval(0.95)", "predict_interval return_interval"),
+    ("predictive(bags).quantile([0.1, 0.9])", "predict_quantiles return_quantiles"),
+    ("predictive(bags)", "posterior_predict posterior_epred posterior_predictive return_cov"),
+    ("predict_terms(bags, groups)", "ranef random_effects"),
+    ("influence_along(column, bags)", "feature_importances_"),
+    ("idata", "posterior trace samples coef_"),
+    ("idata, as arviz.loo(model.idata)", "loo waic"),
+    ("report_html(path, bags)", "pp_check to_html plot"),
+    ("save(path)", "to_netcdf dump"),
+    ("sd", "std stddev scale"),
+    ("sd ** 2", "var variance"),
+    ("quantile(q)", "median quantiles ppf percentile"),
+    ("interval(level)", "hdi confidence_interval"),
+    ("log_prob(y)", "pdf logpdf log_pdf"),
+    ("sample(size)", "rvs samples"),
+    ("lower and upper", "interval"),
+    ("where(condition)", "query filter"),
+    ("ids", "names bag_ids groups"),
+    ("points", "data values X"),
+    ("sizes and n_features", "shape n_bags size"),
+    ("to_dataframe()", "df to_df to_pandas head groupby plot"),
+    ("from_dataframe", "from_pandas from_polars from_arrow from_df from_table"),
+    ("from_points, or from_list for a list of arrays", "from_array from_numpy"),
+    ("from_anndata", "from_h5ad read_h5ad"),
+    ("from_csv", "read_csv"),
+    ("from_parquet", "read_parquet"),
+    ("normal", "gaussian"),
+    ("ordinal", "cumulative"),
+    ("negative_binomial", "negbinomial nbinom nb"),
+)
+_SHOWN = 6  # estimators in a message
+_NO_DEFAULT = inspect.Parameter.empty
+
+
+def guessed(name: str, known: Iterable[str]) -> str | None:
+    """What takes the place of a common guess: a name out of `known`, or code that begins so."""
+    known = set(known)
+    used = (used for used, guesses in _GUESSES if name in guesses.split())
+    return next((each for each in used if re.findall(r"\w+", each)[0] in known), None)
+
+
+@functools.lru_cache(maxsize=1000)  # getattr with a default asks again and again
+def instead(name: str, known: tuple[str, ...]) -> str | None:
+    """Advice for an unknown name: what takes its place, or which of the known it misspells."""
+    if used := guessed(name, known):
+        return f"it is called {used!r} here" if used in known else f"use {used}"
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
+    return f"did you mean {near[0]!r}?" if near else None
 
 
 def answered(function: F) -> F:
-    """Decorate a method so that an unknown keyword raises TypeError with the right name.
+    """Decorate a method: TypeError for an unknown keyword, ValueError for a flag that is no bool.
 
-    A method that takes any keyword answers those that are another name of an argument it lacks.
+    A method that takes any keyword answers the guesses of arguments that it needs and lacks.
     """
-    signature = inspect.signature(function)
-    known = signature.parameters
+    known = inspect.signature(function).parameters
     takes_any = any(p.kind is p.VAR_KEYWORD for p in known.values())
+    flags = [name for name, p in known.items() if p.annotation in (bool, bool | None)]
 
     @functools.wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
-        for name in [each for each in kwargs if each not in known]:
-            if not takes_any or _CALLED_HERE.get(name) in _not_given(signature, args, kwargs):
+        given = {**dict(zip(known, args)), **kwargs}
+        for name in [each for each in given if each not in known]:
+            meant = (guessed(name, known) if takes_any else None) or ""
+            needed = meant in known and meant not in given and known[meant].default is _NO_DEFAULT
+            if needed or not takes_any:
                 owner = args[0] if isinstance(args[0], type) else type(args[0])
                 raise TypeError(_answer(owner, function.__name__, name, list(known)))
+        if function.__name__ != "__init__":  # which checks nothing, as scikit-learn asks
+            check_flags(**{name: given[name] for name in flags if given.get(name) is not None})
         return function(*args, **kwargs)
 
     return cast(F, checked)
 
 
-def _not_given(signature, args, kwargs):
-    """Names of the arguments without defaults that a call does not give."""
-    given = signature.bind_partial(*args, **kwargs).arguments
-    return [
-        name
-        for name, p in signature.parameters.items()
-        if p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty and name not in given
-    ]
-
-
-def called_here(name: str, known: Collection[str]) -> str | None:
-    """The argument out of `known` that takes the place of `name`; None if there is none."""
-    called = _CALLED_HERE.get(name)
-    return called if called in known else _misspelt(name, known)
-
-
-def _misspelt(name, known):
-    return _closest(name, tuple(known))
-
-
-@functools.lru_cache(maxsize=1000)  # getattr with a default asks again and again
-def _closest(name, known):
-    return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.8)), None)
-
-
 def _answer(owner, method, name, known):
     """The message: what to write instead of the argument `name` of a method of `owner`."""
     call = owner.__name__ if method == "__init__" else f"{owner.__name__}.{method}"
-    called = _CALLED_HERE.get(name)
+    known = tuple(each for each in known if each not in ("self", "cls"))
     of_fit = _parameters(owner, "fit") if method == "__init__" else []
-    if name in _CALLED_INSTEAD:
-        answer = _CALLED_INSTEAD[name]
-    elif called in known:
-        answer = f"it is called {called!r} here"
-    elif of_fit and (given := name if name in of_fit else called_here(name, of_fit)):
+    given = name if name in of_fit else guessed(name, of_fit)
+    if given and not guessed(name, known):
         answer = f"give it to fit: {owner.__name__}(...).fit(bags, y, {given}=...)"
-    elif takers := _estimators_with(name, method):
-        answer = f"{', '.join(takers)} take{'s' * (len(takers) == 1)} it"
-    elif meant := _misspelt(name, known):
-        answer = f"did you mean {meant!r}?"
+    elif method == "predict" and (used := guessed(name, dir(owner))):
+        answer = f"use {used}"
+    elif not guessed(name, known) and (takers := _estimators_with(name, method)):
+        answer = f"{_listed(takers)} take{'s' * (len(takers) == 1)} it"
     else:
-        answer = (
-            f"its arguments are {', '.join(each for each in known if each not in ('self', 'cls'))}"
-        )
+        answer = instead(name, known) or f"its arguments are {', '.join(known)}"
     return f"{call}() takes no argument {name!r}: {answer}"
+
+
+def _listed(names):
+    more = f" and {len(names) - _SHOWN} others" * (len(names) > _SHOWN)
+    return ", ".join(names[:_SHOWN]) + more
 
 
 def _parameters(owner, method):
@@ -140,32 +154,30 @@ def _estimators():
 @functools.cache
 def _with_attribute(name):
     """Names of the estimators that have a public method of this name."""
-    if name.startswith("_"):
-        return []
     return [each.__name__ for each in _estimators() if callable(getattr(each, name, None))]
 
 
-def _is_there(owner, name):
-    """Whether an object has a method, or once it is fitted a property, of this name."""
-    is_property = isinstance(getattr(type(owner), name, None), property)
-    return name == "len" or is_property or hasattr(owner, name)
-
-
-def unknown_attribute(owner: Any, name: str, used_here: Mapping[str, str]) -> Any:
+def unknown_attribute(owner: Any, name: str) -> Any:
     """Raise AttributeError for an attribute that `owner` lacks, with what to use instead.
 
-    For `__getattr__`; `used_here` has attributes of other libraries, and what takes their place.
+    For `__getattr__`, also of a metaclass.
     """
     if hasattr(type(owner), name):  # a property, whose own error this is
         return object.__getattribute__(owner, name)
     is_class = isinstance(owner, type)
-    known = dir(owner) if is_class else [*dir(type(owner)), *vars(owner)]
-    answer, used = "", used_here.get(name)
-    if used and _is_there(owner, re.findall(r"\w+", used)[0]):
-        answer = f"; use {used}"
-    elif hasattr(type(owner), "fit") and (with_it := _with_attribute(name)):
-        answer = f": {', '.join(with_it)} have it"
-    elif not name.startswith("_") and (meant := _misspelt(name, known)):
-        answer = f"; did you mean {meant!r}?"
     kind = f"type object {owner.__name__!r}" if is_class else f"{type(owner).__name__!r} object"
-    raise AttributeError(f"{kind} has no attribute {name!r}{answer}")
+    message = f"{kind} has no attribute {name!r}"
+    if name.startswith("_"):
+        raise AttributeError(message)
+    known = dir(owner) if is_class else [*dir(type(owner)), *vars(owner)]
+    advice = instead(name, tuple(each for each in known if not each.startswith("_")))
+    if hasattr(type(owner), "fit") and (with_it := _with_attribute(name)):
+        message += f": {_listed(with_it)} have it"
+    elif advice and _is_there(owner, re.findall(r"(?:use |')(\w+)", advice)[0]):
+        message += f"; {advice}"
+    raise AttributeError(message)
+
+
+def _is_there(owner, name):
+    """Whether an object has a method, or once it is fitted a property, of this name."""
+    return isinstance(getattr(type(owner), name, None), property) or hasattr(owner, name)

@@ -30,7 +30,7 @@ from bdr_stan.posterior.latent_gaussian import LatentGaussianModel, most_probabl
 from bdr_stan.posterior.mode import find_mode
 from bdr_stan.progress import status
 from bdr_stan.threads import limited_blas, map_in_threads
-from bdr_stan.types import Array, ArrayLike
+from bdr_stan.types import Array, ArrayLike, check_flags
 
 # After each round of steps the scales are fitted to the new landmarks and the held-out labels are
 # predicted; the search ends after this many rounds without a better prediction.
@@ -130,6 +130,7 @@ def learn_landmarks(
             "landmarks are learned with label_noise='constant': learn them so, then fit "
             "learned.set_params(label_noise='size')"
         )
+    check_flags(progress=progress is None or progress)
     bags = as_bags(bags)
     y = check_labels(bags, y)
     held_out, held_out_y = checked_validation(validation, bags)

@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.bags.checks import plain
-from bdr_stan.bags.matching import match_to_ids
+from bdr_stan.bags.matching import check_same_rows, match_to_ids
 from bdr_stan.extras import require
 from bdr_stan.predictive.energy import distance_to, distance_within, even_quantiles
 from bdr_stan.types import Array, is_integer
@@ -114,12 +115,17 @@ class SkproRegressor(BaseProbaRegressor):
         if y.shape[1] != 1:
             raise TypeError(f"y has {y.shape[1]} columns, expected one: fit a model to each")
         bags, ids = self._bags_of(X)
-        labels = match_to_ids(y, X.index if X.index.isin(y.index).all() else ids, "y")
+        same_rows = X.index.isin(y.index).all()
+        if X.index.dtype.kind in "iu" and not same_rows and not np.isin(ids, y.index).all():
+            check_same_rows(X, y, ("X", "y"))
+        labels = match_to_ids(y, X.index if same_rows else ids, "y")
         options = self.fit_options or {}
         self.estimator_ = clone(self.estimator).fit(bags, labels.iloc[:, 0].to_numpy(), **options)
         return self
 
     def _predict_proba(self, X: pd.DataFrame) -> "SkproDistribution":
+        if not hasattr(self, "estimator_"):
+            raise NotFittedError("this SkproRegressor is not fitted: call fit(X, y) first")
         bags, _ = self._bags_of(X)
         return SkproDistribution(self.estimator_.predictive, bags, X.index, self._get_columns())
 

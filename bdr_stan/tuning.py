@@ -16,7 +16,7 @@ from bdr_stan.progress import Share, status
 from bdr_stan.tuning_candidates import Candidate
 from bdr_stan.tuning_embeddings import EmbeddingTask, check_densities, with_method
 from bdr_stan.tuning_totals import TotalsTask, check_evidence
-from bdr_stan.types import ArrayLike
+from bdr_stan.types import ArrayLike, check_flags
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -188,6 +188,7 @@ def tune(
     if (validation is None) == (cv is None) and (score not in EVIDENCES or cv is not None):
         raise ValueError("give validation=(bags, y) or cv=folds, and not both")
     check_seed(seed, "seed")
+    check_flags(progress=progress is None or progress)
     n_landmarks, bandwidth_scale = _checked_grid(n_landmarks, bandwidth_scale)
     if refine not in (None, "bandwidth", "ard"):
         raise ValueError(f"refine must be None, 'bandwidth' or 'ard', found {refine!r}")

@@ -148,9 +148,9 @@ class EmbeddingTask:
     ) -> tuple[dict[str, Any], Any]:
         """A candidate's columns in the table, and its training features."""
         training, held_out = embedded
-        several = isinstance(self.bags, Samples)
+        given = None if isinstance(candidate.landmarks, str) else len(candidate.landmarks)
         columns = {
-            "n_landmarks": candidate.n_landmarks if several else len(training.landmarks),
+            "n_landmarks": candidate.n_landmarks if given is None else given,
             "bandwidth_scale": candidate.bandwidth_scale,
             "bandwidth": training.bandwidth,
             **self.scores(candidate, training, held_out, method),

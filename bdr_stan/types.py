@@ -1,5 +1,8 @@
 """Types that signatures of the whole package share, and what counts as a number or a path."""
 
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
@@ -8,7 +11,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Array", "ArrayLike", "PathName", "Seed", "as_path", "is_integer", "is_number"]
+__all__ = [
+    "Array",
+    "ArrayLike",
+    "PathName",
+    "Seed",
+    "as_path",
+    "check_flags",
+    "is_integer",
+    "is_number",
+    "saving_to",
+]
 
 if TYPE_CHECKING:
     # NumPy's own union admits none of what is done with an argument before it is an array.
@@ -19,6 +32,8 @@ else:
 Array: TypeAlias = NDArray[Any]
 PathName: TypeAlias = str | PathLike[str]
 Seed: TypeAlias = int | np.random.Generator | None
+_DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NOT_WRITABLE = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
 def is_number(value: Any) -> bool:
@@ -47,6 +62,22 @@ def is_integer(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
+def check_flags(**flags: Any) -> None:
+    """Raise ValueError unless each is True or False.
+
+    Examples
+    --------
+    >>> from bdr_stan.types import check_flags
+    >>> check_flags(compress="no")
+    Traceback (most recent call last):
+        ...
+    ValueError: compress must be True or False, found 'no'
+    """
+    for name, value in flags.items():
+        if not isinstance(value, (bool, np.bool_)):
+            raise ValueError(f"{name} must be True or False, found {value!r}")
+
+
 def as_path(path: Any, name: str = "path") -> Path:
     """A path of the user's.
 
@@ -73,3 +104,33 @@ def as_path(path: Any, name: str = "path") -> Path:
     if not isinstance(path, (str, PathLike)):
         raise TypeError(f"{name} must be a str or a Path of a file, found {path!r}")
     return Path(path)
+
+
+@contextmanager
+def saving_to(path: Path) -> Iterator[None]:
+    """Name the path, the reason and the way out in errors of a full disk or a read-only folder.
+
+    Examples
+    --------
+    >>> import errno
+    >>> from pathlib import Path
+    >>> from bdr_stan.types import saving_to
+    >>> with saving_to(Path("fits/a.nc")):
+    ...     raise OSError(errno.ENOSPC, "No space left on device")
+    Traceback (most recent call last):
+        ...
+    OSError: cannot save to fits/a.nc: the disk is full; make room, or choose another folder
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _DISK_FULL:
+            raise OSError(
+                f"cannot save to {path}: the disk is full; make room, or choose another folder"
+            ) from error
+        if error.errno in _NOT_WRITABLE:
+            raise PermissionError(
+                f"cannot save to {path}: the folder {path.parent} cannot be written to "
+                f"({error.strerror}); choose another"
+            ) from error
+        raise

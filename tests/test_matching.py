@@ -122,6 +122,44 @@ def test_labels_with_row_numbers_are_in_the_order_of_the_bags(model, people, fit
     assert_allclose(predictions(as_list, new), predictions(found, new), rtol=1e-5)
 
 
+@pytest.mark.parametrize("part", [slice(20, 40), slice(10, 30), slice(None, None, -1)])
+def test_row_numbers_of_other_rows_are_no_position(people, part):
+    table, centres = people
+    bags = read(table)[: len(centres[part])]
+    model = BLR(5, method="exact")
+    y = pd.Series(centres)[part]
+    given = bags, centres[: len(bags)]
+    numbers = pd.Series(np.arange(1.0, 41))[part]
+    for name, call in {
+        "y": lambda: model.fit(bags, y),
+        "label_sd": lambda: model.fit(*given, label_sd=numbers),
+        "trials": lambda: BLR(family="binomial").fit(bags, bags.sizes, trials=numbers),
+        "exposure": lambda: BLR(family="poisson").fit(bags, bags.sizes, exposure=numbers),
+        "sample_weight": lambda: model.fit(*given, seed=1).score(*given, numbers),
+        "metadata": lambda: Bags.from_list(list(bags), bags.ids, metadata=numbers.to_frame()),
+        "the mask": lambda: bags[numbers > 20],
+    }.items():
+        with pytest.raises(ValueError, match=f"^the index of {name}, .* lacks the id 'town 00'"):
+            call()
+
+
+def test_bags_without_labels_can_be_left_out(people):
+    table, centres = people
+    bags = read(table)
+    y = series(bags, centres, range(30))
+    with pytest.raises(ValueError, match=r"or use bags\[np.isin\(bags.ids, y.index\)\]$"):
+        BLR(5, method="exact").fit(bags, y)
+    labelled = bags[np.isin(bags.ids, y.index)]
+    assert len(BLR(5, method="exact").fit(labelled, y, seed=1).predict(labelled)) == 30
+
+
+def test_labels_in_a_dict_are_refused(people):
+    table, centres = people
+    bags = read(table)
+    with pytest.raises(TypeError, match=r"^y is a dict: pass pd.Series\(y\)"):
+        BLR(5, method="exact").fit(bags, dict(zip(bags.ids, centres)))
+
+
 def test_ids_that_are_row_numbers_in_another_order_are_no_position():
     bags = Bags([[0.0], [1.0], [2.0]], [0, 1, 2, 3], ids=[2, 0, 1])
     model = BLR(2, method="exact")
@@ -211,13 +249,13 @@ def test_predictive_distributions_match_labels(people, shuffled, tmp_path):
     pd.testing.assert_frame_equal(*scored)
 
 
-def test_the_name_of_the_label_reaches_table_and_file(people, tmp_path):
+def test_the_name_of_the_label_reaches_the_file_and_heads_no_table(people, tmp_path):
     table, centres = people
     bags = read(table)
     model = fitted(BLR(5, method="exact"), bags, series(bags, centres, range(40)))
     model.save(tmp_path / "fit.nc")
     for each in (model, BLR.load(tmp_path / "fit.nc")):
-        assert each.predict_table(bags).columns.name == "vote"
+        assert each.predict_table(bags).columns.name is None
     model.report_html(tmp_path / "fit.html", bags)
     assert "Report of a fit: vote" in (tmp_path / "fit.html").read_text()
 

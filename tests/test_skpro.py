@@ -6,6 +6,7 @@ from importlib import import_module
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import KFold
 from skpro.metrics import CRPS, LogLoss
 from skpro.model_selection import GridSearchCV
@@ -148,6 +149,27 @@ def test_rows_of_distributions_are_selected(tables, fitted):
     assert distribution.head(2).shape == (2, 1) and distribution.iloc[3].shape == (1, 1)
 
 
+@pytest.mark.parametrize(
+    "rows, labels", [((0, 20), (20, 40)), ((0, 20), (10, 30)), ((20, 40), (0, 20))]
+)
+@pytest.mark.parametrize("kind", ["category", "int"])
+def test_labels_of_other_rows_are_refused(bags, tables, rows, labels, kind):
+    named = Bags.from_list(list(bags), np.arange(len(bags)) if kind == "int" else bags.ids)
+    X = pd.DataFrame({"bag": pd.Series(named.ids).astype(kind)})
+    y = tables[1].reset_index(drop=True)
+    model = SkproRegressor(BLR(4, method="exact", random_state=1), named)
+    with pytest.raises(ValueError, match="^the index of y differs from that of X"):
+        model.fit(X[slice(*rows)], y[slice(*labels)])
+    in_order = model.fit(X[slice(*rows)], y[slice(*rows)]).predict(X)
+    as_array = model.fit(X[slice(*rows)], y[slice(*rows)].to_numpy()).predict(X)
+    np.testing.assert_array_equal(in_order, as_array)
+
+
+def test_predictions_before_a_fit_are_refused(bags, tables):
+    with pytest.raises(NotFittedError, match=r"call fit\(X, y\) first"):
+        regressor(bags).predict(tables[0])
+
+
 def other_index(table):
     return table.rename(index=lambda name: f"{name}x")
 
@@ -176,7 +198,7 @@ def test_mistakes_in_tables(bags, tables, mistake, message):
         (BDR(family="ordinal"), {}, "those of family='ordinal' are categories: use BDR itself"),
         (BDR(), {"fit_options": 3}, "fit_options must be a dict of arguments of BDR.fit, found 3"),
         (BDR(), {"bag": "county"}, "no level of its index 'county'"),
-        (BLR(method="exact"), {"fit_options": {"sed": 1}}, "it is called 'seed' here"),
+        (BLR(method="exact"), {"fit_options": {"sed": 1}}, r"did you mean 'seed'\?"),
     ],
 )
 def test_mistakes_in_parameters(bags, tables, estimator, options, message):

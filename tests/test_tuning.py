@@ -171,6 +171,18 @@ def test_classifiers_are_scored_by_probability(problem):
     assert row["mse"] == pytest.approx(brier)
 
 
+def test_landmarks_of_the_table_are_those_asked_for():
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=20)
+    bags = [rng.normal(mean, size=(9, 2)) for mean in y]
+    for kernel in ("auto", "rbf", "linear + rbf"):
+        grid = {"n_landmarks": (8, 12), "bandwidth_scale": (1.0,)}
+        table = tune(
+            bags, y, models=[BLR(method="exact", kernel=kernel)], cv=2, method=None, **grid
+        )
+        assert sorted(table.table["n_landmarks"]) == [8, 12]
+
+
 def test_given_landmarks_enter_once(problem):
     bags, y = problem
     landmarks = np.array([[0.0, 0.0], [1.0, 1.0]])

@@ -3,19 +3,11 @@
 import numpy as np
 
 from bdr_stan.bags import Bags, values_of_bags
-from bdr_stan.bags.checks import as_real_numbers
+from bdr_stan.bags.checks import checked_numbers
 from bdr_stan.bags.missing_codes import CODES_OF_BAGS, ends_of, warn_of_codes
 from bdr_stan.types import Array, ArrayLike
 
 LARGEST_COUNT = 2**31 - 1  # Stan holds counts as 32-bit integers
-
-
-def checked_numbers(values: ArrayLike, name: str) -> Array:
-    """Numbers as a float64 array; TypeError, with their `name`, if they are not numbers."""
-    try:
-        return as_real_numbers(values)
-    except (TypeError, ValueError):
-        raise TypeError(f"the {name} are not numbers: pass one number per bag") from None
 
 
 def check_each(bags: Bags, values: Array, good: Array, what: str, rule: str) -> None:
@@ -39,13 +31,15 @@ def check_counts(bags: Bags, values: Array, what: str, rule: str) -> None:
 
 def checked_trials(bags: Bags, trials: ArrayLike) -> Array:
     """Numbers of trials of bags, shape (n,): whole, from 1; else TypeError or ValueError."""
-    trials = checked_numbers(values_of_bags(bags, trials, "trials"), "trials")
+    values = values_of_bags(bags, trials, "trials")
+    trials = checked_numbers(values, "number of trials", bags.ids)
     if trials.shape != (len(bags),):
         raise ValueError(
             f"trials has shape {trials.shape}, but there are {len(bags)} bags: one number per bag"
         )
-    check_counts(bags, trials, "number of trials", "trials are whole numbers from 1")
-    check_each(bags, trials, trials >= 1, "number of trials", "trials are whole numbers from 1")
+    rule = "trials are whole numbers from 1: leave bags without any out"
+    check_counts(bags, trials, "number of trials", rule)
+    check_each(bags, trials, trials >= 1, "number of trials", rule)
     warn_of_codes({"trials": ends_of(trials)}, "bags", CODES_OF_BAGS)
     return trials
 

@@ -12,10 +12,11 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from bdr_stan.aggregate.horizon import horizons
-from bdr_stan.aggregate.labels import check_counts, check_each, checked_numbers
+from bdr_stan.aggregate.labels import check_counts, check_each
 from bdr_stan.aggregate.rows import AggregateRows, point_rows
 from bdr_stan.aggregate.training import AggregateFeatures
 from bdr_stan.bags import Bags, BagsLike, as_bags, values_of_bags
+from bdr_stan.bags.checks import checked_numbers
 from bdr_stan.bags.missing_codes import CODES_OF_BAGS, ends_of, warn_of_codes
 from bdr_stan.kernels import FeatureMap, Kernel, Product, fields_of
 from bdr_stan.types import Array, ArrayLike
@@ -181,7 +182,8 @@ def checked_examined(places: Bags, examined: ArrayLike | str, bracket: str = "")
 
 def _one_per_place(places, values, name):
     """Numbers of people at the places, shape (m,)."""
-    found = checked_numbers(values_of_bags(places, values, name), name)
+    values = values_of_bags(places, values, name)
+    found = checked_numbers(values, name, places.ids, "place")
     if found.shape != (len(places),):
         raise ValueError(
             f"{name} has shape {found.shape}, but there are {len(places)} survey places: pass one "

@@ -22,25 +22,6 @@ _FOR_MODULES = {
     *("name", "point_shares", "point_weights", "read", "read_checked", "read_rows", "release"),
     *("rows", "sample_points", "selected", "sources", "sums", "with_samples"),
 }
-# Attributes of tables and arrays in other libraries, and what takes their place.
-USED_HERE = {
-    **dict.fromkeys(("n_bags", "size"), "len(bags)"),
-    "shape": "len(bags), n_points and n_features",
-    **dict.fromkeys(("labels", "label", "y", "target"), "metadata, which has columns of the bags"),
-    **dict.fromkeys(("feature_names", "feature_names_in_"), "features"),
-    **dict.fromkeys(("names", "bag_ids", "groups"), "ids"),
-    **dict.fromkeys(("data", "values", "X"), "points"),
-    **dict.fromkeys(("df", "to_df", "to_pandas", "head"), "to_dataframe()"),
-}
-READERS = {
-    **dict.fromkeys(("from_pandas", "from_polars", "from_arrow", "from_df"), "from_dataframe"),
-    **dict.fromkeys(("from_table", "from_frame", "from_groupby"), "from_dataframe"),
-    "read_csv": "from_csv",
-    "read_parquet": "from_parquet",
-    **dict.fromkeys(("from_h5ad", "read_h5ad"), "from_anndata"),
-    **dict.fromkeys(("from_array", "from_numpy"), "from_points, or from_list for a list of arrays"),
-    "from_arrays": "from_list",
-}
 _SHOWN = 12  # names of columns in notebooks
 _MIN_MASK_SIZE = 6  # fewer indices may well be all 0 and 1 without being a mask
 
@@ -51,7 +32,7 @@ class _AnswersReaders(type):
     if not TYPE_CHECKING:
 
         def __getattr__(cls, name):
-            return unknown_attribute(cls, name, READERS)
+            return unknown_attribute(cls, name)
 
 
 class BagsBase(metaclass=_AnswersReaders):
@@ -86,7 +67,7 @@ class BagsBase(metaclass=_AnswersReaders):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name):
-            return unknown_attribute(self, name, USED_HERE)
+            return unknown_attribute(self, name)
 
     def __dir__(self) -> list[str]:
         return [name for name in super().__dir__() if name not in _FOR_MODULES]

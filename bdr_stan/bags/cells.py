@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from bdr_stan.bags.checks import near_names
+from bdr_stan.bags.column_roles import check_is_name
 from bdr_stan.extras import require
 from bdr_stan.types import Array
 
@@ -35,6 +36,7 @@ def check_obs_columns(adata: Any, bag: str, metadata: Sequence[str] | None) -> l
     if isinstance(metadata, str):
         raise TypeError(f"metadata must be a list of column names: pass [{metadata!r}]")
     metadata = list(metadata or [])
+    check_is_name(bag, "bag")
     known = list(adata.obs.columns)
     for name in [bag, *metadata]:
         if name not in known:

@@ -10,6 +10,7 @@ from typing import SupportsIndex
 
 import numpy as np
 
+from bdr_stan.arguments import guessed
 from bdr_stan.bags.memory_map import memory_map
 from bdr_stan.types import Array, ArrayLike
 
@@ -40,6 +41,38 @@ def as_real_numbers(values: ArrayLike) -> Array:
     return numbers.astype(np.float64)
 
 
+def checked_numbers(
+    values: ArrayLike, what: str, ids: Sequence[object] | Array | None = None, unit: str = "bag"
+) -> Array:
+    """One number per bag as float64; TypeError names the first bag whose `what` is no number."""
+    try:
+        return as_real_numbers(values)
+    except (TypeError, ValueError):
+        found = np.asarray(values, object).ravel()
+    as_numbers = [_as_number(value) for value in found]
+    texts = [isinstance(value, (str, bytes)) for value in found]
+    if None not in as_numbers:
+        bad, advice = texts, "convert all, as by pd.to_numeric"
+    else:
+        bad = [value is None for value in as_numbers]
+        advice = f"give such {unit}s a number, or leave them out"
+        if what == "label" and all(bad) and all(texts):
+            advice = "labels that are classes are for a classifier, such as BDRClassifier"
+    i = bad.index(True) if any(bad) else 0
+    name = describe(i, ids).replace("bag", unit, 1)
+    raise TypeError(
+        f"the {what} of {name} is {plain(found[i])!r}, not a number ({sum(bad)} in all): {advice}"
+    )
+
+
+def _as_number(value):
+    """A value as a number, also from a text; None if it is none."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
+
+
 def describe(i: SupportsIndex, ids: Sequence[object] | Array | None) -> str:
     """Name of bag i in messages: its position and, if it has one, its id."""
     i = int(i)
@@ -54,7 +87,8 @@ def plain(value: object) -> object:
 def near_names(name: object, known: Iterable[object]) -> str:
     """Advice for an unknown name: the known names that are similar, or else all of them."""
     names = [str(k) for k in known]
-    near = get_close_matches(str(name), names, n=3, cutoff=0.5)
+    guess = guessed(str(name), names)
+    near = [guess] if guess else get_close_matches(str(name), names, n=3, cutoff=0.5)
     if near:
         return f"did you mean {' or '.join(map(repr, near))}?"
     shown = ", ".join(map(repr, names[:_MAX_NAMES]))

@@ -1,6 +1,6 @@
 """Which columns of a table are features, bags, weights and metadata."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -16,6 +16,16 @@ class ColumnRoles:
     weight: str | None = None
     metadata: Sequence[str] | None = None
     replicate_weights: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        for role, name in (("bag", self.bag), ("weight", self.weight)):
+            check_is_name(name, role)
+        for role in ("features", "metadata", "replicate_weights"):
+            names = getattr(self, role)
+            if isinstance(names, str):
+                raise TypeError(f"{role} must be a list of column names: pass [{names!r}]")
+            for name in names or []:
+                check_is_name(name, f"each of {role}")
 
     @property
     def given(self) -> list[str]:
@@ -34,10 +44,6 @@ class ColumnRoles:
 
     def named(self, columns: Sequence[Any]) -> list[str]:
         """All names, each once; raises where one is not among the columns or has two roles."""
-        for argument in ("features", "metadata", "replicate_weights"):
-            names = getattr(self, argument)
-            if isinstance(names, str):
-                raise TypeError(f"{argument} must be a list of column names: pass [{names!r}]")
         for name in columns:
             if not isinstance(name, str):
                 raise TypeError(
@@ -46,7 +52,11 @@ class ColumnRoles:
                 )
         for name in self.given:
             if name not in columns:
-                raise ValueError(f"the table has no column {name!r}: {near_names(name, columns)}")
+                join = f"; join another table to it first, as df.merge(other, on={self.bag!r})"
+                raise ValueError(
+                    f"the table has no column {name!r}: {near_names(name, columns)}"
+                    + join * (name in (self.metadata or []))
+                )
         features, replicates = list(self.features or []), list(self.replicate_weights or [])
         for argument, names in (("features", features), ("replicate_weights", replicates)):
             repeated = [name for k, name in enumerate(names) if name in names[:k]]
@@ -79,6 +89,14 @@ class ColumnRoles:
         if not features:
             raise ValueError("the table has no column left to be a feature")
         return replace(self, features=features)
+
+
+def check_is_name(name: Any, role: str) -> None:
+    """Raise TypeError unless `name` may be the name of a column, or is None."""
+    if not isinstance(name, Hashable) or isinstance(name, tuple):
+        some = [str(each) for each in name] if isinstance(name, Collection) else []
+        advice = f"pass {some[0]!r}" if len(some) == 1 else "join several columns into one"
+        raise TypeError(f"{role} must be the name of one column, found {name!r}: {advice}")
 
 
 def resolve_like(like, features, missing, transformer, unseen):

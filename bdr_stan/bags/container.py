@@ -30,7 +30,7 @@ from bdr_stan.bags.partitions import PartitionedBags, parts_of_dask
 from bdr_stan.bags.samples import Samples
 from bdr_stan.bags.tables import is_table
 from bdr_stan.extras import require
-from bdr_stan.types import Array, ArrayLike, PathName
+from bdr_stan.types import Array, ArrayLike, PathName, check_flags
 from bdr_stan.user_warnings import warn
 
 if TYPE_CHECKING:
@@ -131,6 +131,7 @@ class Bags(BagsBase):
                 "Bags(points, offsets) takes stacked points and where bags begin: for a list of "
                 "arrays use Bags.from_list(arrays), for a table Bags.from_dataframe(df, bag=...)"
             )
+        check_flags(copy=copy)
         self.points = as_points(points)
         if copy and not self.is_memory_map and _share_memory(self.points, points):
             self.points = self.points.copy()
@@ -533,6 +534,7 @@ class Bags(BagsBase):
         return cls._made(readers.from_anndata(adata, bag, features, metadata))
 
     @classmethod
+    @answered
     def from_rasters(
         cls,
         covariates: Any,

@@ -26,6 +26,12 @@ def csv_table(path: PathName, roles: ColumnRoles, options: dict[str, Any]) -> An
     if not Path(path).exists():
         raise FileNotFoundError(f"there is no file {path}")
     header = pd.read_csv(path, **options | {"nrows": 0}).columns
+    separators = [sign for sign in ";\t|," if sign in str(header[0])]
+    if len(header) == 1 and separators:
+        raise ValueError(
+            f"{path} has one column, {header[0]!r}: pass sep={separators[0]!r}, and decimal=',' "
+            "for numbers such as 1,5"
+        )
     _check_header(path, options)
     named = roles.named(list(header))
     if roles.features is not None:

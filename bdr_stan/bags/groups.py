@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csc_array
 
-from bdr_stan.bags.checks import LARGEST_VALUE, as_real_numbers, as_vector, near_names
+from bdr_stan.bags.checks import LARGEST_VALUE, as_vector, checked_numbers, near_names
 from bdr_stan.bags.container import Bags
 from bdr_stan.bags.labels import values_of_bags
 from bdr_stan.bags.missing_codes import CODES_OF_BAGS, ends_of, warn_of_codes
@@ -59,11 +59,7 @@ def sum_coefficients(
 
 def weights_of_bags(weights: Any, n: int, name: Callable[[int], str]) -> Array:
     """Weights in the order of n bags, whose names are ``name(i)``, as numbers >= 0, shape (n,)."""
-    try:
-        values = as_real_numbers(weights)
-    except (TypeError, ValueError):
-        raise TypeError("weights are not numbers: pass one number per bag") from None
-    values = as_vector(values, n, "weights", "bag")
+    values = as_vector(checked_numbers(weights, "weight"), n, "weights", "bag")
     bad = np.flatnonzero(~((values >= 0) & (values < LARGEST_VALUE)))
     if len(bad):
         raise ValueError(

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bdr_stan.bags.checks import LARGEST_VALUE, as_real_numbers, describe, plain
+from bdr_stan.bags.checks import LARGEST_VALUE, checked_numbers, describe, plain
 from bdr_stan.bags.column_values import as_values
 from bdr_stan.bags.container import Bags, BagsLike
 from bdr_stan.bags.matching import match_to_ids
@@ -35,11 +35,8 @@ def check_labels(bags: BagsLike, y: ArrayLike) -> Array:
 def check_finite_labels(bags: BagsLike, y: ArrayLike) -> Array:
     """The same of labels that may be equal."""
     y = values_of_bags(bags, y, "y")
-    try:
-        labels = np.ma.filled(np.ma.asarray(y, float), np.nan) if np.ma.isMaskedArray(y) else y
-        labels = as_real_numbers(labels)
-    except (TypeError, ValueError):
-        raise TypeError("the labels y are not numbers: pass one number per bag") from None
+    labels = np.ma.filled(np.ma.asarray(y, float), np.nan) if np.ma.isMaskedArray(y) else y
+    labels = checked_numbers(labels, "label", getattr(bags, "ids", None))
     check_one_per_bag(labels, len(bags))
     bad = np.flatnonzero(~np.isfinite(labels))
     if len(bad):
@@ -167,6 +164,9 @@ def values_of_bags(bags: BagsLike, values: ArrayLike | str, name: str) -> ArrayL
 
     Other values than the name of a column are ordered as by `match_to_ids`.
     """
+    is_list = isinstance(values, (list, tuple)) and len(bags) > len(values) == 1
+    if is_list and isinstance(values[0], str):
+        raise TypeError(f"{name} is a list with one entry, {values[0]!r}: pass it by itself")
     if not isinstance(values, str):
         return match_to_ids(values, getattr(bags, "ids", None), name)
     table = getattr(bags, "metadata", None)
@@ -181,21 +181,14 @@ def values_of_bags(bags: BagsLike, values: ArrayLike | str, name: str) -> ArrayL
 
 def check_label_sd(label_sd: ArrayLike, n: int, ids: Array | None = None) -> Array:
     """Standard errors of the labels of n bags, finite and > 0; float64, shape (n,)."""
-    import pandas as pd
-
     values = np.asarray(label_sd)
     if values.shape != (n,):
         raise ValueError(
             f"label_sd has shape {values.shape}, but there are {n} bags: pass one number per bag"
         )
-    try:
-        if values.dtype == bool:
-            raise TypeError
-        values = as_real_numbers(np.where(pd.isna(values), np.nan, values))
-    except (TypeError, ValueError):
-        raise TypeError(
-            "label_sd has values that are not numbers: pass one number per bag"
-        ) from None
+    if values.dtype == bool:
+        raise TypeError("label_sd is true or false: pass one number per bag")
+    values = checked_numbers(values, "label_sd", ids)
     bad = np.flatnonzero(~((values > 0) & (values < LARGEST_VALUE)))
     if len(bad):
         raise ValueError(
@@ -209,7 +202,9 @@ def check_label_sd(label_sd: ArrayLike, n: int, ids: Array | None = None) -> Arr
 def check_one_per_bag(labels: Array, n: int) -> None:
     """Raise ValueError unless there is one label per bag, shape (n,)."""
     if labels.shape == (n, 1):
-        raise ValueError(f"y has shape ({n}, 1), expected ({n},): pass y.ravel()")
+        raise ValueError(
+            f"y has shape ({n}, 1), expected ({n},): pass y[:, 0], of a table y.iloc[:, 0]"
+        )
     if labels.ndim != 1:
         raise ValueError(f"y has shape {labels.shape}, expected ({n},): one label per bag")
     if len(labels) != n:

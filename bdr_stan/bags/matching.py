@@ -22,9 +22,11 @@ def match_to_ids(values: ArrayLike, ids: Array | None, name: str = "y") -> Array
     """Values of bags in the order of the bags' `ids`; messages call them `name`.
 
     A pandas Series (or xarray DataArray) is ordered by its index, unless that is the default 0, 1,
-    ..; everything else, or with `ids` None, is in order already. Raises ValueError where the index
-    has other bags than the ids, or a bag twice.
+    .., n - 1; everything else, or with `ids` None, is in order already. Raises ValueError if the
+    index has other bags than the ids, or a bag twice.
     """
+    if isinstance(values, Mapping):
+        raise TypeError(f"{name} is a dict: pass pd.Series({name}), which is matched to the ids")
     if ids is None:
         return values
     if hasattr(values, "to_series") and hasattr(values, "coords"):  # xarray's
@@ -53,14 +55,14 @@ def label_name(y: Any) -> str | None:
 
 
 def rows_of_ids(index: Any, ids: ArrayLike, name: str) -> Array | None:
-    """Row of an index for each id, shape (n,); None for the default pandas index 0, 1, .. ."""
+    """Row of an index for each id, shape (n,); None for the default index 0, 1, .. ."""
     import pandas as pd
 
     index = index if isinstance(index, pd.Index) else pd.Index(index)
     wanted = pd.Index(np.asarray(ids))
     if index.equals(wanted):
         return np.arange(len(wanted))
-    counts_rows = isinstance(index, pd.RangeIndex)
+    counts_rows = isinstance(index, pd.RangeIndex) and index.equals(pd.RangeIndex(len(index)))
     one_level = index.nlevels == 1
     if one_level and index.is_unique and len(index) == len(wanted):
         rows = index.get_indexer(wanted)
@@ -76,10 +78,13 @@ def rows_of_ids(index: Any, ids: ArrayLike, name: str) -> Array | None:
         return None
     shown = ", ".join(repr(plain(label)) for label in index[:_SHOWN].to_list())
     shown += ", .." if len(index) > _SHOWN else ""
-    advice = (
-        f"index {name} by the ids of the bags, or pass {name}.to_numpy() where it is in their order"
-    )
     missing = np.flatnonzero(~wanted.isin(index)) if one_level else np.arange(len(wanted))
+    advice = f"index {name} by the ids of the bags"
+    if len(missing) < len(wanted):
+        advice = f"give these bags a value, or use bags[np.isin(bags.ids, {name}.index)]"
+    elif len(index) == len(wanted):
+        unnamed = "reset_index(drop=True)" if name == "metadata" else "to_numpy()"
+        advice += f", or pass {name}.{unnamed} if it is in their order"
     if len(missing):
         bag = missing[0]
         raise ValueError(
@@ -88,7 +93,7 @@ def rows_of_ids(index: Any, ids: ArrayLike, name: str) -> Array | None:
         )
     if not index.is_unique:
         repeated = plain(index[index.duplicated()][0])
-        raise ValueError(f"the index of {name} has {repeated!r} more than once: {advice}")
+        raise ValueError(f"the index of {name} has {repeated!r} more than once: give each bag one")
     raise ValueError(
         f"{name} has {len(index)} rows, but there are {len(wanted)} bags: pass {name}.loc[bags.ids]"
     )

@@ -282,7 +282,11 @@ def from_csv(path: PathName, roles: ColumnRoles, **options: Any) -> dict[str, An
     for_table = {name: options.pop(name) for name in _TABLE_OPTIONS if name in options}
     try:
         table = csv_table(path, roles.like(for_table.get("like")), options)
-    except (pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path} is not in UTF-8 ({error.reason}): pass encoding='latin-1', or its own"
+        ) from error
+    except (pd.errors.EmptyDataError, pd.errors.ParserError) as error:
         raise ValueError(f"{path} is not a CSV table: {str(error).strip()}") from error
     return from_dataframe(table, roles, **for_table)
 

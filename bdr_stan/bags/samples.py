@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from bdr_stan.arguments import unknown_attribute
-from bdr_stan.bags.base import USED_HERE, BagsBase
+from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.checks import near_names, plain
 from bdr_stan.bags.matching import rows_of_ids
 from bdr_stan.types import Array, ArrayLike
@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _LEAST_SHARED = 0.5  # of the bags of a sample; fewer are likely to have ids of another kind
-# Attributes of `Bags` that several samples of them lack.
-_OF_ONE_SAMPLE = dict.fromkeys(
-    ("points", "where", "to_dataframe", "sums"), "samples[name] with this"
-)
 
 
 class Samples(BagsBase):
@@ -67,6 +63,8 @@ class Samples(BagsBase):
                 raise TypeError(f"samples are named by text, such as 'residents', found {name!r}")
             if "/" in name:  # which parts names in files
                 raise ValueError(f"names of samples are without '/', found {name!r}: rename it")
+            if isinstance(bags, Samples):
+                raise TypeError(f"sample {name!r} has samples of its own: name one of these")
             if not isinstance(bags, BagsBase):
                 raise TypeError(f"sample {name!r} must be Bags, found a {type(bags).__name__}")
         self._set(dict(samples), *_matched(samples))
@@ -79,7 +77,11 @@ class Samples(BagsBase):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name):
-            return unknown_attribute(self, name, {**USED_HERE, **_OF_ONE_SAMPLE})
+            if name in ("points", "where", "to_dataframe"):
+                raise AttributeError(
+                    f"'Samples' object has no attribute {name!r}; use samples[name]"
+                )
+            return unknown_attribute(self, name)
 
     def __len__(self) -> int:
         return len(next(iter(self._rows.values())))

@@ -25,6 +25,12 @@ def as_table(values: Any) -> Any:
 def _read_stream(values):
     """A pyarrow table of what offers an Arrow stream, such as a relation of DuckDB."""
     name = type(values).__name__
+    for attribute, instead in (
+        ("to_delayed", "a Dask DataFrame is for Bags.from_dask"),
+        ("collect", "pass table.collect()"),
+    ):
+        if hasattr(values, attribute):
+            raise TypeError(f"the table is a lazy {name}: {instead}") from None
     expected = "expected a pandas, polars or pyarrow table, or another that offers an Arrow stream"
     if not hasattr(values, "__arrow_c_stream__"):
         raise TypeError(f"{expected}, found {name}") from None

@@ -1,6 +1,9 @@
 """The program ``bdr-stan``, and how its commands report errors."""
 
+import os
 import re
+import shlex
+import sys
 import warnings
 
 import click
@@ -20,6 +23,7 @@ class OneSentence(click.Group):
     """Group whose commands report an expected error as its message alone, exit code 1."""
 
     def invoke(self, ctx):
+        sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 - closed, by ``>&-``
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
             warnings.simplefilter("ignore", FutureWarning)
@@ -36,7 +40,7 @@ class OneSentence(click.Group):
             except EXPECTED_ERRORS as error:
                 if ctx.params["debug"]:
                     raise
-                text = str(error) or type(error).__name__
+                text = re.sub(r"^\[Errno \d+\] ", "", str(error)) or type(error).__name__
                 raise click.ClickException(self._in_options(ctx, text)) from error
 
     def _in_options(self, ctx, text):
@@ -47,7 +51,8 @@ class OneSentence(click.Group):
 
         def option(found):
             name = options.get(found["name"])
-            return found[0] if name is None else f"{name} {found['text'] or found['number']}"
+            value = shlex.quote(found["text"] or found["number"])
+            return found[0] if name is None else f"{name} {value}"
 
         return _ARGUMENT.sub(option, str(text))
 

@@ -55,6 +55,30 @@ sample_tables = click.option(
     help="Another sample of points of the same bags, such as houses=houses.csv.  [repeatable]",
 )
 
+
+def _keep(context, option, value):
+    context.meta[option.name] = value
+
+
+def csv_options() -> dict[str, str]:
+    """Options of pandas for the .csv tables of the command that runs."""
+    context = click.get_current_context(silent=True)
+    given = {} if context is None else context.meta
+    return {name: given[name] for name in _CSV if given.get(name) is not None}
+
+
+_CSV = {
+    "sep": "What separates the columns of a .csv table, such as ';'.  [default: ,]",
+    "decimal": "Decimal point of a .csv table, such as ','.  [default: .]",
+    "encoding": "Encoding of a .csv table, such as latin-1.  [default: utf-8]",
+}
+_csv = _all_of(
+    *(
+        click.option(f"--{name}", callback=_keep, expose_value=False, metavar="TEXT", help=text)
+        for name, text in _CSV.items()
+    )
+)
+
 labelled_table = _all_of(
     click.argument("data", type=click.Path(path_type=Path)),
     click.option("--bag", required=True, metavar="COLUMN", help="Bag of each point."),
@@ -106,6 +130,7 @@ labelled_table = _all_of(
         show_default=True,
         help="Missing values: an error, drop the points, or impute and add an indicator column.",
     ),
+    _csv,
 )
 
 model_settings = _all_of(
@@ -234,4 +259,5 @@ new_table = _all_of(
         show_default=True,
         help="Categories that the fit does not have: an error, or none of the known ones.",
     ),
+    _csv,
 )

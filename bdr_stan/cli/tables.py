@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bdr_stan.cli.models import MODELS
+from bdr_stan.cli.options import csv_options
 
 if TYPE_CHECKING:
     from bdr_stan.bags import Bags, Samples
@@ -73,7 +74,7 @@ def read_bags(path: Path, bag: str, **columns: Any) -> "Bags":
         return Bags.from_parquet(path, bag, **columns)
     if path.suffix != ".csv":
         raise ValueError(f"{path} is neither .parquet nor .csv: write it in one of these formats")
-    return Bags.from_csv(path, bag, **columns, dtype={bag: str})
+    return Bags.from_csv(path, bag, **columns, dtype={bag: str}, **csv_options())
 
 
 def of_first_sample(bags: Any) -> Any:
@@ -120,8 +121,8 @@ def read_labelled(
     click.echo(f"Columns of a point: {', '.join(bags.features or ())}")
     assert bags.metadata is not None  # the label is there
     y = bags.metadata[roles["label"]]
-    ordered = getattr(y.dtype, "ordered", False)  # categories
-    if y.dtype.kind not in "fiub" and not ordered and not model.endswith("classifier"):
+    # Where some are numbers, `fit` names the first bag whose label is none.
+    if _are_texts(y) and not model.endswith("classifier"):
         classifier = f"{model}-classifier"
         raise TypeError(
             f"label column {roles['label']!r} holds text, not numbers: encode it, or use "
@@ -138,6 +139,15 @@ def read_labelled(
         without = len(every) - len(bags)
         click.echo(f"{without} bags have no label, being in no row of {path}: left out")
     return of_first_sample(every), y
+
+
+def _are_texts(y):
+    """Whether all labels are texts without an order, and none is a number."""
+    import pandas as pd
+
+    ordered = getattr(y.dtype, "ordered", False)  # categories
+    is_text = y.dtype.kind not in "fiub" and not ordered
+    return is_text and pd.to_numeric(y.astype(str), errors="coerce").isna().all()
 
 
 def read_like(

@@ -22,6 +22,7 @@ from filelock import FileLock, Timeout
 from bdr_stan.cmdstan.processes import end_all_in
 
 _MANIFEST = "manifest.json"
+_NOT_WRITABLE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST}
 
 # Set while an interrupted call waits for its threads, which then start nothing new.
 interrupted = threading.Event()
@@ -92,7 +93,7 @@ def writing() -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             problem = "the disk is full"
-        elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
+        elif error.errno in _NOT_WRITABLE or not cache_directory().is_dir():
             problem = f"it cannot be written to ({error.strerror})"
         else:
             raise

@@ -49,7 +49,7 @@ from bdr_stan.cmdstan.home import (
 )
 from bdr_stan.cmdstan.prebuilt import Prebuilt, find_prebuilt
 from bdr_stan.progress import status
-from bdr_stan.types import PathName, as_path
+from bdr_stan.types import PathName, as_path, check_flags, saving_to
 
 if TYPE_CHECKING:
     import cmdstanpy
@@ -132,6 +132,7 @@ def eject(name: str, target: PathName, *, force: bool = False) -> list[Path]:
     ValueError : no such program.
     FileExistsError : a file exists; nothing is written.
     """
+    check_flags(force=force)
     program = program_path(name)
     target = as_path(target, "target")
     if target.suffix != ".stan":
@@ -148,13 +149,14 @@ def eject(name: str, target: PathName, *, force: bool = False) -> list[Path]:
         raise FileExistsError(f"{taken[0]} exists already; force=True (--force) overwrites it")
     fresh = {path.with_name(path.name + ".new"): path for path in texts}
     try:
-        for new, path in fresh.items():
-            new.parent.mkdir(parents=True, exist_ok=True)
-            new.unlink(missing_ok=True)
-            with new.open("x", encoding="utf-8") as file:  # which follows no link
-                file.write(texts[path])
-        for new, path in fresh.items():
-            new.replace(path)
+        with saving_to(target):
+            for new, path in fresh.items():
+                new.parent.mkdir(parents=True, exist_ok=True)
+                new.unlink(missing_ok=True)
+                with new.open("x", encoding="utf-8") as file:  # which follows no link
+                    file.write(texts[path])
+            for new, path in fresh.items():
+                new.replace(path)
     finally:
         for new in fresh:
             new.unlink(missing_ok=True)

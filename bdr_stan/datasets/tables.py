@@ -41,7 +41,7 @@ def county_table(n: int = 400, *, seed: int = 0) -> pd.DataFrame:
     people = pd.DataFrame(
         {
             "county": [f"c{c}" for c in county],
-            "age": rng.normal(45 + 6 * old[county], 14),
+            "age": 100 - np.abs(100 - np.abs(rng.normal(45 + 6 * old[county], 14))),
             "income": np.exp(rng.normal(10.5 + 0.25 * rich[county], 0.6)),
             "region": np.where(rng.random(len(county)) < urban[county], "town", "country"),
             "vote": vote[county],

@@ -45,7 +45,6 @@ from bdr_stan.estimators.validation import (
     LANDMARKS,
     check_bag_effects,
     check_counts,
-    check_flags,
     check_landmarks,
     labels_of_training,
 )
@@ -68,7 +67,7 @@ from bdr_stan.progress import status
 from bdr_stan.results.groups import few_enough, training_groups
 from bdr_stan.results.result import Result
 from bdr_stan.threads import limited_blas
-from bdr_stan.types import Array, ArrayLike
+from bdr_stan.types import Array, ArrayLike, check_flags
 from bdr_stan.user_warnings import warn
 
 if TYPE_CHECKING:

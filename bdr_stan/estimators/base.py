@@ -53,19 +53,6 @@ _OF_SUBCLASSES = {
     *("samples_posterior", "takes", "takes_label_sd", "takes_parts", "takes_samples"),
     "training_features",
 }
-# Attributes of estimators in other libraries, and what takes their place.
-USED_HERE = {
-    **dict.fromkeys(
-        ("predict_interval", "predict_intervals"),
-        "predict_table(bags), or predictive(bags).interval(0.95)",
-    ),
-    **dict.fromkeys(
-        ("predict_quantile", "predict_quantiles"), "predictive(bags).quantile([0.1, 0.9])"
-    ),
-    **dict.fromkeys(("predict_dist", "pred_dist", "posterior_predictive"), "predictive(bags)"),
-    **dict.fromkeys(("posterior", "trace", "draws", "samples", "coef_", "intercept_"), "idata"),
-    **dict.fromkeys(("report_to_html", "to_html"), "report_html(path, bags)"),
-}
 _CLASSES: dict[str, type["BagEstimator"]] = {}
 
 
@@ -92,9 +79,9 @@ class BagEstimator(BaseEstimator):
     _idata: InferenceData | None
 
     def __init_subclass__(cls, **options: Any):
-        for name in ("fit", "predict"):
-            if name in vars(cls) and "options" not in str(inspect.signature(vars(cls)[name])):
-                setattr(cls, name, answered(vars(cls)[name]))
+        for name, method in list(vars(cls).items()):
+            if inspect.isfunction(method) and name[0] != "_" and name not in _OF_SUBCLASSES:
+                setattr(cls, name, answered(method))
         super().__init_subclass__(**options)
         _CLASSES[cls.__name__] = cls
 
@@ -106,7 +93,7 @@ class BagEstimator(BaseEstimator):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name):
-            return unknown_attribute(self, name, USED_HERE)
+            return unknown_attribute(self, name)
 
     def __dir__(self) -> list[str]:
         return [name for name in super().__dir__() if name not in _OF_SUBCLASSES]
@@ -160,8 +147,7 @@ class BagEstimator(BaseEstimator):
             classes n_points, predicted, and probability,
             lower, upper of the predicted class; of ordered categories lower and upper are
             categories. Estimators with `familiarity` add this column, a p-value: small where a bag
-            is unlike those of the fit. The columns' name is that of the label, where the
-            fit took it from a column or a Series with a name.
+            is unlike those of the fit.
         """
         interval_ends(level)  # raises before any work is done
         return prediction_table(self, self._like_training(bags), level)

@@ -109,7 +109,10 @@ def _order(bags, mean, above):
     for each in above:
         if str(each) not in names:
             raise ValueError(f"above names the bag {each!r}, which is none of the bags")
-    return tuple(names.index(str(each)) for each in above)
+    a, b = (names.index(str(each)) for each in above)
+    if a == b:
+        raise ValueError(f"above names the bag {above[0]!r} twice: name two bags")
+    return a, b
 
 
 def sampling(question: Any) -> Doubt | None:

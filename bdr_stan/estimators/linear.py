@@ -32,7 +32,6 @@ from bdr_stan.estimators.trials_and_exposure import check_family_labels, known_o
 from bdr_stan.estimators.validation import (
     check_choice,
     check_counts,
-    check_flags,
     check_seed,
     labels_of_training,
 )
@@ -67,7 +66,7 @@ from bdr_stan.predictive.influence import (
 )
 from bdr_stan.predictive.robustness import Regression
 from bdr_stan.results.result import Result
-from bdr_stan.types import Array, ArrayLike
+from bdr_stan.types import Array, ArrayLike, check_flags
 from bdr_stan.user_warnings import warn
 
 if TYPE_CHECKING:
@@ -817,7 +816,8 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         known = ("normal", "lognormal", *FAMILIES)
         if not isinstance(self.family, str) or self.family not in known:
             raise ValueError(
-                f"there is no family {self.family!r}; {near_names(self.family, known)}"
+                f"there is no family {self.family!r} (classes are for BDRClassifier); "
+                f"{near_names(self.family, known)}"
             )
 
     def check_parameters(self) -> None:

@@ -14,7 +14,6 @@ from bdr_stan.estimators.merr import MERR
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.validation import (
     check_alphas,
-    check_flags,
     check_folds,
     checked_splits,
     checked_validation,
@@ -34,7 +33,7 @@ from bdr_stan.kernels import (
 from bdr_stan.results.groups import estimate_groups
 from bdr_stan.results.result import Result
 from bdr_stan.threads import map_in_threads
-from bdr_stan.types import Array, ArrayLike, Seed
+from bdr_stan.types import Array, ArrayLike, Seed, check_flags
 
 # Bandwidths tried by default, as parts of the median rule.
 _SCALES = 2.0 ** np.arange(-2, 3)

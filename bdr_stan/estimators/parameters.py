@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import sys
 from dataclasses import dataclass
 from typing import TypeVar, dataclass_transform
 
@@ -22,6 +23,8 @@ def estimator(cls: type[T]) -> type[T]:
     """
     cls = dataclass(eq=False, repr=False)(cls)
     cls.__init__ = answered(cls.__init__)  # type: ignore[method-assign]
+    if sys.flags.optimize > 1:  # which strips docstrings
+        return cls
     order = list(inspect.signature(cls).parameters)
     docs = [_sections(c.__dict__["__doc__"]) for c in cls.__mro__ if c.__dict__.get("__doc__")]
     doc = docs[0]

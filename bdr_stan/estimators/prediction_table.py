@@ -33,7 +33,6 @@ def prediction_table(model: Any, bags: Bags | Samples, level: float) -> "pd.Data
     if isinstance(bags, Samples):
         sizes = {f"n_points[{name}]": bags.sizes_of(name) for name in bags.samples}
     table = pd.concat([pd.DataFrame(sizes, index=table.index), table], axis=1)
-    table.columns.name = model.result_.settings.get("label_name")
     return table.set_index(pd.Index(bags.index, name=bags.id_name))
 
 

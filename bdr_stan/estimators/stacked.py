@@ -189,14 +189,19 @@ class Stack(BagEstimator):
     def check_parameters(self) -> None:
         models = self._candidates(1)
         if not isinstance(models, (list, tuple)) or len(models) < 2:
-            raise ValueError(f"{type(self).__name__} needs a list of at least two models")
+            raise ValueError(
+                f"{type(self).__name__} needs a list of at least two models, such as "
+                "[BDR(), InverseBDR()]"
+            )
         fits = is_classifier if self.kind == "classifier" else is_regressor
         for model in models:
             if not (isinstance(model, EmbeddingEstimator) and fits(model)):
-                other = ", which StackedClassifier does" if is_classifier(model) else ""
+                is_model = isinstance(model, EmbeddingEstimator)
+                other = ", which StackedClassifier does" * (is_model and is_classifier(model))
+                name = model if isinstance(model, str) else type(model).__name__
                 raise TypeError(
-                    f"{type(self).__name__} cannot stack {type(model).__name__}{other}: give "
-                    f"models that are Bayesian {self.kind}s of this package"
+                    f"{type(self).__name__} cannot stack {name}{other}: give "
+                    f"models that are Bayesian {self.kind}s of this package, such as BDR()"
                 )
             if model.method == "optimize":
                 raise ValueError(

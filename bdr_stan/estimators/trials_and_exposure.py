@@ -10,11 +10,10 @@ from bdr_stan.aggregate.labels import (
     check_counts,
     check_each,
     check_trials,
-    checked_numbers,
     checked_trials,
 )
 from bdr_stan.bags import Bags, check_labels, values_of_bags
-from bdr_stan.bags.checks import plain
+from bdr_stan.bags.checks import checked_numbers, plain
 from bdr_stan.bags.labels import (
     check_finite_labels,
     check_plausible,
@@ -153,7 +152,9 @@ def known_of_labels(
         elif name == "exposure":
             known[name] = _one_per_bag(bags, values, name)
             good = np.isfinite(known[name]) & (known[name] > 0)
-            check_each(bags, known[name], good, name, "exposure is finite and > 0")
+            check_each(
+                bags, known[name], good, name, "exposure is finite and > 0: leave others out"
+            )
         else:
             known[name] = _one_per_bag(bags, values, name)
             good = np.abs(known[name]) <= (np.inf if family == "student_t" else _LARGEST_OFFSET)
@@ -173,7 +174,7 @@ def missing(family: str, name: str) -> str:
 
 
 def _one_per_bag(bags, values, name):
-    numbers = checked_numbers(values, name)
+    numbers = checked_numbers(values, name, bags.ids)
     if numbers.shape != (len(bags),):
         raise ValueError(
             f"{name} has shape {numbers.shape}, but there are {len(bags)} bags: one number per bag"

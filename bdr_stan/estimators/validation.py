@@ -59,13 +59,6 @@ def check_one_bandwidth(value: Any, name: str) -> None:
         raise ValueError(f"{name} must be 'median' or a positive number, found {value!r}")
 
 
-def check_flags(**flags: Any) -> None:
-    """Raise ValueError unless each is True or False."""
-    for name, value in flags.items():
-        if not isinstance(value, (bool, np.bool_)):
-            raise ValueError(f"{name} must be True or False, found {value!r}")
-
-
 def check_bag_effects(bag_effects: Any, of_normal_totals: bool) -> None:
     """Raise unless `bag_effects` is a bool or, of normal totals, a list of columns."""
     if isinstance(bag_effects, (bool, np.bool_)):

@@ -46,7 +46,7 @@ class BinomialCounts(Family):
     name = "binomial"
     link = "logit"
     likelihood: ClassVar[Likelihood] = BINOMIAL
-    needs = "counts are 0, 1, 2, .. out of the trials, not shares: multiply shares by their trials"
+    needs = "counts are 0, 1, 2, .. out of the trials: round counts, multiply shares by them"
     program_number = 5
 
     def terms(self, y: Array, h: Array, trials: Array | None = None, **scales: Any) -> Terms:

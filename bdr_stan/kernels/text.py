@@ -14,7 +14,7 @@ from bdr_stan.kernels.normal_scores import NormalScores
 from bdr_stan.kernels.quadratic_effects import QuadraticEffects
 from bdr_stan.kernels.summands import terms
 
-_MOST_SHOWN = 20  # lengths or columns, one by one
+_MOST_SHOWN = 4  # lengths or columns, one by one
 _EFFECTS = {LinearEffects: "linear", QuadraticEffects: "quadratic"}
 
 
@@ -91,10 +91,12 @@ def _effects_text(kernel, names):
             continue
         columns = [f"scores of {c}" if on_scores else c for c in _columns(term, names)]
         effects.setdefault(effect, []).extend(columns)
-    listed = [
-        f"{effect} in {', '.join(c) if len(c) <= _MOST_SHOWN else f'{len(c)} columns'}"
-        for effect, c in effects.items()
-    ]
+    by_columns: dict[str, list[str]] = {}
+    for effect, c in effects.items():
+        some = ", ".join(c[:_MOST_SHOWN])
+        text = some if len(c) <= _MOST_SHOWN else f"{some}, .. ({len(c)} columns)"
+        by_columns.setdefault(text, []).append(effect)
+    listed = [f"{' and '.join(each)} in {text}" for text, each in by_columns.items()]
     return " + ".join([*listed, *others])
 
 

@@ -118,7 +118,10 @@ class Pixels:
 def pixels_of(bags: Any) -> Pixels:
     """Pixels of bags; ValueError if the bags are not from rasters."""
     if getattr(bags, "pixels", None) is None:
-        raise ValueError("the bags have no pixels: make them by Bags.from_rasters")
+        raise ValueError(
+            "the bags have no pixels: make them by Bags.from_rasters, or draw a table that is a "
+            "grid by plots.rate_map(rate.mean, row, col)"
+        )
     return bags.pixels
 
 

@@ -35,7 +35,7 @@ def open_covariates(covariates: Any) -> "dict[str, xr.DataArray]":
         layers = _bands(covariates)
     else:
         raise TypeError(
-            "covariates must be a dict of names and GeoTIFFs, one GeoTIFF or an xarray.Dataset, "
+            "covariates must be a dict such as {'rain': raster}, one GeoTIFF or an xarray.Dataset, "
             f"found a {type(covariates).__name__}"
         )
     if not layers:

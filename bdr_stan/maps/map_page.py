@@ -22,7 +22,7 @@ from bdr_stan.maps.page_layers import (
 from bdr_stan.maps.quantised import compressed
 from bdr_stan.report.page import Section, Table, Text, page_template
 from bdr_stan.results.files import checked_output, written_whole
-from bdr_stan.types import PathName
+from bdr_stan.types import PathName, check_flags
 
 if TYPE_CHECKING:
     import geopandas as gpd
@@ -105,6 +105,7 @@ def write_map_page(
         "jinja2",
         "matplotlib",
     )
+    check_flags(log=log)
     opened = open_maps(maps)
     grid = common_grid(opened)
     tables = district_tables(districts, list(opened), grid)

@@ -9,6 +9,7 @@ from bdr_stan.maps.districts import read_districts
 from bdr_stan.maps.grid import pixels_of
 from bdr_stan.maps.libraries import check_installed
 from bdr_stan.maps.rasters import arguments_of_bags, cells_of_districts
+from bdr_stan.types import check_flags
 
 
 def regrouped(bags: Bags, polygons: Any, id: str = "district", *, fractional: bool = True) -> Bags:
@@ -59,6 +60,7 @@ def regrouped(bags: Bags, polygons: Any, id: str = "district", *, fractional: bo
     check_installed()
     source = pixels_of(bags)
     table = read_districts(polygons, id, source.grid)
+    check_flags(fractional=fractional)
     bag, pixels = cells_of_districts(table, source.grid, fractional=fractional)
     cells, first = np.unique(source.cell, return_index=True)
     index = np.minimum(np.searchsorted(cells, pixels.cell), len(cells) - 1)

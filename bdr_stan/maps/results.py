@@ -10,7 +10,7 @@ from bdr_stan.bags.matching import match_to_ids
 from bdr_stan.maps.grid import pixels_of
 from bdr_stan.maps.libraries import check_installed
 from bdr_stan.predictive import PointPredictive
-from bdr_stan.types import ArrayLike
+from bdr_stan.types import ArrayLike, check_flags, is_number
 
 if TYPE_CHECKING:
     import geopandas as gpd
@@ -62,6 +62,7 @@ def to_raster(
     import rioxarray  # noqa: F401
     import xarray as xr
 
+    check_flags(crop=crop)
     pixels = pixels_of(bags).cropped() if crop else pixels_of(bags)
     grid = pixels.grid
     x, _ = grid.centres(0, np.arange(grid.shape[1]))
@@ -133,6 +134,9 @@ def rates_to_raster(
     ((6, 12), ['mean', 'sd', 'quantile_0.025', 'quantile_0.975', 'exceedance_4'])
     """
     _check_one_per_point(rate, bags)
+    for name, numbers in {"quantiles": quantiles, "exceedance": exceedance}.items():
+        if not np.iterable(numbers) or not all(map(is_number, numbers)):
+            raise TypeError(f"{name} must be a list of numbers, found {numbers!r}")
     values = {"mean": rate.mean, "sd": rate.sd}
     if len(quantiles):
         for q, quantile in zip(quantiles, rate.quantile(np.asarray(quantiles, float))):

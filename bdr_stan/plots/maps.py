@@ -8,7 +8,7 @@ import numpy as np
 from bdr_stan.maps.grid import name_of_crs, same_crs
 from bdr_stan.maps.libraries import check_installed
 from bdr_stan.plots.style import names_as_written, pyplot
-from bdr_stan.types import ArrayLike
+from bdr_stan.types import ArrayLike, check_flags
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -161,6 +161,7 @@ def _map_axes(n, index):
 
 def _draw_maps(maps, index, axes, *, label=None, log=False, cmap="viridis", limits=None):
     """Maps on one colour scale, which has a bar."""
+    check_flags(log=log)
     cells = [_picture(values, index, title, log) for title, values in maps.items()]
     norm, extend = _colour_scale(cells, log, limits)
     for ax, picture, title in zip(axes, cells, maps):
@@ -296,6 +297,7 @@ def map(
     check_installed()
     import geopandas as gpd
 
+    check_flags(log=log)
     is_table = isinstance(values, gpd.GeoDataFrame)
     name, numbers = _column(values, column) if is_table else _raster(values, column)
     _check_drawable(numbers, repr(name), log, "district" if is_table else "pixel")

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bdr_stan.arguments import called_here
+from bdr_stan.arguments import instead
 from bdr_stan.types import is_integer, is_number
 
 
@@ -127,13 +127,13 @@ def check_options(
         if name in _INSTEAD:
             raise ValueError(f"{method} takes no {name}: {_INSTEAD[name]}; leave it out")
         if name not in rules:
-            called = called_here(name, [*_OF_FIT, *rules])
-            if called:
-                raise TypeError(f"fit takes no {name}: it is called {called!r} here")
+            known = (*_OF_FIT, *rules)
+            if advice := instead(name, known):
+                raise TypeError(f"fit takes no {name}: {advice}")
             if not rules:
                 raise ValueError(f"method={method!r} runs no Stan program: leave {name} out")
             raise TypeError(
-                f"method={method!r} takes no {name}; its options are {', '.join(rules)}"
+                f"method={method!r} takes no {name}; its options are {', '.join(known)}"
             )
         if not rules[name].is_valid(value):
             raise ValueError(f"{name} must be {rules[name].words}, found {value!r}")

@@ -48,7 +48,10 @@ def mode_of_density(
         raise RuntimeError(f"no mode was found in {found.nit} iterations: set iter to more")
     # Where rounding ends the search, what a step along the gradient promises is next to nothing.
     if np.max(np.abs(found.jac), initial=0.0) ** 2 > _PROMISED * (1 + abs(found.fun)):
-        raise RuntimeError("the search for the mode came to a halt on a slope")
+        raise RuntimeError(
+            "the search for the mode came to a halt on a slope, as at a kink or step of the "
+            "density: use method='nuts', which needs no mode"
+        )
     return found.x
 
 

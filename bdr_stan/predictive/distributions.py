@@ -11,18 +11,6 @@ from bdr_stan.types import Array, ArrayLike, is_integer, is_number
 if TYPE_CHECKING:
     import pandas as pd
 
-# Attributes of distributions in other libraries, and those that take their place.
-USED_HERE = {
-    **dict.fromkeys(("std", "stddev", "scale"), "sd"),
-    **dict.fromkeys(("var", "variance"), "sd ** 2"),
-    "median": "quantile(0.5)",
-    "quantiles": "quantile(q)",
-    **dict.fromkeys(("ppf", "percentile", "percentiles"), "quantile(q)"),
-    **dict.fromkeys(("hdi", "confidence_interval", "conf_int"), "interval(level)"),
-    **dict.fromkeys(("pdf", "logpdf", "log_pdf", "log_score"), "log_prob(y)"),
-    **dict.fromkeys(("rvs", "samples"), "sample(size)"),
-    **dict.fromkeys(("to_df", "to_pandas"), "to_dataframe()"),
-}
 # What other modules use; completions of a user's prompt omit it.
 _FOR_MODULES = {
     *("components", "is_count", "label_moments", "log_density_function", "pooled", "with_ids_of"),
@@ -40,7 +28,7 @@ class Distributions(ABC):
         return len(self.mean)
 
     def __getattr__(self, name: str) -> Any:
-        return unknown_attribute(self, name, USED_HERE)
+        return unknown_attribute(self, name)
 
     def __dir__(self) -> list[str]:
         return [name for name in super().__dir__() if name not in _FOR_MODULES]

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import logsumexp
 
-from bdr_stan.bags.checks import as_real_numbers
+from bdr_stan.bags.checks import checked_numbers
 from bdr_stan.bags.matching import match_to_ids
 from bdr_stan.predictive.distributions import Distributions, check_sample_size
 from bdr_stan.results.inference_data import InferenceData, build, dataset
@@ -281,10 +281,7 @@ def bags_at_once(n_bags: int, n_draws: int) -> Iterator[Array]:
 
 def label_numbers(y: ArrayLike) -> Array:
     """Labels as floats; TypeError if they are not numbers."""
-    try:
-        return as_real_numbers(y)
-    except (TypeError, ValueError):
-        raise TypeError("the labels y are not numbers: pass one number per bag") from None
+    return checked_numbers(y, "label")
 
 
 def mixture_quantile(

@@ -100,9 +100,7 @@ class SelectionBounds:
         )
 
     def __getattr__(self, name: str) -> Any:
-        return unknown_attribute(
-            self, name, {"interval": "lower and upper", "to_df": "to_dataframe()"}
-        )
+        return unknown_attribute(self, name)
 
     def fails_at(self, a: Any, b: Any = None, *, value: float | None = None) -> float:
         """Factor G at which "the label of bag a is above that of bag b" is no longer certain.

@@ -2,6 +2,7 @@
 
 import inspect
 import platform
+import re
 from pathlib import Path
 from typing import Any
 
@@ -265,7 +266,8 @@ def _call(fit, run):
         names = list(columns.names)
         lines.append(f"bags = Bags.{_reader(fit.file)}, {columns.bag!r}, {names!r}{weight})")
     model = fit.model.__repr__(N_CHAR_MAX=_MAX_REPR_LENGTH)
-    return "\n".join([*lines, f"model = {model}", f"model.fit(bags, y{arguments})"])
+    code = "\n".join([*lines, f"model = {model}", f"model.fit(bags, y{arguments})"])
+    return re.sub(r"\b\w*Path\(('.*?')\)", r"\1", code)  # paths as texts
 
 
 def _reader(file):

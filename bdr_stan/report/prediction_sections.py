@@ -11,9 +11,12 @@ from bdr_stan.report.headline import FEW_BAGS, LEVEL, share
 from bdr_stan.report.page import Folded, Section, Table, Text
 from bdr_stan.report.pictures import picture
 from bdr_stan.results.leave_one_out import GOOD_K
+from bdr_stan.types import Array
 
 _N_OUTLIERS = 20  # rows of the table of outlying bags
 _N_UNFAMILIAR = 5  # bags that a sentence names
+_N_DRAWS = 1000  # of counts, for the share of zeros
+_SD_OF_ZEROS = 3.0  # of the number of zeros, beyond which it is no chance
 _MAX_TABLE_BAGS = 2000  # bags up to which a table lists them all
 
 
@@ -235,6 +238,23 @@ def _rootogram(fit):
         "bags with each count; bars of the observed number hang from it. Bars that end above zero "
         "show counts that are rarer than predicted, bars below zero counts that are more frequent.",
         lambda: plots.rootogram(y, predictive),
+    )
+    yield Text(zeros_text(y, np.mean(predictive.sample(_N_DRAWS, seed=0) == 0, axis=0)))
+
+
+def zeros_text(y: Array, p: Array) -> str:
+    """How many of the counts y, shape (n,), are 0, and are predicted to be, by probabilities p."""
+    found, expected = float(np.mean(y == 0)), float(np.mean(p))
+    margin = _SD_OF_ZEROS * float(np.sqrt(np.sum(p * (1 - p)))) / len(y)
+    text = f"{found:.0%} of the counts are 0; {expected:.0%} are predicted to be (chance: "
+    text += f"{max(expected - margin, 0):.0%} to {min(expected + margin, 1):.0%})."
+    if abs(found - expected) <= margin:
+        return text
+    kind = "more" if found > expected else "fewer"
+    return (
+        f"{text} There are {kind} zeros than this family describes. Compare with another family, "
+        "such as 'negative_binomial', or predict whether a count is 0 with BDRClassifier, and the "
+        "other counts by themselves."
     )
 
 

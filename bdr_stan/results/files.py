@@ -1,6 +1,5 @@
 """A fit as one NetCDF file: its groups, and its configuration as JSON."""
 
-import errno
 import glob
 import io
 import json
@@ -17,12 +16,10 @@ from typing import Any
 import numpy as np
 
 from bdr_stan.results.inference_data import Groups
-from bdr_stan.types import PathName, as_path
+from bdr_stan.types import PathName, as_path, saving_to
 
 CONFIG_ATTRIBUTE = "bdr_stan_config"
 CONTENTS_ATTRIBUTE = "bdr_stan_contents"  # variables of each group, to detect missing ones
-_DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_NOT_WRITABLE = {errno.EACCES, errno.EPERM, errno.EROFS}
 _MOST_BYTES_PER_BYTE = 1100  # of arrays per byte of a file; zlib compresses zeros to 1 / 1032
 # Errors of HDF5, NetCDF and JSON for corrupt files.
 _UNREADABLE = (OSError, RuntimeError, LookupError, ValueError, TypeError, AttributeError)
@@ -98,21 +95,11 @@ def written_whole(path: Path) -> Iterator[Path]:
     """
     partial = None
     try:
-        _remove_stale(path)
-        partial = _new_partial(path)
-        yield partial
-        partial.replace(path)
-    except OSError as error:
-        if error.errno in _DISK_FULL:
-            raise OSError(
-                f"cannot save to {path}: the disk is full; make room, or choose another folder"
-            ) from error
-        if error.errno in _NOT_WRITABLE:
-            raise PermissionError(
-                f"cannot save to {path}: the folder {path.parent} cannot be written to "
-                f"({error.strerror}); choose another"
-            ) from error
-        raise
+        with saving_to(path):
+            _remove_stale(path)
+            partial = _new_partial(path)
+            yield partial
+            partial.replace(path)
     finally:
         if partial is not None:
             partial.unlink(missing_ok=True)

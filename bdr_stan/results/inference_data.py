@@ -1,9 +1,12 @@
 """Draws as an ArviZ object: ``InferenceData`` (ArviZ 0.x) or ``xarray.DataTree`` (1.x)."""
 
+import os
 import warnings
 from collections.abc import Mapping, Sequence
+from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
+from unittest.mock import patch
 
 import numpy as np
 
@@ -20,7 +23,11 @@ def arviz() -> ModuleType:
     """The module ArviZ, imported late (it takes seconds), without its notice about version 1."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
-        import arviz
+        try:
+            import arviz
+        except OSError:  # 0.x keeps a note in the user's cache folder, which may be read-only
+            with TemporaryDirectory() as folder, patch.dict(os.environ, XDG_CACHE_HOME=folder):
+                import arviz
     return arviz
 
 

@@ -19,7 +19,7 @@ from bdr_stan.cmdstan.programs import resolved_text
 from bdr_stan.results.diagnostics import e_bfmi, summary
 from bdr_stan.results.inference_data import dataset
 from bdr_stan.results.result import Result
-from bdr_stan.types import Array, PathName, as_path
+from bdr_stan.types import Array, PathName, as_path, saving_to
 
 _DRAWS = "reference_posteriors/draws"
 
@@ -78,7 +78,8 @@ def write_posterior(folder: PathName, result: Result, author: str) -> None:
     }
     if draws:
         texts[f"{_DRAWS}/info/{name}.info.json"] = _about_draws(name, draws, result, added)
-    with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as partial:
+    temporary = TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.")
+    with saving_to(folder), temporary as partial:
         root = Path(partial) / "posterior"
         for path, content in texts.items():
             _new(root / path).write_bytes(orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")

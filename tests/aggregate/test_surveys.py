@@ -110,7 +110,7 @@ FAR = Bags.from_points([[0.5, 0.5], [30.0, 0.5]], sizes=[1, 1], features=["x", "
         (PLACES, [1, 0, 0], [5, np.inf, 1], "number examined of bag 1 .* is inf"),
         (PLACES, [1, 0], [5, 4, 3], "positives has shape .2,., but there are 3 survey places"),
         (PLACES, [1, 0, 3], 5, "examined has shape .., but there are 3 survey places"),
-        (PLACES, ["a", "b", "c"], [5, 4, 3], "the positives are not numbers"),
+        (PLACES, ["a", "b", "c"], [5, 4, 3], "the positives of place 0 .* is 'a', not a number"),
         (PLACES, "positives", "examined", "positives='positives' is no column"),
         (FAR, [0, 1], [2, 2], "bag 1 lies outside all bags .1 in all., as column 'x' is 30 there"),
         (PLACES[:1], [1], [2], "surveys has 1 place, from which no slope follows: .* at least 2"),

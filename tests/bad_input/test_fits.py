@@ -45,7 +45,7 @@ LABELS = [
     ("too few labels", Y[:5], "5 labels"),
     ("labels in a column", Y[:, None], "y has shape (12, 1)"),
     ("labels of two columns", np.column_stack([Y, Y]), "y has shape (12, 2)"),
-    ("labels of text", ["a"] * 12, "labels y"),
+    ("labels of text", ["a"] * 12, ["label of bag 0", "BDRClassifier"]),
     ("no labels", None, "y"),
     ("a label that is NaN", changed(Y, 3, np.nan), "bag 3"),
     ("a label that is infinite", changed(Y, 4, np.inf), "bag 4"),
@@ -83,7 +83,7 @@ TOTAL_LABELS = [
     ("a fractional count", changed(COUNTS, 2, 0.5), "bag 2"),
     ("a count that is NaN", changed(COUNTS, 2, np.nan), "bag 2"),
     ("a count too large", changed(COUNTS, 2, 2.0**31), "bag 2"),
-    ("counts of text", ["a"] * 12, "labels y"),
+    ("counts of text", ["a"] * 12, ["label of bag 0", "BDRClassifier"]),
     ("counts all zero", np.zeros(12), "all 12 labels are 0"),
     ("too few counts", COUNTS[:3], "3 labels"),
 ]

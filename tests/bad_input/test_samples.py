@@ -44,6 +44,7 @@ SAMPLES = [
     ("trials in no order",
      lambda: BDR(family="binomial").fit(LATE, BY_ID.round().abs(), trials=[20] * 12),
      ["bag 9 (id 't09')", "trials"]),
+    ("samples in samples", lambda: Samples({"a": Samples(BOTH), "b": BAGS}), "samples of its own"),
     ("labels of too few", lambda: BDR().fit(BOTH, BY_ID[:9]), "lacks the id 't09'"),
     ("known errors", lambda: BDR().fit(BOTH, BY_ID, label_sd=np.ones(12)), "label_sd"),
     ("known errors of features",

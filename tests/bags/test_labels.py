@@ -16,6 +16,12 @@ from bdr_stan.bags import (
 )
 
 
+def test_the_name_of_a_column_stands_by_itself():
+    bags = Bags([[1.0], [2.0]], [0, 1, 2], metadata=pd.DataFrame({"vote": [1.0, 2.0]}))
+    with pytest.raises(TypeError, match="y is a list with one entry, 'vote': pass it by itself"):
+        check_labels(bags, ["vote"])
+
+
 def test_check_labels(bags):
     labels = check_labels(bags, [1, 2, 3, 4, 5])
     assert labels.dtype == np.float64
@@ -28,16 +34,19 @@ def test_check_labels(bags):
     ("y", "error", "message"),
     [
         ([1, 2, 3], ValueError, "y has 3 labels, but there are 5 bags"),
-        ([[1], [2], [3], [4], [5]], ValueError, r"shape \(5, 1\), .* pass y.ravel\(\)"),
         (np.ones((5, 2)), ValueError, r"y has shape \(5, 2\), expected \(5,\)"),
         (3.0, ValueError, r"y has shape \(\), expected \(5,\)"),
         ([1, 2, np.nan, 4, np.inf], ValueError,
          r"label of bag 2 \(id 'c'\) is nan \(2 in all\): leave these bags out"),
         ([1, None, 2, 3, 4], ValueError, r"label of bag 1 \(id 'b'\) is nan"),
-        (list("vwxyz"), TypeError, "labels y are not numbers"),
-        (np.array(["1.5", 2, 3, 4, 5], object), TypeError, "labels y are not numbers"),
-        (np.array([1, 2, 3, 4, 5j]), TypeError, "labels y are not numbers"),
-        ([[1], [2, 3], 4, 5, 6], TypeError, "labels y are not numbers"),
+        (list("vwxyz"), TypeError, "label of bag 0 .*'v', not a number .5 in.*as BDRClassifier$"),
+        (np.array(["1.5", 2, 3, 4, 5], object), TypeError, "'1.5', not a number .* pd.to_numeric$"),
+        (np.array([1, 2, 3, 4, 5j]), TypeError, "label of bag 0 .* not a number"),
+        ([[1], [2, 3], 4, 5, 6], TypeError, "label of bag 0 .* not a number"),
+        ([7, 8, "<5", 9, 6], TypeError, "bag 2 .*'<5', not a number .1 in all.: give such bags"),
+        (["7", "--", "1-9", "9", "6"], TypeError, "bag 1 .*'--', not a number .2 in all"),
+        ([7, 8, "Suppressed", None, 6], TypeError, "bag 2 .*'Suppressed', not a number .2 in"),
+        ([[1], [2], [3], [4], [5]], ValueError, r"pass y\[:, 0\], of a table y.iloc\[:, 0\]"),
         ([2, 2, 2, 2, 2], ValueError, "all 5 labels equal 2: there is nothing to learn"),
     ],
 )  # fmt: skip

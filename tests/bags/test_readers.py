@@ -129,6 +129,41 @@ def test_from_csv_passes_options_on(tmp_path):
     assert list(bags.ids) == ["01001", "01003"]
 
 
+def test_csv_files_in_other_formats_are_answered(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("Gemeinde;alter\n1;2,5\n")
+    with pytest.raises(ValueError, match="one column, 'Gemeinde;alter': pass sep=';', and decimal"):
+        Bags.from_csv(path, "Gemeinde")
+    path.write_text("Gemeinde,alter\nMünchen,2\n", encoding="latin-1")
+    with pytest.raises(ValueError, match=r"is not in UTF-8 .*: pass encoding='latin-1'"):
+        Bags.from_csv(path, "Gemeinde")
+    assert Bags.from_csv(path, "Gemeinde", encoding="latin-1").ids[0] == "München"
+
+
+@pytest.mark.parametrize("bag", [["county", "name"], ["county"], ("county", "name")])
+def test_several_columns_are_not_one(people, tmp_path, bag):
+    advice = "pass 'county'$" if len(bag) == 1 else "join several columns into one$"
+    people.to_csv(tmp_path / "a.csv")
+    people.to_parquet(tmp_path / "a.parquet")
+    for call in (
+        lambda: Bags.from_dataframe(people, bag),
+        lambda: Bags.from_csv(tmp_path / "a.csv", bag),
+        lambda: Bags.from_parquet(tmp_path / "a.parquet", bag),
+        lambda: Bags.from_parquet(tmp_path / "a.parquet", bag, lazy=True),
+    ):
+        with pytest.raises(TypeError, match=f"^bag must be the name of one column, .*: {advice}"):
+            call()
+    with pytest.raises(TypeError, match=r"^weight must be .*: pass 'weight'$"):
+        Bags.from_dataframe(people, "county", ["age"], weight=["weight"])
+    with pytest.raises(TypeError, match=r"^each of features must be .*: pass 'age'$"):
+        Bags.from_dataframe(people, "county", [["age"]])
+
+
+def test_columns_of_another_table_are_joined_first(people):
+    with pytest.raises(ValueError, match=r"join another table to it first, .*on='county'\)$"):
+        Bags.from_dataframe(people, "county", ["age"], metadata=["turnout"])
+
+
 def test_parquet_without_pyarrow(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)

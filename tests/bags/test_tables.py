@@ -85,12 +85,20 @@ def test_weights_are_a_column_of_the_stream():
     [
         (pl.Series([1, 2]), "Series, a stream of one column"),
         (pa.chunked_array([[1, 2]]), "ChunkedArray, a stream of one column"),
-        (pl.DataFrame(PEOPLE).lazy(), "LazyFrame"),
+        (3, "int"),
     ],
 )
 def test_what_is_no_table(given, found):
     with pytest.raises(TypeError, match=f"or another that offers an Arrow stream, found {found}"):
         Bags.from_dataframe(given, "county")
+
+
+def test_lazy_tables_are_refused():
+    with pytest.raises(TypeError, match=r"a lazy LazyFrame: pass table.collect\(\)$"):
+        Bags.from_dataframe(pl.DataFrame(PEOPLE).lazy(), "county")
+    dask = pytest.importorskip("dask.dataframe").from_pandas(pd.DataFrame(PEOPLE), npartitions=1)
+    with pytest.raises(TypeError, match="a Dask DataFrame is for Bags.from_dask$"):
+        Bags.from_dataframe(dask, "county")
 
 
 def test_a_stream_is_no_bags():

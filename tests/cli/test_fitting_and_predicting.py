@@ -13,7 +13,7 @@ def test_fit_reports_parameters_diagnostics_and_file(folder):
     said = (folder / "said.txt").read_text()
     # effects of income alone: age is alike in all bags
     assert "BDR (nuts): 40 bags, points of 2 features, 4 landmarks\n" in said
-    assert "Kernel: linear in income + quadratic in income + RBF, lengths " in said
+    assert "Kernel: linear and quadratic in income + RBF, lengths " in said
     for name in ("intercept", "sigma", "rho", "eta", "ess_bulk", "r_hat"):
         assert name in said
     assert "\nNUTS: 2 chains x 100 draws, " in said and "\n  divergences  0 " in said
@@ -382,3 +382,28 @@ def test_messages_name_options_of_the_shell(folder, tmp_path):
     done = run("fit", data, *FIT, *short, "--draws", "20", "--seed", "1", "-o", output)
     assert done.exit_code == 0, done.output
     assert "Use at least --draws 200, better 1000" in done.stderr
+
+
+def test_separators_decimals_and_encodings_of_tables(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table = points().replace("00", "Übersee")
+    table.to_csv("german.csv", sep=";", decimal=",", encoding="latin-1", index=False)
+    given = ["--sep", ";", "--decimal", ",", "--encoding", "latin-1"]
+    fit = ["german.csv", *FIT, "--features", "income,age", "--model", "blr", "--method", "exact"]
+    fails("pass --sep ';', and --decimal , for", "fit", *fit, *given[4:], "-o", "fit.nc")
+    fails("pass --encoding latin-1", "fit", *fit, *given[:4], "-o", "fit.nc")
+    assert run("fit", *fit, *given, "-o", "fit.nc").exit_code == 0
+    made = run("predict", "fit.nc", "german.csv", *given, "-o", "new.csv")
+    assert made.exit_code == 0, made.output
+    assert "Übersee" in pd.read_csv("new.csv")["town"].to_list()
+
+
+def test_labels_that_are_no_numbers_are_named_with_their_bag(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table = points()
+    table.assign(y=table["y"].round(3).astype(str).where(table["town"] != "03", "<5")).to_csv(
+        "low.csv", index=False
+    )
+    text = "(id '03') is '<5', not a number (1 in all): give such bags"
+    result = run("fit", "low.csv", *FIT, "-o", "fit.nc")
+    assert result.exit_code == 1 and text in result.stderr

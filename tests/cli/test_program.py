@@ -152,3 +152,17 @@ def test_a_missing_file_is_told_before_anything_is_imported(command, tmp_path):
     assert done.returncode == 1
     assert done.stderr == "Error: there is no file no.file\n"
     assert done.stdout == "False\n"
+
+
+def test_python_m_is_the_program():
+    ran = subprocess.check_output([sys.executable, "-m", "bdr_stan", "--help"], text=True)
+    assert ran == program("--help").stdout.replace("bdr_stan", "bdr-stan")
+
+
+def test_a_closed_or_full_output_is_no_traceback(folder):
+    fit = [str(PROGRAM), "summary", str(folder / "fit.nc")]
+    closed = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *fit], stderr=-1, text=True, check=False)
+    assert (closed.returncode, closed.stderr) == (0, "")
+    with open("/dev/full", "w") as full:
+        ran = subprocess.run(fit, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (1, "Error: No space left on device\n")

@@ -22,6 +22,13 @@ def test_a_full_disk_is_one_sentence():
         raise FileNotFoundError(errno.ENOENT, "other trouble stays as it is")
 
 
+def test_a_cache_that_cannot_be_made_is_named(monkeypatch):
+    monkeypatch.setenv("BDR_STAN_CACHE", "/proc/none")  # where nobody makes folders
+    expected = pytest.raises(ToolchainError, match="cache folder /proc/none: it cannot be writ")
+    with expected, cache.locked("x"):
+        pass
+
+
 def test_a_cache_below_a_file_is_one_sentence(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("BDR_STAN_CACHE", str(tmp_path / "file" / "x"))

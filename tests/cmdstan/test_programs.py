@@ -1,5 +1,6 @@
 """Stan programs: found, compiled once, cached by all they depend on, ejected."""
 
+import errno
 import os
 import shutil
 import signal
@@ -91,6 +92,18 @@ def test_an_unknown_name_lists_the_names():
         programs.program_path("bdrr")
     with pytest.raises(FileNotFoundError, match="no Stan program .*nowhere/mine.stan"):
         compile_program("nowhere/mine.stan")
+
+
+def test_eject_names_the_folder_that_it_cannot_write(tmp_path, monkeypatch):
+    for code, reason in ((errno.ENOSPC, "the disk is full"), (errno.EROFS, "cannot be written to")):
+
+        def refuse(*_, code=code, **__):
+            raise OSError(code, os.strerror(code))
+
+        monkeypatch.setattr(Path, "mkdir", refuse)
+        with pytest.raises(OSError, match=f"^cannot save to {tmp_path / 'blr.stan'}: .*{reason}"):
+            eject("blr", tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_eject_writes_a_program_ready_to_edit(tmp_path):

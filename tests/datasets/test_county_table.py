@@ -22,3 +22,9 @@ def test_the_vote_follows_the_people(column):
     people = county_table(400)
     large = people.groupby("county").filter(lambda county: len(county) > 50).groupby("county")
     assert large[column].mean().corr(large["vote"].first()) > 0.3
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_ages_are_ages(seed):
+    age = county_table(seed=seed)["age"]
+    assert age.min() >= 0 and age.max() <= 100 and not age.duplicated().any()

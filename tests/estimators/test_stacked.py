@@ -196,6 +196,7 @@ def test_the_default_models_pick_by_the_labels(problem):
             TypeError,
             "Stacked cannot stack RBFNetwork: .*regressors",
         ),
+        (Stacked(["BDR", "BLR"]), TypeError, "cannot stack BDR: .*, such as BDR\\(\\)$"),
         (Stacked([BLR(), BLRClassifier()]), TypeError, "cannot stack BLRClassifier"),
         (StackedClassifier([BLR(), BLR()]), TypeError, "cannot stack BLR: .*classifiers"),
         (

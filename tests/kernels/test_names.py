@@ -17,6 +17,7 @@ from bdr_stan.kernels import (
     LinearEffects,
     Matern32,
     Polynomial,
+    QuadraticEffects,
     check_kernel,
     check_kernel_and_bandwidth,
     kernel_named,
@@ -38,6 +39,14 @@ UNKNOWN = (
 def bags(rng):
     points = rng.normal(size=(60, 3)) * [1, 10, 100]
     return Bags.from_points(points, sizes=[20, 30, 10], features=COLUMNS)
+
+
+def test_texts_of_many_columns_are_short():
+    names = [f"income_{k}" for k in range(30)]
+    kernel = LinearEffects(columns=range(30)) + QuadraticEffects(columns=range(30))
+    text = kernel_text(kernel + RBF(np.linspace(1, 2, 30)), names)
+    some = "income_0, income_1, income_2, income_3, .. (30 columns)"
+    assert text == f"linear and quadratic in {some} + RBF, lengths from 1 to 2"
 
 
 def test_every_name_is_a_kernel():

@@ -91,6 +91,10 @@ def test_what_is_written_is_read_as_bags_again(country, bags, tmp_path):
 
 def test_rates_at_the_pixels(bags, fitted, tmp_path):
     rate = fitted[0].predict_points(bags)
+    for name in ("exceedance", "quantiles"):
+        for values in (["high"], "high", 0.5):
+            with pytest.raises(TypeError, match=f"^{name} must be a list of numbers, found"):
+                rates_to_raster(rate, bags, **{name: values})
     raster = rates_to_raster(rate, bags, quantiles=(0.05, 0.95), exceedance=(0.01,))
     names = ["mean", "sd", "quantile_0.05", "quantile_0.95", "exceedance_0.01"]
     assert list(raster.data_vars) == names

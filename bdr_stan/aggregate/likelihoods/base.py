@@ -6,15 +6,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy.stats.distributions import rv_frozen
 
-from bdr_stan.aggregate.labels import (
-    check_counts,
-    check_each,
-    check_trials,
-    checked_numbers,
-    checked_trials,
-)
+from bdr_stan.aggregate.labels import check_counts, check_each, check_trials, checked_trials
 from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.bags import BagsLike, as_bags, check_one_per_bag, values_of_bags
+from bdr_stan.bags.checks import checked_numbers
 from bdr_stan.bags.labels import check_plausible
 from bdr_stan.types import Array, ArrayLike, Seed
 
@@ -155,7 +150,7 @@ class Likelihood:
         if trials is not None and not self.has_trials:
             raise ValueError(f"trials belong to the binomial likelihood, not to {self.name!r}")
         bags = as_bags(bags, in_parts=True)
-        labels = checked_numbers(values_of_bags(bags, y, "y"), "labels y")
+        labels = checked_numbers(values_of_bags(bags, y, "y"), "label", bags.ids)
         check_one_per_bag(labels, len(bags))
         check_each(bags, labels, np.isfinite(labels), "label", "leave these bags out")
         check_plausible(bags, labels)
