@@ -762,7 +762,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
             lambda: self._model(training, y),
             evidence,
             narrow=self.family,
-            remedy=f'family="{wider}"',
+            remedy=f"family={wider!r}",
         )
         if found.is_clear:
             warn(found.text[0].upper() + found.text[1:])

@@ -83,7 +83,7 @@ def test_families_of_bags_are_compared_with_wider_ones(tmp_path, estimator, fami
     wider = {"poisson": "negative_binomial", "binomial": "beta_binomial"}[family]
     options = {"kernel": "rbf", "method": "optimize"}
     bags, y, known = counted(family, 0.5)
-    with pytest.warns(UserWarning, match=f'The counts scatter more .* use family="{wider}"'):
+    with pytest.warns(UserWarning, match=f"The counts scatter more .* use family='{wider}'"):
         model = estimator(6, family=family, **options).fit(bags, y, seed=1, **known)
     assert "Labels: the counts scatter more about the fitted rates" in model.report()
     model.save(tmp_path / "fit.nc")

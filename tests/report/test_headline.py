@@ -64,7 +64,7 @@ def test_of_counts_that_scatter_more_than_the_family_allows(rng):
     y = np.tile([2, 50], 20)
     with pytest.warns(UserWarning, match="scatter more"):
         model = BLR(4, kernel="rbf", family="poisson", method="optimize").fit(bags, y, seed=1)
-    assert any('use family="negative_binomial".' in each for each in said(model, None, "y"))
+    assert any("use family='negative_binomial'." in each for each in said(model, None, "y"))
 
 
 def test_shares():
