@@ -114,7 +114,7 @@ def column_ranges(bags: BagsBase) -> Array | None:
     return ranges
 
 
-def constant_columns(bags: BagsBase) -> Array | None:
+def constant_columns(bags: Any) -> Array | None:
     """Value of each column that has a single one, NaN of others, (p,); None if not in memory."""
     if isinstance(bags, PartitionedBags) or bags.is_memory_map:
         return None

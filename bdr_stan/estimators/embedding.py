@@ -218,7 +218,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         training = replace(training, embedding=replace(training.embedding, **known))
         self._fit_features(training, labels, label_sd, settings)
         columns = {name: value for name, value in given.items() if isinstance(value, str)}
-        kept = {"label_columns": columns} if columns else {}
+        kept: dict[str, Any] = {"label_columns": columns} if columns else {}
         kept |= self._overdispersion(training, labels)
         return self._keep_too(label_name=label_name(y), seconds=time.monotonic() - start, **kept)
 

@@ -24,7 +24,7 @@ class PoissonCounts(Family):
         "give the counts and their exposure"
     )
     program_number = POISSON.program_number
-    wider = "negative_binomial"
+    wider: ClassVar[str | None] = "negative_binomial"
 
     def terms(self, y: Array, h: Array, trials: Array | None = None, **scales: Any) -> Terms:
         mean = np.exp(h)

@@ -48,7 +48,7 @@ class BinomialCounts(Family):
     likelihood: ClassVar[Likelihood] = BINOMIAL
     needs = "counts are 0, 1, 2, .. out of the trials, not shares: multiply shares by their trials"
     program_number = 5
-    wider = "beta_binomial"
+    wider: ClassVar[str | None] = "beta_binomial"
 
     def terms(self, y: Array, h: Array, trials: Array | None = None, **scales: Any) -> Terms:
         p, q = expit(h), expit(-h)
