@@ -165,6 +165,10 @@ def test_ids_that_are_row_numbers_in_another_order_are_no_position():
     model = BLR(2, method="exact")
     with pytest.raises(ValueError, match="default index 0, 1, .., and the ids of the bags are the"):
         model.fit(bags, pd.Series([1.0, 2.0, 3.0]))
+    texts = Bags(np.arange(12.0)[:, None], np.arange(13), ids=sorted(map(str, range(12))))
+    with pytest.raises(ValueError, match="default index 0, 1, .., and the ids of the bags are the"):
+        model.fit(texts, pd.Series(np.arange(12.0)))
+    assert model.fit(texts[:2], pd.Series([1.0, 2.0])).predict(texts[:2]).shape == (2,)
     with pytest.raises(ValueError, match=r"has 4 rows, but there are 3 bags: pass y.loc"):
         model.fit(bags, pd.Series([1.0, 2.0, 3.0, 4.0], index=[3, 2, 1, 0]))
     with pytest.raises(ValueError, match="has 0 more than once"):

@@ -65,8 +65,9 @@ def rows_of_ids(index: Any, ids: ArrayLike, name: str) -> Array | None:
     counts_rows = isinstance(index, pd.RangeIndex) and index.equals(pd.RangeIndex(len(index)))
     one_level = index.nlevels == 1
     if one_level and index.is_unique and len(index) == len(wanted):
-        rows = index.get_indexer(wanted)
-        if np.all(rows >= 0):
+        texts = counts_rows and wanted.inferred_type == "string"
+        rows = (index.astype(str) if texts else index).get_indexer(wanted)
+        if np.all(rows >= 0) and not np.array_equal(rows, np.arange(len(rows))):
             if counts_rows:
                 raise ValueError(
                     f"{name} has the default index 0, 1, .., and the ids of the bags are the same "

@@ -34,6 +34,7 @@ class BagsRecord:
     replicated: bool  # whether these have replicates
     ranges: Array | None  # as `column_ranges`, shape (2, p)
     file: str | None  # path that the points were read from
+    constants: Array | None  # as `constant_columns`, shape (p,)
 
     @classmethod
     def from_bags(cls, bags: BagsBase) -> Self:
@@ -50,6 +51,7 @@ class BagsRecord:
             bags.replicate_weights is not None,
             column_ranges(bags),
             bags.file,
+            constant_columns(bags),
         )
 
     def __len__(self) -> int:
@@ -75,6 +77,7 @@ class BagsRecord:
             "replicated": self.replicated,
             "column_ranges": self.ranges,
             "file": self.file,
+            "constant_columns": self.constants,
         }
 
     def take(self, bags: ArrayLike) -> Self:
@@ -93,7 +96,7 @@ class SamplesRecord(BagsRecord):
         records = {name: BagsRecord.from_bags(own) for name, own in bags.samples.items()}
         n, weighted = bags.n_features, bags.weighted
         index, has_ids = np.asarray(bags.index), bags.ids is not None
-        return cls(index, has_ids, n, None, None, weighted, False, None, None, records)
+        return cls(index, has_ids, n, None, None, weighted, False, None, None, None, records)
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -114,6 +117,30 @@ def column_ranges(bags: BagsBase) -> Array | None:
     known = ~np.isnan(points).all(axis=0)
     ranges[:, known] = np.nanquantile(points[:, known], [0.01, 0.99], axis=0)
     return ranges
+
+
+def constant_columns(bags: Any) -> Array | None:
+    """Value of each column that has a single one, NaN of others, (p,); None if not in memory."""
+    if isinstance(bags, PartitionedBags) or bags.is_memory_map:
+        return None
+    first = bags.points[0]
+    return np.where(np.all(bags.points == first, axis=0), first, np.nan)
+
+
+def warn_of_varying(bags: BagsBase, constants: Array | None) -> None:
+    """Warn of columns with the values `constants` in training that have others in these bags."""
+    if constants is None or isinstance(bags, PartitionedBags):
+        return
+    points = bags.sample_points(_SAMPLE_SIZE, np.random.default_rng(0))
+    for k in np.flatnonzero(np.isfinite(constants)):
+        share = 1 - np.isclose(points[:, k], constants[k]).mean()
+        if share > 0:
+            name = k if bags.features is None else repr(bags.features[k])
+            warn(
+                f"column {name} is {constants[k]:.4g} at all training points, but not at "
+                f"{share:.0%} of the new ones: its effect is unknown and predictions are "
+                "unreliable, so fit without it, or to points that differ in it"
+            )
 
 
 def warn_of_other_ranges(bags: BagsBase, ranges: Array | None) -> None:

@@ -23,6 +23,8 @@ from bdr_stan.embedding.terms import NO_TERMS, Terms, learn_terms, smooth_column
 from bdr_stan.types import Array
 from bdr_stan.user_warnings import warn
 
+_MAX_SHARE_OUTSIDE = 0.95  # of new values outside the range of the training values
+
 
 @dataclass(frozen=True)
 class Covariates:
@@ -32,6 +34,7 @@ class Covariates:
     mean: Array  # over the training bags, shape (Q,)
     scale: Array  # the standard deviation of numbers, 1 for levels; shape (Q,)
     terms: Terms = NO_TERMS
+    ranges: Array | None = None  # smallest and largest training value, shape (2, Q)
 
     @property
     def names(self) -> list[str]:
@@ -87,9 +90,25 @@ class Covariates:
 
     def of_bags(self, bags: BagsBase, *, groups: bool = True) -> dict[str, Array]:
         """What an `Embedding` has of bags: columns x, and levels of groups that are new."""
+        self._warn_of_other_ranges(bags)
         has_levels = self.terms.groups and groups
         new = {"new_levels": self.terms.new_levels(bags)} if has_levels else {}
         return {"covariates": self.transform(bags, groups=groups), **new}
+
+    def _warn_of_other_ranges(self, bags):
+        """Warn of numbers nearly all of which lie outside the training range; a bag may."""
+        if self.ranges is None or len(bags) < 2:
+            return
+        values = _stacked(bags, self.levels)
+        outside = np.mean((values < self.ranges[0]) | (values > self.ranges[1]), axis=0)
+        for k in np.flatnonzero(outside > _MAX_SHARE_OUTSIDE):
+            low, high = self.ranges[:, k]
+            warn(
+                f"covariate {self.names[k]!r}, {values[:, k].min():.4g} to "
+                f"{values[:, k].max():.4g}, lies outside the range of the training bags, "
+                f"{low:.4g} to {high:.4g}, in {outside[k]:.0%} of the bags: its effect is "
+                "extrapolated, so check that its units are the same"
+            )
 
     def config(self) -> dict[str, Any]:
         """As numbers and text, for a file."""
@@ -129,7 +148,8 @@ def learn_covariates(
         learned.warn_of_codes(bags)
         return learned
     levels = {name: _levels(bags, name) for name in names}
-    scaler = StandardScaler().fit(_stacked(bags, levels))
+    values = _stacked(bags, levels)
+    scaler, ranges = StandardScaler().fit(values), np.stack([values.min(0), values.max(0)])
     table: Any = bags.metadata
     for name in levels:
         if len(bags) > 1 and table[name].nunique() == 1:
@@ -139,7 +159,7 @@ def learn_covariates(
             )
     is_number = [np.repeat(known is None, len(known or [None])) for known in levels.values()]
     scale = np.where(np.concatenate(is_number), scaler.scale_, 1.0)
-    learned = Covariates(levels, scaler.mean_, scale, terms)
+    learned = Covariates(levels, scaler.mean_, scale, terms, ranges)
     learned.warn_of_codes(bags)
     return learned
 

@@ -51,7 +51,12 @@ from bdr_stan.estimators.validation import (
 from bdr_stan.kernels import FieldFeatures, Kernel, check_kernel, field_names
 from bdr_stan.models.aggregate import aggregate_model, aggregate_predictive, variational_fit
 from bdr_stan.models.label_errors import spread_of_true_labels
-from bdr_stan.models.overdispersion import Overdispersion, likelihood_text, overdispersion
+from bdr_stan.models.overdispersion import (
+    WIDER_TOTALS,
+    Overdispersion,
+    likelihood_text,
+    overdispersion,
+)
 from bdr_stan.models.totals import totals_predictive, totals_with_effects
 from bdr_stan.posterior.priors import RATES
 from bdr_stan.posterior.sampling import sample_posterior
@@ -463,7 +468,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
     def report(self) -> str:
         """As for other estimators, and the likelihood, with the dispersion of the counts; a str.
 
-        Of Poisson counts it states whether they scatter more than such numbers do.
+        For Poisson and binomial counts it states whether they scatter more than such numbers do.
         """
         return f"{super().report()}\nLikelihood: {self.likelihood_text()}"
 
@@ -1246,15 +1251,18 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         return {"thinning_error": error}
 
     def _overdispersion(self, training: AggregateFeatures, y: Array) -> dict[str, Any]:
-        """Whether Poisson counts scatter more, as a setting of the result; warns where they do."""
-        wider = self._family.gamma_effects
+        """Whether counts scatter more, as a setting of the result; warns if they do."""
+        wider = WIDER_TOTALS.get(self._family.name)
         if wider is None or self.bag_effects or self.stan_file is not None:
             return {}
-        poisson, wide = (
-            self._model(training, y, each) for each in (self._family, likelihood_named(wider))
+        effects = {"narrow": "binomial", "remedy": 'bag_effects=True with method="nuts"'}
+        found = overdispersion(
+            self._model(training, y, wider),
+            lambda: self._model(training, y),
+            getattr(self, "log_evidence_", None),
+            {"rho": float(np.median(self.result_.draws("rho")))},
+            **(effects if self._family.has_trials else {}),
         )
-        rho = float(np.median(self.result_.draws("rho")))
-        found = overdispersion(wide, poisson, getattr(self, "log_evidence_", None), rho)
         if found.is_clear:
             warn(found.text[0].upper() + found.text[1:])
         return {"overdispersion": asdict(found)}

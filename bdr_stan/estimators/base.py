@@ -18,7 +18,7 @@ from bdr_stan.arguments import answered, unknown_attribute
 from bdr_stan.bags import Bags, BagsLike, Samples, TableColumns, as_bags, values_of_bags
 from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.matching import match_to_ids, rows_of_ids
-from bdr_stan.bags.record import BagsRecord, warn_of_other_ranges
+from bdr_stan.bags.record import BagsRecord, warn_of_other_ranges, warn_of_varying
 from bdr_stan.bags.tables import is_table
 from bdr_stan.estimators.prediction_table import prediction_table
 from bdr_stan.estimators.validation import StanFileOfFit, check_seed
@@ -319,6 +319,7 @@ class BagEstimator(BaseEstimator):
                 "taken as independent, and intervals are too narrow if they are a cluster sample"
             )
         warn_of_other_ranges(bags, settings.get("column_ranges"))
+        warn_of_varying(bags, settings.get("constant_columns"))
         return bags
 
     def _two_versions(self, bags_a: BagsLike, bags_b: BagsLike) -> tuple[Bags, Bags]:

@@ -45,7 +45,8 @@ from bdr_stan.families import KNOWN
 from bdr_stan.kernels import Kernel, check_kernel_and_bandwidth, landmark_features
 from bdr_stan.kernels.names import AUTO, name_for
 from bdr_stan.kernels.summands import single_bandwidth
-from bdr_stan.models.label_shape import dispersion_advice, label_advice
+from bdr_stan.models.label_shape import label_advice
+from bdr_stan.models.overdispersion import Overdispersion
 from bdr_stan.posterior.sampling import Posterior, sample_posterior
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.predictive import ClassPredictive, Predictive
@@ -215,8 +216,9 @@ class EmbeddingEstimator(PosteriorEstimator):
         training = replace(training, embedding=replace(training.embedding, **known))
         self._fit_features(training, labels, label_sd, settings)
         columns = {name: value for name, value in given.items() if isinstance(value, str)}
-        named: dict[str, Any] = {"label_columns": columns} if columns else {}
-        return self._keep_too(label_name=label_name(y), seconds=time.monotonic() - start, **named)
+        kept: dict[str, Any] = {"label_columns": columns} if columns else {}
+        kept |= self._overdispersion(training, labels)
+        return self._keep_too(label_name=label_name(y), seconds=time.monotonic() - start, **kept)
 
     def fit_features(
         self,
@@ -307,10 +309,9 @@ class EmbeddingEstimator(PosteriorEstimator):
         lines = [super().report()]
         if self.result_.has_draws("sigma") and getattr(self, "family", "normal") == "normal":
             lines += label_advice(self.result_.labels, float(self.result_.draws("sigma").mean()))
-        predicted = self.result_.groups.get("posterior_predictive")
-        if self._family is not None and predicted is not None:
-            y, draws = self.result_.labels, predicted["y"].values
-            lines += dispersion_advice(y, draws.reshape(-1, len(y)), self._family.name)
+        found = self.result_.settings.get("overdispersion")
+        if found is not None:
+            lines.append(f"Labels: {Overdispersion(**found).text}")
         return "\n".join(lines)
 
     def kernel_for(self, bags: BagsLike) -> str | Kernel:
@@ -433,7 +434,8 @@ class EmbeddingEstimator(PosteriorEstimator):
         -----
         Closed form given each draw: the distribution in the model's header in ``stan/``,
         averaged over the draws. With `stan_file` the program's intercept, w, sigma and eta are
-        used the same way, that is with normal noise of standard deviation sigma. The measurement
+        used the same way, that is with normal noise of standard deviation sigma, which a warning
+        states. The measurement
         errors `label_sd` of the training labels are not part of it.
         """
         given = {"trials": trials, "exposure": exposure, "offset": offset}
@@ -712,7 +714,7 @@ class EmbeddingEstimator(PosteriorEstimator):
             self._check_declares_terms()
 
     def _check_program(self, *, several: bool) -> None:
-        """Raise, or warn, where a program of the user is none of these labels."""
+        """Raise, or warn, if a program of the user is not one of these labels."""
         if self.stan_file is None:
             return
         if several or self._family is not None:
@@ -787,33 +789,30 @@ class EmbeddingEstimator(PosteriorEstimator):
             )
 
     def _check_likelihood(self):
-        """Raise, or warn, where a program is not one of normal labels and compressed rows."""
+        """Raise if a program is not one of normal labels and compressed rows; warn of these."""
         path = Path(self.stan_file)
-        if not path.is_file():
+        if not path.is_file() or not self.compress:
             return
         text = program_text(path)
-        normal = _NORMAL_DENSITY.search(text)
-        if not self.compress:
-            if not normal:
-                warn(
-                    f"{path} uses neither group_normal_lpdf nor compressed_normal_lpdf: "
-                    "predictions take their mean from your model, but their spread is that of "
-                    "normal noise of scale sigma"
-                )
-        elif not normal and _COMPRESSED_MARK not in path.read_text(
-            encoding="utf-8", errors="replace"
-        ):
+        own_use = _COMPRESSED_MARK in path.read_text(encoding="utf-8", errors="replace")
+        if not own_use and not _NORMAL_DENSITY.search(text):
             raise ValueError(
                 f"{path} uses neither group_normal_lpdf nor compressed_normal_lpdf, but "
                 "compressed rows replace the bags only if the labels are normal: pass "
                 f"compress=False, or add the line {_COMPRESSED_MARK!r} to the program if its "
                 "density is of such rows"
             )
-        elif not _SIGN.search(text):
+        if not _SIGN.search(text):
             raise ValueError(
                 f"{path} does not declare sign, but compressed rows with sign -1 are subtracted: "
                 "multiply the log density of each group by its sign, as the stock program does, or "
                 "pass compress=False"
+            )
+        if not own_use:
+            warn(
+                f"{path} gets compressed rows, not one per bag: an edit that reads single rows, "
+                "such as noise by a covariate, is wrong with them, and the fit has no "
+                "log_likelihood, which az.loo, az.compare and stacking need: pass compress=False"
             )
 
     # ------------------------------------------------------------ defined by subclasses
@@ -831,6 +830,10 @@ class EmbeddingEstimator(PosteriorEstimator):
     ) -> Predictive | ClassPredictive:
         """Predictive distribution of embedded bags given draws of `predicts_from`, and of gamma."""
         raise NotImplementedError
+
+    def _overdispersion(self, training: TrainingFeatures, y: Any) -> dict[str, Any]:
+        """Whether counts scatter more than the family allows, as a setting of the result."""
+        return {}
 
     def _warn_of_other_bags(self, embedding: Embedding) -> None:
         """Warn of new bags that are unlike those of the fit and would mislead the model."""

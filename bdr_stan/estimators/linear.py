@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import KW_ONLY, replace
+from dataclasses import KW_ONLY, asdict, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -45,6 +45,7 @@ from bdr_stan.models.latent import (
     ordinal_predictive,
     outcome_predictive,
 )
+from bdr_stan.models.overdispersion import overdispersion
 from bdr_stan.posterior.laplace import laplace_posterior
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
 from bdr_stan.posterior.priors import CLASSES, REGRESSION, family_texts
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
 _POSITIVE = "the lognormal family needs labels > 0: leave these bags out, or use family='normal'"
 _MOST_INTEGRATED_DRAWS = 1000
 _DRAWS_OF_MODE = 1000  # of sampling errors, for a contrast under a fit with one draw
+_MOST_COMPARED = 1000  # bags whose counts tell whether they scatter more than the family allows
 
 _SCALES = ("sigma", "sigma_point", "rho", "eta", "term_sd")
 
@@ -856,6 +858,27 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         if self._without_deviations(len(model.data.get("y", ()))):
             return laplace_posterior(model, draws=settings.draws, seed=settings.seed), {}
         return super()._sample(model, settings)
+
+    def _overdispersion(self, training: TrainingFeatures, y: Array) -> dict[str, Any]:
+        wider = None if self._family is None else self._family.wider
+        if wider is None or self.stan_file is not None:
+            return {}
+        evidence = self.result_.groups["posterior"].attrs["log_evidence"]
+        if len(y) > _MOST_COMPARED:
+            some = np.random.default_rng(0).choice(len(y), _MOST_COMPARED, replace=False)
+            training, y, evidence = training.take(some), y[some], None
+        wide = copy(self)
+        wide.family = wider
+        found = overdispersion(
+            wide._model(training, y),
+            lambda: self._model(training, y),
+            evidence,
+            narrow=self.family,
+            remedy=f"family={wider!r}",
+        )
+        if found.is_clear:
+            warn(found.text[0].upper() + found.text[1:])
+        return {"overdispersion": asdict(found)}
 
     def check_label_errors(self, y: Array, label_sd: Array) -> None:
         if self.family != "normal":

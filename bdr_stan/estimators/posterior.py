@@ -235,12 +235,27 @@ class PosteriorEstimator(BagEstimator):
         Parameters
         ----------
         as_table : bool, default True
-            A pandas DataFrame to read; False gives the numbers by name, as the parameter
-            `prior` takes them.
+            A pandas DataFrame to read, with `stan_file` of one row, as that program has its own
+            priors; False gives the numbers by name, as the parameter `prior` takes them.
         """
         check_is_fitted(self, "result_")
         priors = self.result_.settings["priors"]
-        return table(priors, self.prior_texts) if as_table else dict(priors)
+        if not as_table:
+            return dict(priors)
+        if self.stan_file is None:
+            return table(priors, self.prior_texts)
+        import pandas as pd
+
+        own = {"prior": [f"see {self.stan_file}"], "meaning": [""], "unit": [""]}
+        return pd.DataFrame(own, pd.Index(["all parameters"], name="parameter"))
+
+    def _like_training(self, bags: BagsLike, *, need_weights: bool = True) -> Any:
+        if self.stan_file is not None:
+            warn(
+                f"predictions put the draws of {self.stan_file} into the formula of the stock "
+                "program: noise, link or terms that the file changes are not part of them"
+            )
+        return super()._like_training(bags, need_weights=need_weights)
 
     def _html_repr(self) -> str:
         """For notebooks: scikit-learn's, and after a fit with a posterior the text of `report`."""

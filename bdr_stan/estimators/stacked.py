@@ -250,6 +250,7 @@ class Stack(BagEstimator):
             "columns",
             "weighted",
             "column_ranges",
+            "constant_columns",
             "file",
             "label_name",
         )

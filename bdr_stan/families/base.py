@@ -47,6 +47,8 @@ class Family:
         Whether its distribution is one of components: see `without_mixing`.
     needs : str
         Which labels it takes, and what to choose for others.
+    wider : str or None
+        The family that contains it, of counts that may scatter more.
 
     Examples
     --------
@@ -64,6 +66,7 @@ class Family:
     program_number: ClassVar[int]
     bounds: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
     needs: ClassVar[str] = ""
+    wider: ClassVar[str | None] = None
     is_mixture: ClassVar[bool] = False
 
     def __repr__(self) -> str:

@@ -24,6 +24,7 @@ class PoissonCounts(Family):
         "give the counts and their exposure"
     )
     program_number = POISSON.program_number
+    wider: ClassVar[str | None] = "negative_binomial"
 
     def terms(self, y: Array, h: Array, trials: Array | None = None, **scales: Any) -> Terms:
         mean = np.exp(h)
@@ -36,6 +37,7 @@ class NegativeBinomialCounts(PoissonCounts):
     name = "negative_binomial"
     likelihood = NEGATIVE_BINOMIAL
     program_number = NEGATIVE_BINOMIAL.program_number
+    wider = None
 
     def terms(
         self,

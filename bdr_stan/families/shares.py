@@ -48,6 +48,7 @@ class BinomialCounts(Family):
     likelihood: ClassVar[Likelihood] = BINOMIAL
     needs = "counts are 0, 1, 2, .. out of the trials: round counts, multiply shares by them"
     program_number = 5
+    wider: ClassVar[str | None] = "beta_binomial"
 
     def terms(self, y: Array, h: Array, trials: Array | None = None, **scales: Any) -> Terms:
         p, q = expit(h), expit(-h)
@@ -82,6 +83,7 @@ class BetaBinomial(BinomialCounts):
     is_mixture = True
     likelihood = _BetaBinomialLikelihood()
     program_number = 6
+    wider = None
 
     def terms(
         self,

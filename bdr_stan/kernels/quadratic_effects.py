@@ -15,9 +15,10 @@ _CUT = 3.0  # standard deviations at which columns are cut, so that no square do
 class QuadraticEffects(LinearEffects):
     """q(x)'q(y), q_k(x) = (z_k^2 - 1) / sqrt(2), z the standardised columns cut at 3.
 
-    The average of q over a bag is the variance of its points around the overall mean: with
-    `LinearEffects` labels may depend on means and spreads of columns. Parameters are those of
-    `LinearEffects`.
+    The average of q over a bag is the mean square of its points around the overall mean: with
+    `LinearEffects` labels are linear in means and mean squares of columns. The variance around the
+    bag's own mean is not linear in these if the means differ; a column of deviations from the bag's
+    mean has it. Parameters are those of `LinearEffects`.
 
     Examples
     --------

@@ -6,8 +6,6 @@ from bdr_stan.types import Array
 
 _HEAP_SHARE = 0.1  # share of equal labels
 _NEAR_BOUND_SHARE = 0.1  # share of labels within two standard deviations of the errors of a bound
-_FEW_COUNTS = 20  # below which their scatter is mostly chance
-_SCATTER = 1.5  # ratio of squared errors to those predicted
 _MIN_LABELS = 5  # labels that count as a share
 
 
@@ -46,18 +44,3 @@ def _families(y):
     if y.min() > 0 and y.max() < 1:
         return " Shares have a family of their own: BDR(family='beta')."
     return " Labels > 0 have families of their own: BDR(family='gamma')." if y.min() > 0 else ""
-
-
-def dispersion_advice(y: Array, draws: Array, family: str) -> list[str]:
-    """A line on counts (n,) that scatter more than predicted ones, draws (S, n); else none."""
-    wider = {"poisson": "negative_binomial", "binomial": "beta_binomial"}.get(family)
-    if wider is None or len(y) < _FEW_COUNTS:
-        return []
-    variance = np.maximum(draws.var(axis=0), 1 / len(draws))
-    ratio = float(np.mean((y - draws.mean(axis=0)) ** 2 / variance))
-    if ratio < _SCATTER:
-        return []
-    return [
-        f"Labels: their squared errors are {ratio:.1f} times those that family={family!r} predicts,"
-        f" so intervals are too short. Compare with family={wider!r}."
-    ]

@@ -1,48 +1,88 @@
-"""Whether counts scatter more than Poisson numbers: a test that a Poisson fit makes of itself.
+"""Whether counts scatter more than Poisson or binomial numbers: a test that such a fit makes.
 
-The same model with negative binomial counts contains the Poisson one, at dispersion 0. Both are
-fitted by evidence, the density of the labels with the weights integrated out, so that a function
-that follows every label is no excuse: its flexibility costs evidence too.
+The same model with negative binomial or beta-binomial counts contains the narrow one, at dispersion
+0. Both are fitted by evidence, the density of the labels with the weights integrated out, so that a
+function that follows every label is no excuse: its flexibility costs evidence too.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import logit
 
+from bdr_stan.aggregate.likelihoods import NEGATIVE_BINOMIAL, Binomial, LabelDensity, Likelihood
+from bdr_stan.aggregate.likelihoods.base import Scale
+from bdr_stan.families import FAMILIES
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel, most_probable_scales
 from bdr_stan.types import Array
 
-# Log evidence that the dispersion must gain. Twice the gain is, of Poisson counts, 0 or chi-square
-# of one degree of freedom with equal probability: it is above 2 in 2% of such fits.
-LARGE_GAIN = 2.0
-_FINDING = "the counts scatter more about the fitted rates than Poisson numbers"
+# Log evidence that the dispersion must gain. Twice the gain is, of counts without it, 0 or
+# chi-square of one degree of freedom with equal probability: it is above 3 in 0.7% of such fits.
+LARGE_GAIN = 3.0
+_NAMES = {"poisson": ("Poisson", "negative binomial"), "binomial": ("binomial", "beta-binomial")}
 
 
 @dataclass(frozen=True)
 class Overdispersion:
-    """How much better the counts agree with a negative binomial than with a Poisson likelihood."""
+    """How much better the counts agree with a wider likelihood than with that of the fit."""
 
-    dispersion: float  # of highest evidence: the variance is lambda + dispersion^2 lambda^2
-    # log evidence of the negative binomial less that of the Poisson, both at best scales
-    gain: float
+    dispersion: float  # of highest evidence
+    gain: float  # in log evidence, both at best scales
+    narrow: str = "poisson"
+    remedy: str = 'likelihood="negative binomial"'
 
     @property
     def is_clear(self) -> bool:
-        """Whether Poisson counts would hardly ever give such a gain."""
+        """Whether counts of the narrow likelihood would hardly ever give such a gain."""
         return self.gain > LARGE_GAIN
 
     @property
     def text(self) -> str:
         """A sentence for a report."""
-        found = f"evidence of the negative binomial over the Poisson: e^{self.gain:.3g}"
+        narrow, wide = _NAMES[self.narrow]
+        finding = f"the counts scatter more about the fitted rates than {narrow} numbers"
+        found = f"evidence of the {wide} over the {narrow}: e^{self.gain:.3g}"
         if not self.is_clear:
-            return f"no sign that {_FINDING} ({found})."
+            return f"no sign that {finding} ({found})."
         return (
-            f"{_FINDING} ({found}, dispersion "
-            f"{self.dispersion:.2g}), so intervals are too narrow: use "
-            'likelihood="negative binomial".'
+            f"{finding} ({found}, dispersion {self.dispersion:.2g}), so effects and intervals are "
+            f"unreliable: use {self.remedy}."
         )
+
+
+class _BetaBinomialTotals(Binomial):
+    """Counts whose probability varies between bags about the average rate; no program has it."""
+
+    scales: ClassVar[Mapping[str, Scale]] = {"dispersion": Scale("of the probabilities")}
+
+    def label_density(
+        self, y: Array, *, trials: Array | None = None, dispersion: float = 0.0, **given: Any
+    ) -> Callable[[Array], LabelDensity]:
+        terms_of = FAMILIES["beta_binomial"].terms
+
+        def density(mean):
+            spread, tilt = mean * (1 - mean), 1 - 2 * mean
+            terms = terms_of(y, logit(mean), trials, dispersion=dispersion)
+            inflation = 1 + (trials - 1) / (1 + dispersion**-2.0)  # of the binomial variance
+            information = trials / (inflation * spread)
+            return LabelDensity(
+                terms.value.sum(),
+                terms.slope / spread,
+                information,
+                (terms.curvature + terms.slope * tilt) / spread**2,
+                -information * tilt / spread,
+            )
+
+        return density
+
+
+# Likelihoods of totals that contain narrow ones.
+WIDER_TOTALS: dict[str, Likelihood] = {
+    "poisson": NEGATIVE_BINOMIAL,
+    "binomial": _BetaBinomialTotals(),
+}
 
 
 def likelihood_text(
@@ -53,7 +93,7 @@ def likelihood_text(
     *,
     fixed: bool,
 ) -> str:
-    """A likelihood in words, with draws of its scales, shape (S,), and what a Poisson fit found.
+    """A likelihood in words, with draws of its scales, shape (S,), and what a narrow fit found.
 
     Scales that are `fixed` at their marginal modes have no intervals.
     """
@@ -66,19 +106,19 @@ def likelihood_text(
 
 
 def overdispersion(
-    negative_binomial: LatentGaussianModel,
-    poisson: LatentGaussianModel,
-    log_evidence: float | None,
-    rho: float,
+    wide_model: LatentGaussianModel,
+    narrow_model: Callable[[], LatentGaussianModel],
+    log_evidence: float | None = None,
+    start: Mapping[str, float] | None = None,
+    **words: str,
 ) -> Overdispersion:
     """Compare two models of the same bags that differ in the likelihood alone.
 
-    `log_evidence` is that of the Poisson model at its most probable scales, if a fit has found it;
-    the searches for the scales begin at `rho`.
+    `log_evidence` is that of the narrow model at its most probable scales, if a fit has found it;
+    the searches for the scales begin at `start`; `words` are those of `Overdispersion`.
     """
-    start = {"rho": rho}
     if log_evidence is None:
-        log_evidence = most_probable_scales(poisson, start=start)[1].log_evidence
-    scales, mode, _ = most_probable_scales(negative_binomial, start=start)
+        log_evidence = most_probable_scales(narrow_model(), start=start)[1].log_evidence
+    scales, mode, _ = most_probable_scales(wide_model, start=start)
     gain = max(float(mode.log_evidence - log_evidence), 0.0)
-    return Overdispersion(float(scales["dispersion"]), gain)
+    return Overdispersion(float(scales["dispersion"]), gain, **words)

@@ -18,6 +18,7 @@ from bdr_stan.types import Array, ArrayLike
 _PREDICTORS, _LABELS = 8_000, 40_000
 _COMPONENTS = 2_000  # where a label depends on its mean alone
 _N_NODES = 31  # of the moments
+_LARGEST_LOG_COUNT = 34.0  # of a mean: NumPy draws no counts of 1e18, as poor posteriors have
 _NUMBERS_PER_DENSITY = 50  # that quadrature holds in memory for a draw and bag
 
 
@@ -189,7 +190,10 @@ class OutcomePredictive(LabelMixture):
 
     def _labels(self, components, i, draws, rng):
         mean, variance = (values[draws] for values in components)
-        given = self._distribution(rng.normal(mean, np.sqrt(variance)), i, draws)
+        predictors = rng.normal(mean, np.sqrt(variance))
+        if self.is_count:
+            predictors = np.minimum(predictors, _LARGEST_LOG_COUNT)
+        given = self._distribution(predictors, i, draws)
         labels = given.rvs(size=mean.shape, random_state=rng)
         return labels.astype(np.int64) if self.is_count else labels
 

@@ -7,6 +7,7 @@ import numpy as np
 from bdr_stan import metrics
 from bdr_stan.embedding.mean_embedding import embed
 from bdr_stan.kernels import LandmarkFeatures, Linear
+from bdr_stan.models.overdispersion import Overdispersion
 from bdr_stan.report.fit_summary import FitSummary
 from bdr_stan.report.page import Section, Text
 from bdr_stan.results.advice import checks
@@ -19,7 +20,7 @@ _PENALTIES = np.logspace(-3, 3, 13)
 
 def headline(fit: FitSummary) -> Section:
     """Errors of the predictions, coverage, a baseline, diagnostics, and what the model is not."""
-    sentences = [*_accuracy(fit), _diagnostics(fit), _limits(fit)]
+    sentences = [*_accuracy(fit), _diagnostics(fit), _scatter(fit), _limits(fit)]
     return Section("summary", "Summary", [Text(sentence) for sentence in sentences if sentence])
 
 
@@ -113,6 +114,12 @@ def _diagnostics(fit):
     if poor:
         return f"Poor diagnostics of the sampler: {', '.join(poor)}. See the appendix."
     return "All diagnostics of the sampler are good." if found else ""
+
+
+def _scatter(fit):
+    kept = fit.model.result_.settings.get("overdispersion")
+    found = None if kept is None else Overdispersion(**kept)
+    return "" if found is None or not found.is_clear else found.text[0].upper() + found.text[1:]
 
 
 def _limits(fit):

@@ -209,7 +209,8 @@ def posterior(fit: FitSummary) -> Section:
         meanings = fit.model.priors()["meaning"]
         kinds = [name if name in meanings else name.partition("[")[0] for name in table.index]
         of_rows = [meanings.get(kind, "") for kind in kinds]
-        table.insert(0, "meaning", of_rows)
+        if any(of_rows):
+            table.insert(0, "meaning", of_rows)
         blocks.append(Table("Posterior of the parameters, with central 95% intervals", table))
     rest = [str(name) for name in draws.data_vars if name not in first]
     rows = sum(int(np.prod(draws[name].shape[2:])) for name in rest)
@@ -224,6 +225,9 @@ def posterior(fit: FitSummary) -> Section:
 
 def priors(fit: FitSummary) -> Section:
     """The priors of the fit."""
+    if fit.model.stan_file is not None:
+        text = f"The program {fit.model.stan_file} has priors of its own."
+        return Section("priors", "Appendix: priors", [Text(text)])
     table = fit.model.priors()
     text = "Values that were not given are set from the scale of the labels and the points."
     if table["unit"].str.contains("y").any():

@@ -124,9 +124,9 @@ def training_groups(
     `draws`, shape (chain, draw, ...), may have the `PER_BAG` values of a user's own program
     (`own_program`), which come before those of the predictive distribution: only such a program
     can compute its log_lik, so that without it there is no log_likelihood, with a warning. They do
-    not count if its rows are not bags (`by_bag` is False), as log_lik[i] then does not belong to
-    bag i. A single draw has no log_likelihood, as model comparison needs several. `predictive` is
-    of every `thinning`th draw.
+    not count if its rows are not bags (`by_bag` is False; the fit has warned), as log_lik[i] then
+    does not belong to bag i. A single draw has no log_likelihood, as model comparison needs
+    several. `predictive` is of every `thinning`th draw.
     """
     n_chains, n_draws = next(iter(draws.values())).shape[:2]
     own = {name: draws[name] for name in PER_BAG if by_bag and name in draws and draws[name].size}
@@ -141,21 +141,12 @@ def training_groups(
     if predictive.n_draws == 1 or not has_likelihood:
         return groups
     if own_program and "log_lik" not in own:
-        _warn_of_no_log_lik(by_bag)
+        if by_bag:
+            warn(
+                "your Stan program writes no log_lik, so the fit has no log_likelihood, which "
+                "az.loo, az.compare and stacking need: define log_lik[i] for each bag in generated "
+                "quantities"
+            )
         return groups
     log_lik = own["log_lik"] if "log_lik" in own else predictive.log_likelihood(y)
     return groups | {"log_likelihood": group(log_lik)}
-
-
-def _warn_of_no_log_lik(by_bag):
-    """Warning that names the remedy for a user's program, whose rows are bags or compressed."""
-    if by_bag:
-        warn(
-            "your Stan program writes no log_lik, so the fit has no log_likelihood, which az.loo, "
-            "az.compare and stacking need: define log_lik[i] for each bag in generated quantities"
-        )
-    else:
-        warn(
-            "your Stan program gets compressed rows, which have no log_lik of each bag, so the fit "
-            "has no log_likelihood, which az.loo, az.compare and stacking need: pass compress=False"
-        )

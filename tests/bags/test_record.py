@@ -57,6 +57,23 @@ def test_new_bags_of_the_same_kind_are_not(fitted):
         fitted.contrast(older, bags)
 
 
+@pytest.mark.filterwarnings("ignore:constant columns")
+@pytest.mark.parametrize("value, other", [(1.0, 0.0), (0.0, 1.0), (True, False), (0.1, 7.0)])
+def test_a_column_that_did_not_vary_in_training_is_named(tmp_path, value, other):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"town": np.repeat(np.arange(40), 5), "x": rng.normal(size=200)})
+    bags = Bags.from_dataframe(table.assign(urban=value), "town")
+    BLR(5, method="exact").fit(bags, rng.normal(size=40), seed=1).save(tmp_path / "fit.nc")
+    model = BLR.load(tmp_path / "fit.nc")
+    changed = table.assign(urban=np.where(table["town"] < 10, other, value))
+    with pytest.warns(UserWarning, match=r"column 'urban' is .* at all .* but not at 25% of the"):
+        model.predict(changed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        warnings.filterwarnings("ignore", "constant columns")
+        model.predict(table.assign(urban=value))
+
+
 @pytest.mark.parametrize("factor", [1e-3, 1e3])
 def test_zeros_do_not_hide_other_units(factor):
     rng = np.random.default_rng(0)

@@ -1,5 +1,7 @@
 """Columns of the bags' metadata as columns of a regression."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -172,3 +174,14 @@ def test_new_bags_must_be_of_known_levels_and_kinds(learned):
         learned.transform(changed(population=["few", "few", "many", "many"]))
     with pytest.raises(ValueError, match="no column 'urban'"):
         learned.transform(bags_with(TABLE[["population", "region"]]))
+
+
+@pytest.mark.parametrize("factor", [1e-3, 1e3])
+def test_numbers_in_other_units_are_noticed(learned, factor):
+    with pytest.warns(UserWarning, match=r"'population', .* in 100% of the bags: .* its units"):
+        learned.of_bags(changed(population=factor * TABLE["population"]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        learned.of_bags(bags_with(TABLE))
+        learned.of_bags(changed(population=[0, 10_000, 20_000, 2000]))
+        learned.of_bags(bags_with(TABLE.assign(population=1.0)[:1]))  # a single bag may differ

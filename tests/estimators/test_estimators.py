@@ -287,8 +287,9 @@ def test_edited_program_fits_through_the_same_wrapper(problem, tmp_path):
     wrong = y.copy()
     wrong[[7, 23]] += 15.0  # two labels typed wrong
     path = student_t_variant(tmp_path)
-    with pytest.warns(UserWarning, match="spread is that of normal noise of scale sigma"):
-        robust = BDR(5, stan_file=path, compress=False).fit(bags, wrong, **SHORT)
+    robust = BDR(5, stan_file=path, compress=False).fit(bags, wrong, **SHORT)
+    with pytest.warns(UserWarning, match=r"my_bdr.stan into the formula of the stock program"):
+        robust.predict(bags)
     normal = short_fit(BDR(5), bags, wrong)
     table = az.compare({"normal": normal.idata, "robust": robust.idata})
     assert table.index[0] == "robust"
@@ -325,6 +326,22 @@ def test_log_lik_of_an_ejected_program_is_the_density_of_each_label(problem, tmp
         with pytest.warns(UserWarning, match="gets compressed rows, .* pass compress=False"):
             compressed = clone(model).set_params(compress=True).fit(bags, y, **SHORT)
         assert "log_likelihood" not in compressed.idata
+
+
+def test_a_fit_by_a_program_of_ones_own_says_what_it_does_not_know(problem, tmp_path):
+    bags, y = problem
+    eject("blr", tmp_path)
+    own = BLR(4, stan_file=tmp_path / "blr.stan", engine="stanli", method="optimize")
+    with pytest.warns(UserWarning, match=r"blr.stan gets compressed rows, .* pass compress=False"):
+        own.fit(bags, y, seed=1)
+    assert own.priors().index.tolist() == ["all parameters"]
+    assert own.priors()["prior"].tolist() == [f"see {tmp_path / 'blr.stan'}"]
+    assert own.priors(as_table=False) == BLR(4, method="exact").fit(bags, y, seed=1).priors(False)
+    own.report_html(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert "has priors of its own" in page and "half-normal" not in page
+    with pytest.warns(UserWarning, match=r"blr.stan into the formula of the stock program"):
+        own.predict(bags)
 
 
 def test_another_likelihood_on_compressed_rows_is_refused(problem, tmp_path, monkeypatch):

@@ -1,13 +1,15 @@
-"""overdispersion: a Poisson fit that says whether its counts are Poisson numbers."""
+"""overdispersion: a fit that says whether its counts are Poisson, or binomial, numbers."""
 
 import warnings
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from bdr_stan import AggregateRegressor, Bags, load
+from bdr_stan import BDR, BLR, AggregateRegressor, Bags, load
+from bdr_stan.estimators import linear
 from bdr_stan.kernels import RBF
-from bdr_stan.models.overdispersion import Overdispersion
+from bdr_stan.models.overdispersion import WIDER_TOTALS, Overdispersion
 
 SEEDS = range(20)
 
@@ -56,5 +58,69 @@ def test_warning_and_report_name_the_likelihood_to_use(tmp_path):
         assert "no sign that" in fitted(*country(2, 0.0)).report()
 
 
-def test_a_gain_counts_from_two():
-    assert not Overdispersion(0.1, 1.9).is_clear and Overdispersion(0.1, 2.1).is_clear
+def test_a_gain_counts_from_three():
+    assert not Overdispersion(0.1, 2.9).is_clear and Overdispersion(0.1, 3.1).is_clear
+
+
+def counted(family, scatter, seed=0, n=80):
+    """Bags of 5 to 40 points and counts whose predictor is linear in the means of the bags.
+
+    Counts are the expected ones, rounded: without `scatter` they vary less than any family's.
+    """
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=n)
+    bags = [rng.normal(c, 1.0, (rng.integers(5, 41), 1)) for c in centres]
+    h = 0.4 * centres + scatter * rng.normal(size=n)
+    if family == "poisson":
+        return bags, np.round(20 * np.exp(h)), {}
+    return bags, np.round(150 / (1 + np.exp(-h))), {"trials": np.full(n, 150)}
+
+
+@pytest.mark.parametrize("estimator", [BDR, BLR])
+@pytest.mark.parametrize("family", ["poisson", "binomial"])
+def test_families_of_bags_are_compared_with_wider_ones(tmp_path, estimator, family):
+    """The embeddings' uncertainty of BDR can pass for the scatter: only the evidence tells."""
+    wider = {"poisson": "negative_binomial", "binomial": "beta_binomial"}[family]
+    options = {"kernel": "rbf", "method": "optimize"}
+    bags, y, known = counted(family, 0.5)
+    with pytest.warns(UserWarning, match=f"The counts scatter more .* use family='{wider}'"):
+        model = estimator(6, family=family, **options).fit(bags, y, seed=1, **known)
+    assert "Labels: the counts scatter more about the fitted rates" in model.report()
+    model.save(tmp_path / "fit.nc")
+    assert load(tmp_path / "fit.nc").report() == model.report()
+    wide = estimator(6, family=wider, **options).fit(bags, y, seed=1, **known)
+    assert "scatter" not in wide.report()
+    bags, y, known = counted(family, 0.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        model = estimator(6, family=family, **options).fit(bags, y, seed=1, **known)
+    assert "Labels: no sign that the counts scatter more" in model.report()
+
+
+def test_of_many_bags_some_are_compared(monkeypatch):
+    monkeypatch.setattr(linear, "_MOST_COMPARED", 50)
+    bags, y, _ = counted("poisson", 0.8)
+    with pytest.warns(UserWarning, match="scatter more"):
+        BLR(6, kernel="rbf", family="poisson", method="optimize").fit(bags, y, seed=1)
+
+
+def test_binomial_totals_are_compared_with_beta_binomial_ones():
+    bags, y, known = counted("binomial", 0.6)
+    with pytest.warns(UserWarning, match="than binomial numbers .* use bag_effects=True with"):
+        AggregateRegressor("binomial", n_landmarks=6, method="optimize").fit(
+            bags, y, seed=1, **known
+        )
+
+
+def test_density_of_beta_binomial_totals_and_its_slopes():
+    y, trials = np.array([0.0, 3.0, 40.0]), np.array([5.0, 30.0, 40.0])
+    mean, step = np.array([0.2, 0.3, 0.9]), 1e-6
+    density = WIDER_TOTALS["binomial"].label_density(y, trials=trials, dispersion=0.4)
+    by_scipy = stats.betabinom(trials.astype(int), mean / 0.16, (1 - mean) / 0.16).logpmf(y)
+    np.testing.assert_allclose(density(mean).value, by_scipy.sum())
+    for k in range(3):
+        above, below = (density(mean + sign * step * np.eye(3)[k]) for sign in (1, -1))
+        slope = (above.value - below.value) / (2 * step)
+        np.testing.assert_allclose(density(mean).score[k], slope, rtol=1e-5)
+        slope = (above.score[k] - below.score[k]) / (2 * step)
+        np.testing.assert_allclose(density(mean).curvature[k], -slope, rtol=1e-5)

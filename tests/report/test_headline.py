@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bdr_stan import BDR, Bags, BDRClassifier
+from bdr_stan import BDR, BLR, Bags, BDRClassifier
 from bdr_stan.report.fit_summary import fit_summary
 from bdr_stan.report.headline import headline, share
 
@@ -57,6 +57,14 @@ def test_of_classes(rng):
     assert re.match(
         r"The likeliest class of the label is the true one for \d+% \(\d+ of 40\)", first
     )
+
+
+def test_of_counts_that_scatter_more_than_the_family_allows(rng):
+    bags = [rng.normal(size=(5, 1)) for _ in range(40)]
+    y = np.tile([2, 50], 20)
+    with pytest.warns(UserWarning, match="scatter more"):
+        model = BLR(4, kernel="rbf", family="poisson", method="optimize").fit(bags, y, seed=1)
+    assert any("use family='negative_binomial'." in each for each in said(model, None, "y"))
 
 
 def test_shares():
