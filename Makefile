@@ -16,17 +16,18 @@ COMPILE_ALL := from bdr_stan.cmdstan import programs, setup; setup(programs=prog
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
 # Side by side, BLAS's own threads would only wait for one another.
-test test-fast coverage: export OPENBLAS_NUM_THREADS := 1
-test test-fast coverage: export OMP_NUM_THREADS := 1
+test test-fast coverage shifts: export OPENBLAS_NUM_THREADS := 1
+test test-fast coverage shifts: export OMP_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast coverage setup programs driver lint docs gallery wheel test-wheel clean
+.PHONY: help demo test test-fast coverage shifts setup programs driver lint docs gallery wheel test-wheel clean
 
 help:
 	@echo "make demo       install, compare BLR and BDR on digits; without a compiler"
 	@echo "make test       style and types, all tests, those for ArviZ 1.x if a Python 3.12 is there"
 	@echo "make test-fast  tests that take seconds"
 	@echo "make coverage   all tests, which must run 95% of the lines of the package"
+	@echo "make shifts     all tests under ten other seeds of every fit: hours, before a release"
 	@echo "make setup      install into $(VENV) with $(PYTHON), build Stan, compile the models"
 	@echo "make lint       check style and types of the code"
 	@echo "make docs       the documentation as a site, docs/_build/html; tutorials are run"
@@ -48,6 +49,14 @@ test-fast: setup
 coverage: setup
 	$(BIN)/python -m pip install -q --disable-pip-version-check pytest-cov
 	$(PYTEST) --cov=bdr_stan --cov-report=term --cov-fail-under=95
+
+# By five kernels of BLAS, too: those that a processor lacks fall back to its own.
+shifts: programs
+	set -- Haswell SkylakeX Zen Sandybridge Prescott; failed=0; \
+	for shift in 1 2 3 4 5 6 7 8 9 10; do \
+		BDR_STAN_SEED_SHIFT=$${shift}000 OPENBLAS_CORETYPE=$$1 $(PYTEST) || failed=1; \
+		set -- "$$@" "$$1"; shift; \
+	done; exit $$failed
 
 setup: $(INSTALLED)
 	@$(BIN)/bdr-stan setup
