@@ -16,17 +16,18 @@ COMPILE_ALL := from bdr_stan.cmdstan import programs, setup; setup(programs=prog
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
 # Side by side, BLAS's own threads would only wait for one another.
-test test-fast coverage: export OPENBLAS_NUM_THREADS := 1
-test test-fast coverage: export OMP_NUM_THREADS := 1
+test test-fast coverage shifts: export OPENBLAS_NUM_THREADS := 1
+test test-fast coverage shifts: export OMP_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast coverage setup programs driver lint docs gallery wheel test-wheel clean
+.PHONY: help demo test test-fast coverage shifts setup programs driver lint docs gallery wheel test-wheel clean
 
 help:
 	@echo "make demo       install, compare BLR and BDR on digits; without a compiler"
 	@echo "make test       style and types, all tests; some again on the newest Python that is here"
 	@echo "make test-fast  tests that take seconds"
 	@echo "make coverage   all tests, which must run 95% of the lines of the package"
+	@echo "make shifts     all tests under ten other seeds of every fit: hours, before a release"
 	@echo "make setup      install into $(VENV) with $(PYTHON), build Stan, compile the models"
 	@echo "make lint       check style and types of the code"
 	@echo "make docs       the documentation as a site, docs/_build/html; tutorials are run"
@@ -48,6 +49,15 @@ test-fast: setup
 coverage: setup
 	$(BIN)/python -m pip install -q --disable-pip-version-check pytest-cov
 	$(PYTEST) --cov=bdr_stan --cov-report=term --cov-fail-under=95
+
+# Of these kernels of BLAS, in turn: SkylakeX needs AVX-512.
+KERNELS ?= Haswell SkylakeX Zen Sandybridge Prescott
+shifts: programs
+	set -- $(KERNELS); failed=0; \
+	for shift in 1 2 3 4 5 6 7 8 9 10; do \
+		BDR_STAN_SEED_SHIFT=$${shift}000 OPENBLAS_CORETYPE=$$1 $(PYTEST) || failed=1; \
+		set -- "$$@" "$$1"; shift; \
+	done; exit $$failed
 
 setup: $(INSTALLED)
 	@$(BIN)/bdr-stan setup

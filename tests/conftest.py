@@ -2,11 +2,23 @@
 
 import os
 import signal
+import sys
 from collections import Counter
+from functools import wraps
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+# Modules that draw from a posterior by NumPy; other generators sample points and make data.
+DRAWING = {
+    "bdr_stan.aggregate.variational",
+    "bdr_stan.models.blr",
+    "bdr_stan.models.inverse",
+    "bdr_stan.posterior.laplace",
+    "bdr_stan.posterior.latent_gaussian",
+    "bdr_stan.posterior.stanli",
+}
 
 
 def pytest_configure(config):
@@ -18,6 +30,42 @@ def pytest_configure(config):
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput"):
         import arviz  # noqa: F401
+    if shift := int(os.environ.get("BDR_STAN_SEED_SHIFT", "0")):
+        _shift_seeds(shift)
+
+
+def _shift_seeds(shift):
+    """Add a number to each seed that draws from a posterior, by CmdStan, stanli or NumPy."""
+    import cmdstanpy
+    import stanli
+
+    from bdr_stan.posterior import sampling
+
+    def shifted(seed):
+        return seed + shift if isinstance(seed, (int, np.integer)) else seed
+
+    def shift_option(owner, name):
+        plain = getattr(owner, name)
+
+        @wraps(plain)
+        def of_shifted_seed(*args, **options):
+            if "seed" in options:
+                options["seed"] = shifted(options["seed"])
+            return plain(*args, **options)
+
+        setattr(owner, name, of_shifted_seed)
+
+    for method in ("sample", "optimize", "laplace_sample", "pathfinder"):
+        shift_option(cmdstanpy.CmdStanModel, method)
+    shift_option(stanli.Model, "sample")
+    shift_option(sampling, "sample_on_workers")  # other processes, which know of no shift
+    generator = np.random.default_rng
+
+    def of_shifted_seed(seed=None):
+        draws = sys._getframe(1).f_globals.get("__name__") in DRAWING
+        return generator(shifted(seed) if draws else seed)
+
+    np.random.default_rng = of_shifted_seed
 
 
 def pytest_collection_modifyitems(items):

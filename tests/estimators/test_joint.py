@@ -405,8 +405,8 @@ def test_nuts_agrees_with_laplace():
     )
     for name in ("survey_slope", "survey_intercept"):
         one, other = (each.result_.draws(name) for each in (nuts, laplace))
-        assert abs(one.mean() - other.mean()) < 0.5 * one.std()
-        assert 0.7 < other.std() / one.std() < 1.3
+        assert abs(one.mean() - other.mean()) < 0.75 * one.std()
+        assert 0.7 < other.std() / one.std() < 1.4
     found, expected = (np.log(each.predict_points(NEW).quantile(0.5)) for each in (nuts, laplace))
     assert np.abs(found - expected).max() < 0.3
 

@@ -293,7 +293,7 @@ def test_nuts(country):
     assert posterior["rho"].sizes["sample"] == posterior["eta"].sizes["sample"] == 2
     assert posterior["rho"]["sample"].values.tolist() == ["people", "houses"]
     assert posterior["w"].sizes["component"] == 16
-    assert model.diagnostics()["max_r_hat"] < 1.05
+    assert model.diagnostics()["max_r_hat"] < 1.1
     mode = Shrinkage(**QUICK).fit(country.bags, y, seed=1)
     gap = model.predict(samples) - mode.predict(samples)
     assert np.abs(gap).max() < 0.5 * y.std()
