@@ -434,9 +434,8 @@ class EmbeddingEstimator(PosteriorEstimator):
         -----
         Closed form given each draw: the distribution in the model's header in ``stan/``,
         averaged over the draws. With `stan_file` the program's intercept, w, sigma and eta are
-        used the same way, that is with normal noise of standard deviation sigma, which a warning
-        states. The measurement
-        errors `label_sd` of the training labels are not part of it.
+        used the same way, that is with normal noise of standard deviation sigma; a warning states
+        this. The measurement errors `label_sd` of the training labels are not part of it.
         """
         given = {"trials": trials, "exposure": exposure, "offset": offset}
         embedding, bags = self._embedded(bags, given, groups)

@@ -76,7 +76,7 @@ if TYPE_CHECKING:
 _POSITIVE = "the lognormal family needs labels > 0: leave these bags out, or use family='normal'"
 _MOST_INTEGRATED_DRAWS = 1000
 _DRAWS_OF_MODE = 1000  # of sampling errors, for a contrast under a fit with one draw
-_MOST_COMPARED = 1000  # bags whose counts tell whether they scatter more than the family allows
+_MOST_COMPARED = 200  # bags whose counts tell whether they scatter more than the family allows
 
 _SCALES = ("sigma", "sigma_point", "rho", "eta", "term_sd")
 
