@@ -26,6 +26,7 @@ from bdr_stan.types import Array
 
 # Bags are cut to about so many slices, for threads to share.
 _SLICES = 16
+_FIRST_TAU = 0.1  # where chains start
 
 
 def aggregate_data(
@@ -121,7 +122,10 @@ def aggregate_model(
         rho_in_likelihood=link.uses_residual_variance,
         fixed=partial(_fixed, likelihood),
         scale_arrays={"scale": [*likelihood.scales], "tau": ["tau"] if bag_effects else []},
-        initial={"t_effect": np.zeros(len(y) if bag_effects else 0)},
+        initial={
+            "tau": [_FIRST_TAU] if bag_effects else [],
+            "t_effect": np.zeros(len(y) if bag_effects else 0),
+        },
         sampler_only=("t", "precision", "t_effect"),
     )
 
