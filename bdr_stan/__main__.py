@@ -2,4 +2,5 @@
 
 from bdr_stan.cli import main
 
-main(prog_name="bdr-stan")
+if __name__ == "__main__":
+    main(prog_name="bdr-stan")

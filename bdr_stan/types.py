@@ -17,10 +17,8 @@ __all__ = [
     "PathName",
     "Seed",
     "as_path",
-    "check_flags",
     "is_integer",
     "is_number",
-    "saving_to",
 ]
 
 if TYPE_CHECKING:

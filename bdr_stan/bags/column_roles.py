@@ -52,11 +52,12 @@ class ColumnRoles:
                 )
         for name in self.given:
             if name not in columns:
-                join = f"; join another table to it first, as df.merge(other, on={self.bag!r})"
-                raise ValueError(
-                    f"the table has no column {name!r}: {near_names(name, columns)}"
-                    + join * (name in (self.metadata or []))
-                )
+                advice = near_names(name, columns)
+                if name in (self.metadata or []):
+                    advice += (
+                        f"; join another table to it first, as df.merge(other, on={self.bag!r})"
+                    )
+                raise ValueError(f"the table has no column {name!r}: {advice}")
         features, replicates = list(self.features or []), list(self.replicate_weights or [])
         for argument, names in (("features", features), ("replicate_weights", replicates)):
             repeated = [name for k, name in enumerate(names) if name in names[:k]]
