@@ -21,7 +21,7 @@ A number that is set aside
 It is a code if it has the form and is repeated; or has one of both and is farther than s from all
 that have none, where each end that is set aside is farther than s from those left, or has the form;
 or if it has the form and is negative, where those left are not, -7 to -9 twice or more. A single
-one up to 255, a usual count, is farther than 3 s. All ways of setting aside are tried, so that
+one from 0 to 255, a usual count, is farther than 3 s. All ways of setting aside are tried, so that
 9996, 9998 and 9999 do not hide each other, nor an outlier a code.
 
 A code needs eight other values, with repeats. Only the 8 lowest and the 8 highest different values
@@ -144,7 +144,7 @@ def _codes_beyond(ends, first, last):
     others = values[~(formed | repeated)]
     found = set()
     for i in np.flatnonzero(formed | repeated):
-        often = 1 if counts[i] > 1 or abs(values[i]) > _USUAL else _SINGLE_FAR
+        often = _SINGLE_FAR if counts[i] == 1 and 0 < values[i] <= _USUAL else 1
         far = np.abs(others - values[i]).min() > often * spread
         below_0 = values[i] < 0 <= others.min() and (values[i] < -9 or counts[i] > 1)
         if far or below_0 or (formed[i] and repeated[i]):
