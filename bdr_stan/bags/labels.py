@@ -44,12 +44,6 @@ def check_finite_labels(bags: BagsLike, y: ArrayLike) -> Array:
             f"the label of {_name(bags, bad[0])} is {labels[bad[0]]} ({len(bad)} in all): "
             "leave these bags out"
         )
-    nodata = np.flatnonzero(np.abs(labels) > LARGEST_VALUE)
-    if len(nodata):
-        raise ValueError(
-            f"the label of {_name(bags, nodata[0])} is {labels[nodata[0]]:.3g} ({len(nodata)} "
-            "in all), which looks like a nodata marker: leave these bags out"
-        )
     check_plausible(bags, labels)
     return labels
 
@@ -57,8 +51,15 @@ def check_finite_labels(bags: BagsLike, y: ArrayLike) -> Array:
 def check_plausible(bags: BagsLike, labels: Array) -> None:
     """Raise ValueError for finite labels in the form of a code of missing values.
 
-    Warns of others that may be codes; `bdr_stan.bags.missing_codes` defines both.
+    Also for any beyond 1e30. Warns of others that may be codes; `bdr_stan.bags.missing_codes`
+    defines both.
     """
+    nodata = np.flatnonzero(np.abs(labels) > LARGEST_VALUE)
+    if len(nodata):
+        raise ValueError(
+            f"the label of {_name(bags, nodata[0])} is {labels[nodata[0]]:.3g} ({len(nodata)} "
+            "in all), which looks like a nodata marker: leave these bags out"
+        )
     ends = ends_of(labels)
     codes = [value for value in codes_in(ends) if has_form(value)]
     if not codes:

@@ -8,10 +8,11 @@ Let v_1 < .. < v_k be the different values of a column. Set aside some of the lo
 highest, at most 6 at each end and no more than are left; s is the spread of those left, v_j - v_i.
 A number that is set aside
 
-- has the *form* of a code if it is a repeated digit (77, 888, -99; of 1 to 5 from four digits on),
-  9s before a last digit of 6 to 9 (96 to 99, 9996), 9s around a decimal point (99.9), an end of the
-  integers of 8, 16, 32 or 64 bits (65535, -32768, -32767), a power of ten from 10^10 on, or -7 to
-  -9. So have 7 to 9, twice or more, beside two neighbouring whole numbers (1 yes, 2 no, 9).
+- has the *form* of a code if it is a repeated digit (77, -99; 6s from three digits on, 1s to 5s
+  from four), 9s before a last digit of 6 to 9 (96 to 99, 9996), 9s around a decimal point (99.9),
+  an end of the integers of 8, 16, 32 or 64 bits (65535, -32768, -32767), a power of ten from 10^10
+  on, or -7 to -9. So have 7 to 9, twice or more, beside two neighbouring whole numbers (1 yes, 2
+  no, 9).
 - is *repeated* if values rarely are. With h the least difference of those left that are kept (see
   below), two values at random in the gap g between it and those left are equal with probability
   h / g, and m are with (h / g)^(m - 1), which must be below .001. Also, m - 1 must exceed the
@@ -19,8 +20,9 @@ A number that is set aside
 
 It is a code if it has the form and is repeated; or has one of both and is farther than s from all
 that have none, where each end that is set aside is farther than s from those left, or has the form;
-or if it has the form and is negative, where those left are not, -7 to -9 twice or more. All ways of
-setting aside are tried, so that 9996, 9998 and 9999 do not hide each other, nor an outlier a code.
+or if it has the form and is negative, where those left are not, -7 to -9 twice or more. A single
+one from 0 to 255, a usual count, is farther than 3 s. All ways of setting aside are tried, so that
+9996, 9998 and 9999 do not hide each other, nor an outlier a code.
 
 A code needs eight other values, with repeats. Only the 8 lowest and the 8 highest different values
 and their counts enter, which follow from those of parts: columns in parts need one pass.
@@ -32,6 +34,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bdr_stan.bags.checks import LARGEST_VALUE
 from bdr_stan.types import Array
 from bdr_stan.user_warnings import warn
 
@@ -40,6 +43,7 @@ _KEPT = _MOST + 2  # different values at each end
 _FEWEST_OTHERS = 8
 _FEWEST_LEVELS = 5  # of the others, for codes that are only repeated
 _CHANCE = 1e-3
+_USUAL, _SINGLE_FAR = 255, 3  # to this a number is a usual count, so that one lies 3 s away
 _SINGLE = 6e-8  # relative error of a number in single precision
 _IN_RANGE = np.full(2, _FEWEST_OTHERS)  # as often count the ends of a range of other values
 _SAMPLE = 4096
@@ -86,12 +90,12 @@ def _kept(values, counts, n):
 def has_form(value: float) -> bool:
     """Whether a number of two or more digits, or negative, is written as codes are."""
     size = abs(value)
-    if size < 10:
+    if not 10 <= size < LARGEST_VALUE:
         return value in (-7, -8, -9)
     whole = 10.0 ** (math.floor(math.log10(size)) + 1)  # has one digit more
     digit = int(10 * size / whole)
     forms = [whole - last for last in (1, 2, 3, 4, 0.1, 0.01)]
-    if digit > 5 or whole > 1e3:
+    if digit > (6 if whole == 100 else 5) or whole > 1e3:
         forms.append(digit * (whole - 1) / 9)
     if whole > 1e10:
         forms.append(whole / 10)
@@ -140,7 +144,8 @@ def _codes_beyond(ends, first, last):
     others = values[~(formed | repeated)]
     found = set()
     for i in np.flatnonzero(formed | repeated):
-        far = np.abs(others - values[i]).min() > spread
+        often = _SINGLE_FAR if counts[i] == 1 and 0 < values[i] <= _USUAL else 1
+        far = np.abs(others - values[i]).min() > often * spread
         below_0 = values[i] < 0 <= others.min() and (values[i] < -9 or counts[i] > 1)
         if far or below_0 or (formed[i] and repeated[i]):
             found.add(values[i])
