@@ -364,10 +364,10 @@ def test_another_likelihood_on_compressed_rows_is_refused(problem, tmp_path, mon
     BDR(5, stan_file=path).check_parameters()
 
 
-@pytest.mark.slow
+# On stanli, which compiles nothing.
 def test_pointwise_quantities_of_the_program_are_used(problem):
     bags, y = problem
-    own = BLR(4, stan_file=STAN / "pointwise.stan", compress=False)
+    own = BLR(4, stan_file=STAN / "pointwise.stan", compress=False, engine="stanli")
     model = short_fit(own, bags[:20], y[:20])
     assert np.all(model.idata["log_likelihood"]["y"] == -1.5)
     assert np.all(model.idata["posterior_predictive"]["y"] == 2.5)
@@ -375,10 +375,10 @@ def test_pointwise_quantities_of_the_program_are_used(problem):
     assert "extra" in model.idata["posterior"]
 
 
-@pytest.mark.slow
 def test_a_program_that_fails_says_why_and_leaves_no_fit(problem):
     model = BLR(4, method="exact").fit(*problem)
-    model.set_params(method="nuts", stan_file=STAN / "pointwise.stan", compress=False)
+    own = STAN / "pointwise.stan"
+    model.set_params(method="nuts", stan_file=own, compress=False, engine="stanli")
     with pytest.raises(
         RuntimeError, match="nuts of .*pointwise.stan failed: .*50 bags, I want fewer"
     ) as why:
@@ -388,7 +388,6 @@ def test_a_program_that_fails_says_why_and_leaves_no_fit(problem):
         model.predict(problem[0])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "needed"),
     [
@@ -398,7 +397,7 @@ def test_a_program_that_fails_says_why_and_leaves_no_fit(problem):
     ],
 )
 def test_program_without_the_needed_names(problem, model, needed):
-    model = clone(model).set_params(stan_file=STAN / "numbers.stan")
+    model = clone(model).set_params(stan_file=STAN / "numbers.stan", engine="stanli")
     with pytest.raises(ValueError, match=f"has no variable .*need {needed}, so keep these names"):
         short_fit(model, *problem)
 

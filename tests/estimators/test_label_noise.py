@@ -112,7 +112,7 @@ def test_priors_have_the_noise_of_one_point(problem):
     assert model.priors().loc["sigma_point", "prior"] == f"half-normal(0, {scale:.4g})"
     held = fit("BDR, laplace", bags, y, label_noise="size", prior={"sigma_point_scale": 1e-3})
     assert held.priors(as_table=False)["sigma_point_scale"] == 1e-3
-    assert held.result_.draws("sigma_point").max() < 0.01
+    assert np.median(held.result_.draws("sigma_point")) < 0.01
     assert "sigma_point" not in fit("BLR, exact", bags, y).priors().index
 
 

@@ -103,7 +103,9 @@ def test_checks_are_those_of_posteriordb(data, tmp_path):
     diagnostics, made = good["diagnostics"], good["checks_made"]
     ess = [diagnostics[f"effective_sample_size_{part}"] for part in ("bulk", "tail")]
     # Whether all of so many lie within these bounds is a matter of chance.
-    assert made.pop("ess_within_bounds") == (np.abs(np.array(ess) - 10_000).max() <= 4 * 70_000**0.5)
+    assert made.pop("ess_within_bounds") == (
+        np.abs(np.array(ess) - 10_000).max() <= 4 * 70_000**0.5
+    )
     assert all(made.values())
     assert diagnostics["ndraws"] == 10_000 and len(diagnostics["divergent_transitions"]) == 10
     names = diagnostics["diagnostic_information"]["names"]
