@@ -48,7 +48,7 @@ LABELS = {
         ("not whole", changed(COUNTS, 2, 0.5), ["bag 2", "0.5", "'gamma'"]),
         ("NaN", changed(COUNTS, 3, np.nan), ["bag 3", "nan"]),
         ("infinite", changed(COUNTS, 3, np.inf), ["bag 3", "inf"]),
-        ("too large", changed(COUNTS, 2, 2.0**31), ["bag 2", "Stan"]),
+        ("too large", changed(COUNTS, 2, 2.5e9), ["bag 2", "Stan"]),
         ("text", ["a"] * 12, ["label of bag 0", "a"]),
         ("all zero", np.zeros(12), "all 12 labels are 0"),
         ("too few", COUNTS[:3], "3 labels"),
