@@ -36,7 +36,7 @@ _GUESSES = (
     ("predictive(bags).quantile([0.1, 0.9])", "predict_quantiles return_quantiles"),
     ("predictive(bags)", "posterior_predict posterior_epred posterior_predictive return_cov"),
     ("predict_terms(bags, groups)", "ranef random_effects"),
-    ("influence_along(column, bags)", "feature_importances_"),
+    ("influence_table(bags)", "feature_importances_"),
     ("idata", "posterior trace samples coef_"),
     ("idata, as arviz.loo(model.idata)", "loo waic"),
     ("report_html(path, bags)", "pp_check to_html plot"),

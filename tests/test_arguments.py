@@ -102,7 +102,7 @@ PREDICTIVE = bdr_stan.Predictive(lambda i: (np.zeros((1, len(i))), np.ones((1, l
         (BLR(), "pp_check", "; use report_html(path, bags)"),
         (BLR(), "ranef", "; use predict_terms(bags, groups)"),
         (BLR(), "to_netcdf", "; use save(path)"),
-        (BLR(), "feature_importances_", "; use influence_along(column, bags)"),
+        (BLR(), "feature_importances_", "; use influence_table(bags)"),
         (Bags.from_list(BAGS), "query", "; use where(condition)"),
         (Bags.from_list(BAGS), "groupby", "; use to_dataframe()"),
         (Bags.from_list(BAGS), "plot", "; use to_dataframe()"),

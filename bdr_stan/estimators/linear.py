@@ -59,9 +59,11 @@ from bdr_stan.predictive import (
     SelectionBounds,
 )
 from bdr_stan.predictive.classes import of_category
+from bdr_stan.predictive.distributions import interval_ends
 from bdr_stan.predictive.influence import (
     AlongColumn,
     find_column,
+    named_columns,
     posterior_of_influence,
     without_gaps,
 )
@@ -411,6 +413,61 @@ class LinearEstimator(EmbeddingEstimator):
         ValueError
             There is no such column.
         """
+        values, _, found = self._along(column, bags, sample, n_points, n_draws, seed)
+        return values, found
+
+    def influence_table(
+        self,
+        bags: BagsLike,
+        *,
+        sample: str | None = None,
+        level: float = 0.95,
+        n_points: int = 500,
+        n_draws: int = 1000,
+        seed: int = 0,
+    ) -> "pd.DataFrame":
+        """Columns of the points by how much their influence varies, the largest first.
+
+        Parameters
+        ----------
+        bags : Bags, or list of n arrays, shapes (n_points, p)
+        sample, n_points, n_draws, seed
+            As for `influence_along`.
+        level : float, 0 < level < 1, default 0.95
+            Probability of the intervals.
+
+        Returns
+        -------
+        pandas DataFrame, one row per column of the table that the bags were made of
+            mean, lower and upper of the standard deviation, over the points, of the column's
+            `influence_along`: units of y, of families of the linear predictor. It is positive for
+            irrelevant columns, too: compare it with those of the others.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bdr_stan import BLR
+        >>> rng = np.random.default_rng(0)
+        >>> bags = [rng.normal(mean, size=(50, 2)) for mean in rng.normal(size=(60, 2))]
+        >>> y = [bag[:, 1].mean() for bag in bags]
+        >>> model = BLR(kernel="additive", method="exact").fit(bags, y, seed=1)
+        >>> model.influence_table(bags).index.tolist()
+        [1, 0]
+        """
+        import pandas as pd
+
+        ends, model, rows = interval_ends(level), self._of_sample(sample), {}
+        names = getattr(model, "feature_names_in_", None)
+        for name in named_columns(model.n_features_in_, names, model.columns_):
+            _, shares, found = self._along(name, bags, sample, n_points, n_draws, seed)
+            curves = found.draws(np.arange(len(shares)))
+            sd = np.sqrt((curves - (curves @ shares)[:, None]) ** 2 @ shares)
+            rows[name] = [sd.mean(), *np.quantile(sd, ends)]
+        table = pd.DataFrame.from_dict(rows, orient="index", columns=["mean", "lower", "upper"])
+        return table.sort_values("mean", ascending=False)
+
+    def _along(self, column, bags, sample, n_points, n_draws, seed):
+        """Values of a column, the share of the points at each, and the influence there."""
         check_counts(n_points=n_points)
         check_seed(seed, "seed")
         model = self._of_sample(sample)
@@ -429,7 +486,8 @@ class LinearEstimator(EmbeddingEstimator):
         found = posterior_of_influence(
             lambda start, stop: values[start:stop, None], len(values), along, *of_landmarks
         )
-        return (values if where.levels is None else np.array(where.levels)), found
+        shares = where.shares(chosen, values)
+        return (values if where.levels is None else np.array(where.levels)), shares, found
 
     def _of_sample(self, sample: str | None) -> Any:
         """Of bags that have several, this fit as one of the bags with this sample alone."""

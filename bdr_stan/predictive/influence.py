@@ -63,12 +63,21 @@ class Column:
         low, high = np.quantile(points[:, self.indices[0]], [0.01, 0.99])
         return np.linspace(low, high, _GRID_VALUES)
 
+    def shares(self, points: Array, values: Array) -> Array:
+        """Share of the points nearest to each of these ascending values, shape (m,)."""
+        if self.levels is not None:
+            counts = points[:, self.indices].sum(axis=0)
+        else:
+            nearest = np.searchsorted((values[1:] + values[:-1]) / 2, points[:, self.indices[0]])
+            counts = np.bincount(nearest, minlength=len(values))
+        return counts / counts.sum()
+
 
 def find_column(
     name: Any, n_features: int, features: Sequence[str] | None, columns: TableColumns | None
 ) -> Column:
     """A column by its name in the table or among the points, or by its number; else ValueError."""
-    sources = columns.names if columns is not None and columns.transformer is None else ()
+    sources = _sources(columns)
     if columns is not None and name in sources:
         indices = np.flatnonzero(columns.sources == sources.index(name))
         return Column(indices, columns.categories.get(name))
@@ -77,8 +86,20 @@ def find_column(
         return Column(np.array([names.index(name)]))
     if is_integer(name) and 0 <= name < n_features:
         return Column(np.array([int(name)]))
-    known = ", ".join(map(repr, sources or names or range(n_features)))
+    known = ", ".join(map(repr, named_columns(n_features, features, columns)))
     raise ValueError(f"the points have no column {name!r}: there are {known}")
+
+
+def named_columns(
+    n_features: int, features: Sequence[str] | None, columns: TableColumns | None
+) -> list[Any]:
+    """Names of the table's columns, else of the points', else their numbers."""
+    names = _sources(columns) or ([] if features is None else list(features))
+    return list(names) or list(range(n_features))
+
+
+def _sources(columns):
+    return () if columns is None or columns.transformer is not None else tuple(columns.names)
 
 
 def rates_along(

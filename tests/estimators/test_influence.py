@@ -205,6 +205,26 @@ def test_indicators_of_missing_values_stay_off(rng):
     np.testing.assert_allclose(along.draws([7])[:, 0], expected, rtol=1e-8)
 
 
+def test_the_table_has_the_spread_of_each_column(fitted):
+    table = fitted.influence_table(BAGS, n_points=40, level=0.8)
+    assert set(table.index) == {"age", "job", "income"}
+    assert table["mean"].is_monotonic_decreasing
+    assert np.all((table["lower"] <= table["mean"]) & (table["mean"] <= table["upper"]))
+    sample = BAGS.sample_points(40, np.random.default_rng(0))
+    _, along = fitted.influence_along("job", BAGS, n_points=40)
+    curves, shares = all_draws(along), sample[:, 1:4].mean(axis=0)
+    variance = curves**2 @ shares - (curves @ shares) ** 2
+    np.testing.assert_allclose(
+        table.loc["job", "mean"], np.sqrt(np.maximum(variance, 0)).mean(), atol=1e-6
+    )
+
+
+def test_the_table_of_arrays_has_numbers_of_columns(rng):
+    bags = [rng.normal(mean, size=(50, 2)) for mean in rng.normal(size=(60, 2))]
+    model = Shrinkage().fit(bags, [bag[:, 1].mean() for bag in bags], seed=1)
+    assert model.influence_table(bags).index.tolist() == [1, 0]
+
+
 # ---------------------------------------------------------------- contrast
 
 
