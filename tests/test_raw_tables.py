@@ -37,7 +37,7 @@ def test_raw_columns_do_as_well_as_those_standardised_by_hand(people, by_hand):
     assert r2_score(y_test, model.predict(test)) > by_hand - 0.02
     last = model.report().splitlines()[-1]
     assert last.startswith("Kernel: linear in age, income, scores of income, region=country, .. (")
-    assert "quadratic in age, scores of income + " in last and "RBF, lengths from 2" in last
+    assert "quadratic in age, scores of income + " in last and "RBF, lengths age 2" in last
     unscaled = BDR(bandwidth="median", method="optimize").fit(train, y_train, seed=1)
     assert r2_score(y_test, unscaled.predict(test)) < by_hand - 0.2  # dollars alone count
 

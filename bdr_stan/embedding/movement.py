@@ -11,7 +11,8 @@ linearisation of a ratio, Sarndal, Swensson and Wretman 1992, section 5.5) the v
 
 m and m' the means of both versions: 0 where all points move alike. Shares that depend on the points
 make the estimate too small, to second order by sum_j q_j (q_j - p_j) (phi(x'_j) - m'), which is
-added to it. Both sums are divided by 1 - sum_j p_j^2, with equal shares (N - 1) / N.
+added to it in bags whose shares alone change. Both sums are divided by 1 - sum_j p_j^2, with equal
+shares (N - 1) / N.
 
 A point that is removed has q_j = 0. One that is added has p_j = 0 and is part of the change, thus
 exact: v_j = 0, and m' is the mean of the others. Small bags have too few points for a variance of
@@ -113,6 +114,9 @@ def _pairs_of_bag(first, second, shares_after, shares_before, i):
         for start, stop in [bags.offsets[i : i + 2]]
     )
     if len(before) == len(after):
+        one, other = np.lexsort(before.T), np.lexsort(after.T)
+        if np.array_equal(before[one], after[other]):  # the same points, perhaps in another order
+            before, p, after, q = before[one], p[one], after[other], q[other]
         some = np.unique(np.linspace(0, len(p) - 1, min(len(p), _MOST_POINTS)).astype(int))
         return before[some], after[some], p[some] / p[some].sum(), q[some] / q[some].sum()
     rows, number = np.unique(np.concatenate([before, after]), axis=0, return_inverse=True)
@@ -140,6 +144,7 @@ def _errors(pairs, features, root, concentration):
     added = np.where(pairs.p > 0, 0.0, pairs.q)  # these are exact
     q, others = pairs.q - added, 1 - pairs.sums(added)[pairs.bag]
     raised = q / np.maximum(others, _LEAST_SHARE) - pairs.p
+    raised[pairs.sums(np.any(pairs.before != pairs.after, axis=1))[pairs.bag] > 0] = 0.0
     raised = (raised / several[pairs.bag])[:, None]
     after = pairs.deviations(features(pairs.after), q)
     before = pairs.deviations(features(pairs.before), pairs.p)

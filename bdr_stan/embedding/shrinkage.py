@@ -81,12 +81,26 @@ def shrinkage_factors(sizes: ArrayLike, lam: Array, eta: ArrayLike) -> Array:
 def reliability(embedding: Embedding, basis: Array, lam: Array, w: Array) -> float:
     """Share of the variance of z_i' w between bags that is not sampling error of the z_i.
 
-    z = (mean - m0) basis, w the weights, shape (d,). Classical errors in variables (Carroll et al.
-    2006, section 3.2): where it is low, the bags hardly identify which w is right.
+    z = (mean - m0) basis, w the weights, shape (d,). A bag of N points has the share
+    between / (between + within / N), which is also its weight in the average: bags with more
+    information count more. Classical errors in variables (Carroll et al. 2006, section 3.2): where
+    it is low, the bags hardly identify which w is right.
     """
-    deviations = embedding.deviations
-    total = deviations.average((deviations.rows @ (basis @ w)) ** 2)
-    return 1 - float(lam @ w**2 * np.mean(1 / embedding.sizes) / total) if total > 0 else 0.0
+    deviations, sizes, within = embedding.deviations, embedding.sizes, float(lam @ w**2)
+    squares = (deviations.rows @ (basis @ w)) ** 2
+    total = deviations.average(squares)
+    if total <= 0:
+        return 0.0
+    start = max(total - within * np.mean(1 / sizes), 0.01 * total)
+
+    def share(sizes, between):
+        return between / (between + within / sizes)
+
+    weights = share(sizes, start)
+    moment = np.sum(deviations.sign * share(deviations.size, start) * squares)
+    between = max(float(moment - within * np.sum(weights / sizes)) / weights.sum(), 1e-9 * total)
+    shares = share(sizes, between)
+    return float(np.sum(shares**2) / np.sum(shares))
 
 
 def attenuation(reliability: float) -> str:

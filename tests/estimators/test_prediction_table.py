@@ -104,7 +104,9 @@ def test_influence_along_a_column_and_contrasts_of_partitions(lazy, in_memory):
     again, expected = model.influence_along("age", in_memory)
     assert len(values) == len(again) == 60
     assert_allclose(found.mean, expected.mean, atol=0.5 * np.ptp(expected.mean))
-    assert_allclose(model.contrast(lazy, in_memory).mean, 0, atol=1e-10)
+    assert_allclose(model.contrast(lazy.load(), in_memory).mean, 0, atol=1e-10)
+    with pytest.raises(TypeError, match=r"must be in memory: load\(\) the bags"):
+        model.contrast(lazy, in_memory)
 
 
 def test_table_of_totals():

@@ -173,7 +173,7 @@ def test_labels_must_be_one_a_bag(normals):
     for ask in (normals.cdf, normals.log_prob, normals.log_likelihood):
         with pytest.raises(ValueError, match="y has shape"):
             ask([0.0, 1.0])
-    with pytest.raises(TypeError, match="not numbers"):
+    with pytest.raises(TypeError, match="'a', not a number"):
         normals.cdf(["a"] * 3)
 
 
