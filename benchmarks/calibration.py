@@ -213,11 +213,11 @@ TABLES = {each.__name__: each for each in (effects, classes, repeated, familiari
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("tables", nargs="*", choices=TABLES, default=list(TABLES))
+    parser.add_argument("tables", nargs="*", help=", ".join(TABLES))
     parser.add_argument("--quick", action="store_true", help="a small part of each, to test it")
     args = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)
-    for table in args.tables:
+    for table in args.tables or TABLES:
         print(f"\n{table}")
         TABLES[table](args.quick)
 
