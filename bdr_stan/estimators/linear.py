@@ -245,15 +245,18 @@ class LinearEstimator(EmbeddingEstimator):
             return of_category(predictive, category)
 
         unchanged = expected(before, Movement(np.zeros_like(moved.mean), still))
-        exact = Contrast.between(expected(after, moved._replace(sd=still)), unchanged)
         columns = (known.get("covariates") for known in (after, before))
+        regression = self._regression_of_contrast(*columns)
+        exact = None
+        if regression is not None:
+            exact = Contrast.between(expected(after, moved._replace(sd=still)), unchanged)
         reliability = self.result_.settings.get("reliability")
         if reliability is not None and reliability < ATTENUATED:
             warn(f"this contrast is too small, as {attenuation(reliability)}")
         return Contrast.between(
             expected(after, moved),
             unchanged,
-            regression=self._regression_of_contrast(*columns),
+            regression=regression,
             exact=exact,
             reliability=reliability,
         ).with_ids_of(first)
