@@ -130,9 +130,11 @@ def _pairs_of_bag(first, second, shares_after, shares_before, i):
     share_before, share_after = (
         np.bincount(k, s, len(rows)) for k, s in ((of_before, p), (of_after, q))
     )
-    # Equal points have equal parts of what is left of them; points that are added follow.
-    added = share_before == 0
-    q = np.append((share_after[of_before] * p) / share_before[of_before], share_after[added])
+    # Equal points share what is left of them; points that are added follow.
+    counts = np.bincount(of_before, minlength=len(rows))
+    part, added = 1 / counts[of_before], counts == 0
+    np.divide(p, share_before[of_before], out=part, where=share_before[of_before] > 0)
+    q = np.append(share_after[of_before] * part, share_after[added])
     p = np.append(p, np.zeros(added.sum()))
     points = np.concatenate([before, rows[added]])
     return points, points, p, q

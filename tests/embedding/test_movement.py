@@ -103,6 +103,15 @@ def test_added_points_are_part_of_the_change():
     assert_allclose(sd, 0.2 * np.std(f(x), ddof=1) / 2, rtol=1e-10)
 
 
+def test_points_without_weight_may_lie_beside_removed_ones():
+    x, weights = np.c_[[-1.0, 0.5, 2.0, 3.0]], np.array([1.0, 1.0, 1.0, 0.0])
+    first = Bags.from_list([x[1:]], weights=[weights[1:]])
+    second = Bags.from_list([x], weights=[weights])
+    difference = embed(first, FEATURES).mean - embed(second, FEATURES).mean
+    found = movement(first, second, FEATURES, W[None], second.effective_sizes, difference)
+    assert_allclose([found.mean @ W, found.sd], moved([x[1:3]], [x[:3]]), rtol=1e-10)
+
+
 def test_a_repeated_point_has_a_larger_share():
     x = np.c_[[-1.0, 0.5, 2.0]]
     repeated = moved([np.vstack([x, x[1:2]])], [x])
