@@ -1,6 +1,7 @@
 """Find, compile and cache Stan programs; nothing statistical."""
 
 import hashlib
+import itertools
 import os
 import platform
 import re
@@ -38,7 +39,6 @@ from bdr_stan.cmdstan.compiler import (
     side_by_side,
 )
 from bdr_stan.cmdstan.discovery import choose, find, ready
-from bdr_stan.cmdstan.ejected import text_to_edit
 from bdr_stan.cmdstan.home import (
     compile_driver,
     home_directory,
@@ -91,35 +91,48 @@ def stan_directory() -> Path:
     return installed if installed.is_dir() else package.parent / "stan"
 
 
-def program_names() -> list[str]:
-    """Names of the stock programs, sorted."""
-    return sorted(path.stem for path in stan_directory().glob("*.stan"))
+def fast_directory() -> Path:
+    """Folder of the accelerated programs, which fits run, and of their includes."""
+    return stan_directory() / "fast"
 
 
-def program_path(name: str) -> Path:
-    """Path of a stock program.
+def program_names(*, fast: bool = True) -> list[str]:
+    """Names of the accelerated programs, or of the plain ones, sorted."""
+    folder = fast_directory() if fast else stan_directory()
+    return sorted(path.stem for path in folder.glob("*.stan"))
+
+
+def program_path(name: str, *, fast: bool = True) -> Path:
+    """Path of an accelerated program, or of a plain one.
 
     Raises
     ------
     ValueError : there is no such program; the message lists the existing ones.
     """
-    if name not in program_names():
-        raise ValueError(
-            f"no Stan program called {name!r}; there are: {', '.join(program_names())}"
-        )
-    return stan_directory() / f"{name}.stan"
+    names = program_names(fast=fast)
+    if name not in names:
+        kind = "accelerated" if fast else "plain"
+        raise ValueError(f"no {kind} Stan program called {name!r}; there are: {', '.join(names)}")
+    return (fast_directory() if fast else stan_directory()) / f"{name}.stan"
 
 
-def eject(name: str, target: PathName, *, force: bool = False) -> list[Path]:
-    """Write a stock program, ready to edit, with its includes in ``functions/`` next to it.
+def title(name: str, *, fast: bool = False) -> str:
+    """The first sentence of a program's header."""
+    lines = _text(program_path(name, fast=fast)).splitlines()
+    header = itertools.takewhile(lambda line: line.startswith("//"), lines)
+    text = " ".join(line.lstrip("/ ") for line in header).removeprefix(f"{name}: ")
+    return text.partition(". ")[0].partition(".  ")[0]
 
-    In blr, bdr and blr_logit the likelihood becomes one function, with which generated quantities
-    compute log_lik for ``az.loo`` and ``az.compare``.
+
+def eject(name: str, target: PathName, *, fast: bool = False, force: bool = False) -> list[Path]:
+    """Write a plain program to edit, from which predictions follow.
 
     Parameters
     ----------
-    name : str, a stock program
+    name : str, a program of ``stan/``
     target : path, a file ending in .stan or a folder for ``<name>.stan``
+    fast : bool, the accelerated program of ``stan/fast/`` instead, with its includes in
+        ``functions/`` next to it
     force : bool, overwrite existing files
 
     Returns
@@ -132,12 +145,12 @@ def eject(name: str, target: PathName, *, force: bool = False) -> list[Path]:
     ValueError : no such program.
     FileExistsError : a file exists; nothing is written.
     """
-    check_flags(force=force)
-    program = program_path(name)
+    check_flags(fast=fast, force=force)
+    program = program_path(name, fast=fast)
     target = as_path(target, "target")
     if target.suffix != ".stan":
         target = target / program.name
-    texts = {target: text_to_edit(program.stem, _text(program))}
+    texts = {target: _text(program)}
     for include, path in _includes(program, _include_folders(program)).items():
         texts[target.parent / include] = _text(path)
     # An include that another program shares may exist already.
@@ -366,7 +379,7 @@ def _include_folders(source, stanc_options=None):
     """Folders to search for includes, in order."""
     given = (stanc_options or {}).get("include-paths", [])
     given = given.split(",") if isinstance(given, str) else [os.fspath(p) for p in given]
-    folders = [source.parent, *map(Path, given), stan_directory()]
+    folders = [source.parent, *map(Path, given), fast_directory()]
     return [folder.absolute() for folder in folders]
 
 

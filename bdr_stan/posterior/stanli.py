@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from bdr_stan.cmdstan.data_file import write_data
-from bdr_stan.cmdstan.programs import ProgramError, source_path, stan_directory
+from bdr_stan.cmdstan.programs import ProgramError, fast_directory, source_path
 from bdr_stan.cmdstan.scratch import scratch_folder
 from bdr_stan.extras import STANLI_VERSION, require_main_thread
 from bdr_stan.posterior.model import Draws, StanInput
@@ -92,7 +92,7 @@ def load(
             return stanli.Model(
                 stan_code=text,
                 data=file,
-                include_paths=[source.parent, stan_directory()],
+                include_paths=[source.parent, fast_directory()],
                 threads_per_chain=threads_per_chain,
             )
         except RuntimeError as error:
