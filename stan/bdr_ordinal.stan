@@ -51,8 +51,9 @@ generated quantities {
     vector[N_new] h = known_part_new + intercept + x_new * gamma
       + by_embedding(z_new, inv(size_new) * lambda', eta, w, u_new);
     vector[K - 1] c = cumulative_sum(append_row(0, gap));
+    // The category is 1 more than the thresholds below h and logistic noise.
     for (i in 1 : N_new) {
-      y_new[i] = ordered_logistic_rng(h[i], c);
+      y_new[i] = 1 + rank(append_row(c, logistic_rng(h[i], 1)), K);
       log_lik[i] = ordered_logistic_lpmf(y_at[i] | h[i], c);
     }
   }
