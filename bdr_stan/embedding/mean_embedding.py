@@ -4,7 +4,7 @@ Each thread keeps the features of one chunk of points in memory. Points in parti
 they are: each part returns its `BagSums`, which are then merged.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
@@ -73,6 +73,8 @@ class Embedding:
     exposure: Array | None = field(default=None, kw_only=True)  # of labels, shape (n,)
     offset: Array | None = field(default=None, kw_only=True)  # of linear predictors, shape (n,)
     movement: Any = field(default=None, kw_only=True)  # Movement, for contrasts
+    # What a user's own Stan program reads of each bag, name -> shape (n, ...).
+    own_data: Mapping[str, Array] | None = field(default=None, kw_only=True)
 
     @property
     def x(self) -> Array:
@@ -126,8 +128,11 @@ class Embedding:
 
     def take(self, bags: ArrayLike) -> Self:
         """Embedding of the bags with these indices, with the same covariance."""
-        per_bag = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "covariance"}
-        return replace(self, **{name: v[bags] for name, v in per_bag.items() if v is not None})
+        whole = ("covariance", "own_data")
+        per_bag = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in whole}
+        own_data = {name: v[bags] for name, v in (self.own_data or {}).items()}
+        taken = {name: v[bags] for name, v in per_bag.items() if v is not None}
+        return replace(self, **taken, own_data=own_data)
 
     def columns(self, features: ArrayLike) -> Self:
         """Embedding by some of the features, given by indices or as booleans, shape (d,)."""

@@ -80,7 +80,7 @@ class UncertainEmbeddings(LinearEstimator):
 
     def _keep_training_predictions(self, training, posterior, y, known_errors, seed):
         super()._keep_training_predictions(training, posterior, y, known_errors, seed)
-        if not isinstance(training, SamplesFeatures):
+        if not isinstance(training, SamplesFeatures) and self.stan_file is None:
             own, w = self.coordinates_, self._draws()["w"].mean(axis=0)
             self._keep_too(reliability=reliability(training.embedding, own.basis, own.lam, w))
 

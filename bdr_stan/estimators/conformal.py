@@ -26,8 +26,9 @@ from bdr_stan.results.leave_one_out import GOOD_K
 from bdr_stan.types import Array, is_integer
 from bdr_stan.user_warnings import warn
 
-# Draws, evenly spaced: more change regions by little, and densities of families are integrals.
-_MOST_DRAWS, _MOST_INTEGRATED_DRAWS = 1000, 125
+# Draws, evenly spaced: more change regions by little, and densities of families are integrals, those
+# of a user's program are computed by Stan.
+_MOST_DRAWS, _MOST_COSTLY_DRAWS = 1000, 125
 _BY_BOUNDS = {(-np.inf, np.inf): REAL, (0.0, np.inf): POSITIVE, (0.0, 1.0): SHARES}
 
 
@@ -39,11 +40,6 @@ def check_conformal(model: Any, level: float, by_size: bool | int) -> None:
             f"by_size must be True, False or a number of size classes >= 1, found {by_size!r}"
         )
     name, groups = type(model).__name__, model.result_.groups
-    if model.stan_file is not None:
-        raise ValueError(
-            "conformal regions compare densities of new labels with those of the training labels, "
-            "and your Stan program gives no densities of new ones: fit without stan_file"
-        )
     if "label_sd" in model.result_.constants:
         raise ValueError(
             "conformal regions need new labels that are like the training labels, but these have "
@@ -70,16 +66,23 @@ def conformal(
     model: Any, embedding: Embedding, bags: Any, level: float, by_size: bool | int
 ) -> ConformalIntervals | ConformalClasses:
     """Regions of the labels of embedded bags; see `EmbeddingEstimator.conformal`."""
-    draws = model._draws()
-    most = _MOST_DRAWS if model._family is None else _MOST_INTEGRATED_DRAWS
-    step = -(-len(next(iter(draws.values()))) // most)
-    thinned = {name: values[::step] for name, values in draws.items()}
-    predictive = model._predictive(embedding, thinned, getattr(model, "classes_", None))
-    groups = model.result_.groups
-    if model.has_likelihood:
-        log_likelihood = _flat(groups["log_likelihood"])[::step]
+    groups, classes = model.result_.groups, getattr(model, "classes_", None)
+    if model.stan_file is not None:
+        every = groups["log_likelihood"]["y"].values
+        step = -(-every.shape[0] * every.shape[1] // _MOST_COSTLY_DRAWS)
+        log_likelihood = every[:, ::step].reshape(-1, every.shape[-1])
+        step *= model._program_step(every.shape[-1])
+        predictive = model._program_predictive(embedding, classes, step=step)
     else:
-        log_likelihood = model.held_out_[None]
+        draws = model._draws()
+        most = _MOST_DRAWS if model._family is None else _MOST_COSTLY_DRAWS
+        step = -(-len(next(iter(draws.values()))) // most)
+        thinned = {name: values[::step] for name, values in draws.items()}
+        predictive = model._predictive(embedding, thinned, classes)
+        if model.has_likelihood:
+            log_likelihood = _flat(groups["log_likelihood"])[::step]
+        else:
+            log_likelihood = model.held_out_[None]
     training = TrainingLabels(
         log_likelihood,
         _flat(groups["posterior_predictive"]),

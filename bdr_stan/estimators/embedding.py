@@ -1,10 +1,8 @@
 """Base of the Bayesian estimators on mean embeddings: fit, embed, predict."""
 
-import re
 import time
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -23,7 +21,6 @@ from bdr_stan.bags import (
 )
 from bdr_stan.bags.labels import classes_and_codes
 from bdr_stan.bags.matching import label_name, match_to_ids
-from bdr_stan.cmdstan.programs import program_text
 from bdr_stan.embedding.compressed_embedding import Labels
 from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.covariates import Covariates, check_columns, learn_covariates
@@ -33,6 +30,17 @@ from bdr_stan.embedding.samples import SamplesFeatures, embed_samples, samples_f
 from bdr_stan.embedding.training import TrainingFeatures, training_features
 from bdr_stan.estimators.conformal import check_conformal, conformal
 from bdr_stan.estimators.doubts import doubts
+from bdr_stan.estimators.own_program import (
+    FEWEST_DRAWS,
+    MOST_NUMBERS,
+    OwnProgram,
+    check_declares,
+    check_own_data,
+    check_stock,
+    is_plain,
+    own_data_of_bags,
+    own_data_of_new_bags,
+)
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.posterior import PosteriorEstimator
 from bdr_stan.estimators.validation import (
@@ -47,6 +55,7 @@ from bdr_stan.kernels.names import AUTO, name_for
 from bdr_stan.kernels.summands import single_bandwidth
 from bdr_stan.models.label_shape import label_advice
 from bdr_stan.models.overdispersion import Overdispersion
+from bdr_stan.models.plain import data_of_bags, plain_model
 from bdr_stan.posterior.sampling import Posterior, sample_posterior
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.predictive import ClassPredictive, Predictive
@@ -61,12 +70,6 @@ from bdr_stan.user_warnings import warn
 if TYPE_CHECKING:
     import pandas as pd
 
-# Uses of the densities of compressed rows, not their definitions.
-_NORMAL_DENSITY = re.compile(r"(?<!real )\b(group|compressed)_normal_lu?pdf\b|~ *group_normal\b")
-_FAMILY = re.compile(r"\bfamily *;")
-_TERMS = re.compile(r"\bterm_effect\b")
-_SIGN = re.compile(r"\bsign *;")  # its declaration
-_COMPRESSED_MARK = "// takes compressed rows"
 _OF_SAMPLES = ("kernel", "bandwidth", "n_landmarks", "landmarks")  # may be dicts, one for each
 
 
@@ -137,6 +140,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         draws: int = 1000,
         seed: int | None = None,
         progress: bool | None = None,
+        stan_data: Mapping[str, ArrayLike | str] | None = None,
         **cmdstan_options: Any,
     ) -> Self:
         """Fit to bags and their labels.
@@ -176,6 +180,10 @@ class EmbeddingEstimator(PosteriorEstimator):
             Progress on stderr, with the time that is left: by default of steps that take longer
             than ten seconds, and of compiling, which happens once; True shows it from the first
             second, False never.
+        stan_data : dict, optional
+            Data that your own program, `stan_file`, declares besides those of every fit: by name
+            the name of a column of the bags' metadata, or an array. If the program declares a name
+            with "_new" after it, too, it gets there the values of new bags, from the same column.
         **cmdstan_options
             Arguments of the cmdstanpy method, such as ``adapt_delta=0.95``; and, for NUTS,
             ``client``, a Dask client whose workers run the chains.
@@ -203,18 +211,20 @@ class EmbeddingEstimator(PosteriorEstimator):
             self._check_samples(bags, label_sd)
         labels = self.check_labels(bags, y)
         self.check_parameters()
-        self._check_program(several=isinstance(bags, Samples))
         if label_sd is not None:
             self._check_takes_label_sd()
             label_sd = label_sd_values(bags, label_sd)
             self.check_label_errors(labels, label_sd)
         given = {"trials": trials, "exposure": exposure, "offset": offset}
         known = self.check_known(bags, labels, **given)
+        self._check_program(known, label_sd, several=isinstance(bags, Samples))
+        of_bags, others = self._own_data(bags, stan_data)
+        known |= {"own_data": of_bags} if of_bags else {}
         settings = self._settings(chains, warmup, draws, seed, progress, **cmdstan_options)
         compressible = self._compressible(labels, label_sd)
         training = self._training_features(bags, settings.seed, progress, compressible)
         training = replace(training, embedding=replace(training.embedding, **known))
-        self._fit_features(training, labels, label_sd, settings)
+        self._fit_features(training, labels, label_sd, settings, own=(stan_data or {}, others))
         columns = {name: value for name, value in given.items() if isinstance(value, str)}
         kept: dict[str, Any] = {"label_columns": columns} if columns else {}
         kept |= self._overdispersion(training, labels)
@@ -235,7 +245,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         self
         """
         self.check_parameters()
-        self._check_program(several=isinstance(training, SamplesFeatures))
+        self._check_program({}, label_sd, several=isinstance(training, SamplesFeatures))
         if isinstance(training, SamplesFeatures):
             self._check_samples(training, label_sd)
         labels = labels_of_training(training, TrainingFeatures, y)
@@ -248,8 +258,8 @@ class EmbeddingEstimator(PosteriorEstimator):
         self._check_same_covariates(training)
         return self._fit_features(training, labels, label_sd, settings)
 
-    def _fit_features(self, training, labels, label_sd, settings):
-        """Fit to embedded bags with labels that were checked."""
+    def _fit_features(self, training, labels, label_sd, settings, own=({}, {})):
+        """Fit to embedded bags with labels that were checked; `own` data of the user's program."""
         self._forget()
         if is_classifier(self):
             # The order of categories counts for the family that has one alone.
@@ -264,7 +274,14 @@ class EmbeddingEstimator(PosteriorEstimator):
             model = self._model(training, y, **known_errors)
             familiarity = Familiarity.from_training(training)
         of_new_bags = {} if familiarity is None else familiarity.constants()
+        if is_plain(self.stan_file):
+            given, others = own
+            model = plain_model(model, training.embedding, self._program_labels(y), **known_errors)
+            model = replace(model, data={**model.data, **others})
         posterior, constants = self._sample(model, settings)
+        if is_plain(self.stan_file):
+            ran = OwnProgram.of_fit(self.stan_file, posterior.density.stan_input.data, given)
+            classes["program"] = ran.kept()
         self._keep_posterior(
             model,
             posterior,
@@ -277,29 +294,36 @@ class EmbeddingEstimator(PosteriorEstimator):
             coordinates=training.coordinates,
             **classes,
         )
+        self._program_ran_here = True
         self._keep_training_predictions(training, posterior, y, known_errors, settings.seed)
         self._warn_of_trouble()
         return self
 
     def _keep_training_predictions(self, training, posterior, y, known_errors, seed):
         """Add the groups posterior_predictive and log_likelihood, unless they are too large."""
-        draws = self._draws()
         if not isinstance(training.embedding, Embedding):  # sums over the bags alone
             return
-        n_draws = len(next(iter(draws.values())))
-        if not few_enough(n_draws, len(y), integrated=self._family is not None):
-            return
         codes = np.arange(len(self.classes_)) if is_classifier(self) else None
-        predictive = self._predictive(training.embedding, draws, codes, **known_errors)
+        if self.stan_file is not None:
+            program = self._program
+            if program is None or not program.generates("y_new"):
+                return
+            predictive = self._program_predictive(training.embedding, codes, **known_errors)
+            has_likelihood, thinning = program.generates("log_lik"), self._program_step(len(y))
+        else:
+            draws = self._draws()
+            n_draws = len(next(iter(draws.values())))
+            if not few_enough(n_draws, len(y), integrated=self._family is not None):
+                return
+            predictive = self._predictive(training.embedding, draws, codes, **known_errors)
+            has_likelihood, thinning = self.has_likelihood, self._step
         groups = training_groups(
             predictive,
             posterior.draws,
             y,
             training.record.index,
-            own_program=self.stan_file is not None,
-            by_bag=not getattr(self, "compress", False) or self._family is not None,
-            has_likelihood=self.has_likelihood,
-            thinning=self._step,
+            has_likelihood=has_likelihood,
+            thinning=thinning,
             seed=seed,
         )
         self._keep_too(groups)
@@ -412,6 +436,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         exposure: ArrayLike | str | None = None,
         offset: ArrayLike | str | None = None,
         groups: bool = True,
+        stan_data: Mapping[str, ArrayLike | str] | None = None,
     ) -> Predictive | ClassPredictive:
         """Posterior predictive distribution of the labels of new bags.
 
@@ -422,23 +447,26 @@ class EmbeddingEstimator(PosteriorEstimator):
             As for `fit`; by default those of the columns that the fit named.
         groups : bool, default True
             False leaves out the effects of groups: labels in a group of effect 0.
+        stan_data : dict, optional
+            Data of your own Stan program for these bags, as for `fit`; by default those of the
+            columns that the fit named.
 
         Returns
         -------
         Predictive or ClassPredictive; OutcomePredictive, LognormalPredictive or OrdinalPredictive
-        of other families than the normal; GridPredictive or MulticlassPredictive of inverse models,
-        a mixture of mixtures of normals of NonlinearBDR
+        of other families than the normal; GridPredictive or MulticlassPredictive of inverse models;
+        ProgramPredictive with a `stan_file`
             With `mean`, `sd`, `quantile(q)`, `interval(level)`, `log_prob(y)`, `sample(size)`.
 
         Notes
         -----
         Closed form given each draw: the distribution in the model's header in ``stan/``,
-        averaged over the draws. With `stan_file` the program's intercept, w, sigma and eta are
-        used the same way, that is with normal noise of standard deviation sigma; a warning states
-        this. The measurement errors `label_sd` of the training labels are not part of it.
+        averaged over the draws. With `stan_file` it is what the program draws as y_new, with
+        log_lik as log density: it runs again, with data of the new bags. The measurement errors
+        `label_sd` of the training labels are not part of it.
         """
         given = {"trials": trials, "exposure": exposure, "offset": offset}
-        embedding, bags = self._embedded(bags, given, groups)
+        embedding, bags = self._embedded(bags, given, groups, stan_data)
         return self.predictive_features(embedding).with_ids_of(bags)
 
     def conformal(
@@ -450,6 +478,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         trials: ArrayLike | str | None = None,
         exposure: ArrayLike | str | None = None,
         offset: ArrayLike | str | None = None,
+        stan_data: Mapping[str, ArrayLike | str] | None = None,
     ) -> ConformalIntervals | ConformalClasses:
         """Regions of the labels of new bags that have their level even where the model is wrong.
 
@@ -467,7 +496,7 @@ class EmbeddingEstimator(PosteriorEstimator):
             training bags each; False for one of all bags. Where bags have several samples, sizes
             are points of all.
         trials, exposure, offset : array, shape (n,), or str, optional
-            As for `predictive`.
+            As for `predictive`, and so is `stan_data`.
 
         Returns
         -------
@@ -479,7 +508,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         ------
         ValueError
             Too few training bags for the level and the size classes; a fit by optimisation, which
-            has one draw, with `label_sd` or `stan_file`, or without log_likelihood.
+            has one draw, with `label_sd`, or without log_likelihood.
 
         Warns
         -----
@@ -507,8 +536,9 @@ class EmbeddingEstimator(PosteriorEstimator):
         check_is_fitted(self, "result_")
         check_conformal(self, level, by_size)
         given = {"trials": trials, "exposure": exposure, "offset": offset}
-        embedding, bags = self._embedded(bags, given)
-        self._warn_of_other_bags(embedding)
+        embedding, bags = self._embedded(bags, given, stan_data=stan_data)
+        if self.stan_file is None:
+            self._warn_of_other_bags(embedding)
         return conformal(self, embedding, bags, level, by_size)
 
     @property
@@ -563,12 +593,16 @@ class EmbeddingEstimator(PosteriorEstimator):
         """
         return doubts(self, bags, above, level)
 
-    def _embedded(self, bags, given, groups=True):
+    def _embedded(self, bags, given, groups=True, stan_data=None):
         """New bags embedded with what is known of their labels, such as trials, and the bags."""
         bags = self._like_training(bags)
         if isinstance(bags, Samples):
             bags.check_order(**given)
+        if stan_data is not None:
+            check_own_data(self.stan_file, stan_data)
         known = self.known_of_bags(bags, **given, groups=groups)
+        if self._program is not None:
+            known["own_data"] = own_data_of_new_bags(self._program.columns, bags, stan_data)
         return embedded(bags, self._feature_map, known), bags
 
     def familiarity(self, bags: BagsLike) -> "pd.DataFrame":
@@ -659,8 +693,10 @@ class EmbeddingEstimator(PosteriorEstimator):
     def predictive_features(self, embedding: Embedding) -> Any:
         """Posterior predictive distribution of bags, from their `embedding` by `embed`."""
         check_is_fitted(self, "result_")
-        self._warn_of_other_bags(embedding)
         classes = getattr(self, "classes_", None)
+        if self.stan_file is not None:
+            return self._program_predictive(embedding, classes)
+        self._warn_of_other_bags(embedding)
         return self._predictive(embedding, self._draws(), classes)
 
     def check_labels(self, bags: Bags, y: ArrayLike) -> Array:
@@ -709,17 +745,32 @@ class EmbeddingEstimator(PosteriorEstimator):
             one = self if name is None else self.for_sample(name)
             check_kernel_and_bandwidth(one.kernel, one.bandwidth)
             check_landmarks(one.landmarks, one.n_landmarks, LANDMARKS)
-        if getattr(self, "groups", None) or getattr(self, "smooths", None):
-            self._check_declares_terms()
 
-    def _check_program(self, *, several: bool) -> None:
-        """Raise, or warn, if a program of the user is not one of these labels."""
+    def _check_program(self, known: Mapping[str, Any], label_sd: Any, *, several: bool) -> None:
+        """Raise, or warn, if a program of the user does not read what the fit passes."""
         if self.stan_file is None:
             return
-        if several or self._family is not None:
-            self._check_declares_family()
-        elif hasattr(self, "compress"):
-            self._check_likelihood()
+        if several:
+            raise ValueError("stan_file is for bags with one sample: leave it out")
+        if not is_plain(self.stan_file):
+            return
+        columns = {role: names for role, names in self._columns().items() if names}
+        needed = {
+            "x": " and ".join(columns),
+            "label_sd": "label_sd" * (label_sd is not None),
+            "trials": "trials" * ("trials" in known),
+            "known_part": " and ".join(n for n in ("exposure", "offset") if n in known),
+            "sigma_point_scale": "label_noise='size'"
+            * (getattr(self, "label_noise", "constant") == "size"),
+        }
+        check_declares(self.stan_file, {name: text for name, text in needed.items() if text})
+
+    def _own_data(self, bags, stan_data):
+        """Data for the user's program: of the bags, shape (n, ...), and others, by name."""
+        if stan_data is None:
+            return {}, {}
+        check_own_data(self.stan_file, stan_data)
+        return own_data_of_bags(self.stan_file, bags, stan_data)
 
     def _named_samples(self):
         """Names of samples in parameters that are dicts."""
@@ -768,51 +819,61 @@ class EmbeddingEstimator(PosteriorEstimator):
                 f"{_roles(held_out)}: make these with the model's own training_features"
             )
 
-    def _check_declares_terms(self):
-        """Raise where a program has no groups and smooth functions."""
-        path = None if self.stan_file is None else Path(self.stan_file)
-        if path is not None and path.is_file() and not _TERMS.search(program_text(path)):
-            raise ValueError(
-                f"{path} does not declare term_effect, the effects of groups and smooths: edit a "
-                "copy from bdr-stan eject"
-            )
+    # ------------------------------------------------------------ programs of users
 
-    def _check_declares_family(self):
-        """Raise where a program is none of a family's labels."""
-        path = Path(self.stan_file)
-        if path.is_file() and not _FAMILY.search(program_text(path)):
-            labels = f"family={self.family!r}" if self._family else "bags with several samples"
-            raise ValueError(
-                f"{path} does not declare family, as the program of {labels} does: edit a copy "
-                "from bdr-stan eject bdr_glm"
-            )
+    @property
+    def _program(self) -> OwnProgram | None:
+        """The user's plain program as the fit ran it."""
+        kept = self.result_.settings.get("program")
+        return None if kept is None else OwnProgram(**kept)
 
-    def _check_likelihood(self):
-        """Raise if a program is not one of normal labels and compressed rows; warn of these."""
-        path = Path(self.stan_file)
-        if not path.is_file() or not self.compress:
-            return
-        text = program_text(path)
-        own_use = _COMPRESSED_MARK in path.read_text(encoding="utf-8", errors="replace")
-        if not own_use and not _NORMAL_DENSITY.search(text):
+    def _program_labels(self, y: Array) -> Array:
+        """Labels as plain programs take them, shape (n,)."""
+        if is_classifier(self):
+            return y.astype(int) + (self._family is not None)  # categories from 1
+        if getattr(self, "family", "normal") == "lognormal":
+            return np.log(y)
+        return y.astype(int) if self.counts_labels else y
+
+    def _program_step(self, n_bags: int) -> int:
+        """Predictions of a program use every so manyth draw of a chain."""
+        return self._step_to(max(MOST_NUMBERS // max(n_bags, 1), FEWEST_DRAWS))
+
+    def _program_predictive(
+        self,
+        embedding: Embedding,
+        classes: Array | None,
+        *,
+        label_sd: Array | None = None,
+        step: int | None = None,
+    ) -> Any:
+        """Predictive distribution of embedded bags by the user's own program."""
+        program = self._program
+        if program is None:
             raise ValueError(
-                f"{path} uses neither group_normal_lpdf nor compressed_normal_lpdf, but "
-                "compressed rows replace the bags only if the labels are normal: pass "
-                f"compress=False, or add the line {_COMPRESSED_MARK!r} to the program if its "
-                "density is of such rows"
+                f"{self.stan_file} is a variant of an accelerated program, which draws no labels "
+                "of new bags: for predictions edit the plain program, from bdr-stan eject"
             )
-        if not _SIGN.search(text):
-            raise ValueError(
-                f"{path} does not declare sign, but compressed rows with sign -1 are subtracted: "
-                "multiply the log density of each group by its sign, as the stock program does, or "
-                "pass compress=False"
-            )
-        if not own_use:
-            warn(
-                f"{path} gets compressed rows, not one per bag: an edit that reads single rows, "
-                "such as noise by a covariate, is wrong with them, and the fit has no "
-                "log_likelihood, which az.loo, az.compare and stacking need: pass compress=False"
-            )
+        if not getattr(self, "_program_ran_here", False):
+            program.check_may_run(self.stan_file)
+        n = len(embedding.mean)
+        step = self._program_step(n) if step is None else step
+        drawn = {
+            name: values.values[:, ::step]
+            for name, values in self.result_.groups["posterior"].items()
+        }
+        draws = Posterior(drawn, {}, {}).flat()
+        y = program.data["y"]
+        labels = np.full(n, 0 if self.counts_labels and not is_classifier(self) else y.min())
+        predictive = program.predictive(
+            draws,
+            data_of_bags(self.coordinates_, embedding, labels.astype(y.dtype), label_sd),
+            seed=self.result_.settings["run"]["arguments"]["seed"],
+            engine=self.engine,
+            is_count=self.counts_labels,
+            logarithms=getattr(self, "family", "normal") == "lognormal",
+        )
+        return predictive if classes is None else predictive.of_classes(classes, y.min())
 
     # ------------------------------------------------------------ defined by subclasses
 
@@ -852,7 +913,11 @@ class EmbeddingEstimator(PosteriorEstimator):
         return -(-sizes["chain"] * sizes["draw"] // most)
 
     def _draws(self) -> dict[str, Array]:
-        """Draws that predictions use, all chains in one, those of gamma for scaled covariates."""
+        """Draws that predictions use, all chains in one, those of gamma for scaled covariates.
+
+        Raises ValueError for those of a user's program, of which the formulas may be others.
+        """
+        check_stock(self)
         kept = self.result_.groups["posterior"]
         drawn = {name: kept[name].values for name in self.predicts_from if name in kept}
         if self._covariates is not None:

@@ -23,6 +23,7 @@ from bdr_stan.embedding.terms import NO_TERMS, smooth_columns
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.estimators.base import scored
 from bdr_stan.estimators.embedding import EmbeddingEstimator, embedded
+from bdr_stan.estimators.own_program import check_stock
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.points import as_points, evenly_spaced
 from bdr_stan.estimators.population import population
@@ -768,6 +769,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         """
         check_is_fitted(self, "result_")
         check_counts(n_points=n_points)
+        check_stock(self)
         terms = NO_TERMS if self._covariates is None else self._covariates.terms
         values, columns = terms.along(name, n_points)
         effects = self.result_.draws("term_effect")[:, terms.slices[terms.names.index(name)]]
@@ -777,7 +779,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
     def _regression_of_contrast(
         self, first: Array | None, second: Array | None
     ) -> Regression | None:
-        if self.family != "normal" or self.stan_file is not None:
+        if self.family != "normal":
             return None
         n, draws = len(self.result_.labels) - 1, self._draws()
         names = [name for name in _SCALES if self.result_.has_draws(name)]
@@ -1033,4 +1035,5 @@ def _function(model, n_draws):
     """Draws of the weights of the landmarks, and the embedding at which f is 0."""
     check_counts(n_draws=n_draws)
     check_is_fitted(model, "result_")
+    check_stock(model)
     return evenly_spaced(model.result_.draws("beta"), n_draws), model.coordinates_.m0

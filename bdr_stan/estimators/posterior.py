@@ -249,14 +249,6 @@ class PosteriorEstimator(BagEstimator):
         own = {"prior": [f"see {self.stan_file}"], "meaning": [""], "unit": [""]}
         return pd.DataFrame(own, pd.Index(["all parameters"], name="parameter"))
 
-    def _like_training(self, bags: BagsLike, *, need_weights: bool = True) -> Any:
-        if self.stan_file is not None:
-            warn(
-                f"predictions put the draws of {self.stan_file} into the formula of the stock "
-                "program: noise, link or terms that the file changes are not part of them"
-            )
-        return super()._like_training(bags, need_weights=need_weights)
-
     def _html_repr(self) -> str:
         """For notebooks: scikit-learn's, and after a fit with a posterior the text of `report`."""
         html = super()._html_repr()

@@ -25,7 +25,7 @@ from bdr_stan.embedding.terms import NO_TERMS, Terms
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.families import Family, label_densities
 from bdr_stan.families.integrated import Integrated
-from bdr_stan.models.bdr_probit import order_by_size, row_of_bag, rows_by_size
+from bdr_stan.models.bdr_probit import order_by_size, rows_by_size
 from bdr_stan.models.deviation_nodes import deviation_nodes
 from bdr_stan.models.likelihoods import family_likelihood, normal_likelihood
 from bdr_stan.models.linear_variance import with_best_linear_variance
@@ -344,5 +344,4 @@ def _model(
         blocks=tuple((samples or {}).values()),
         initial={"e": np.zeros(len(y) * (has_deviations and not integrated_out))},
         sampler_only=("t", "precision", "alone", "along", "e"),
-        row_of_bag=row_of_bag(sizes),
     )

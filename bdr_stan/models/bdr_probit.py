@@ -144,8 +144,7 @@ def bdr_probit_model(
                 likelihood=partial(probit_likelihood, rows, coordinates.lam),
                 rescaled=rescaled,
                 sampler_only=("t", "precision", "unit"),
-                row_of_bag=row_of_bag(sizes),
-            )
+                    )
 
         return with_best_linear_variance(model_of, coordinates, training, jitter)
 

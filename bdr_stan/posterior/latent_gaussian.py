@@ -74,9 +74,6 @@ class LatentGaussianModel(Model):
     terms: Terms = NO_TERMS  # whose scales are among `scales`
     predicting: tuple[str, ...] = ()  # that predictions need besides weights, intercept and scales
     sampler_only: tuple[str, ...] = ("t", "precision")  # draws do not keep these
-    # Shape (n,), where the program's rows are bags in another order: draws of log_lik and y_rep,
-    # which a user's program may write per row, are put in that of the bags.
-    row_of_bag: Array | None = None
 
     @property
     def intercept_prior(self) -> tuple[float, float]:
@@ -178,9 +175,6 @@ class LatentGaussianModel(Model):
         needed = ["w", *gamma, *terms, "intercept", *scales, *self.predicting]
         check_variables(drawn, needed, settings)
         drawn = {name: v for name, v in drawn.items() if name not in self.unread and v.size}
-        if self.row_of_bag is not None:
-            per_row = {name: drawn[name] for name in ("log_lik", "y_rep") if name in drawn}
-            drawn |= {name: values[..., self.row_of_bag] for name, values in per_row.items()}
         if settings.stan_file is None:
             drawn["intercept"] = drawn["intercept"] + self.level
         return self.with_landmark_weights(drawn)

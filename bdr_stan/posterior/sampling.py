@@ -24,7 +24,6 @@ from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.progress import status
 from bdr_stan.results.diagnostics import pareto_smoothed
 from bdr_stan.results.draws import fit_attrs, sample_stats, stan_draws
-from bdr_stan.results.groups import PER_BAG
 from bdr_stan.types import PathName
 
 # Stan stops where a step promises less than a share of the log density, whose level grows with the
@@ -59,7 +58,7 @@ def sample_posterior(
         stats,
         {**attrs, **stan_input.attrs},
         LogDensity(model, stan_input, settings),
-        {n: v for n, v in drawn.items() if v.size and n not in (*model.unread, *PER_BAG)},
+        {n: v for n, v in drawn.items() if v.size and n not in model.unread},
     )
 
 

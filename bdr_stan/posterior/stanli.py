@@ -13,18 +13,17 @@ from bdr_stan.cmdstan.data_file import write_data
 from bdr_stan.cmdstan.programs import ProgramError, fast_directory, source_path
 from bdr_stan.cmdstan.scratch import scratch_folder
 from bdr_stan.extras import STANLI_VERSION, require_main_thread
+from bdr_stan.posterior.declarations import block_of, declared
 from bdr_stan.posterior.model import Draws, StanInput
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.posterior.unconstrained_mode import hessian, mode_of_density
 from bdr_stan.progress import status
 from bdr_stan.results.draws import renamed_stats
-from bdr_stan.types import Array, PathName
+from bdr_stan.types import Array, ArrayLike, PathName
 
 # Options by CmdStanPy's names -> stanli's, and those of the search for the mode.
 _RENAMED = {"adapt_delta": "delta", "max_treedepth": "max_depth"}
 _SEARCH = {"iter": "iterations", "history_size": "history_size"}
-_NO_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"[^"\n]*"', re.DOTALL)  # comments and texts
-_DECLARED = re.compile(r"(\w+(?:\s*,\s*\w+)*)\s*;")
 _START_RADIUS = 2.0  # Stan's own, of parameters without initial values
 _NO_STEP = 1e-300  # length of a step of NUTS that ends where it starts
 
@@ -83,7 +82,7 @@ def load(
     source = source_path(program)
     text = source.read_text(encoding="utf-8")
     if only_jacobian:
-        first, end = _block(text, "model")
+        first, end = block_of(text, "model")
         text = text[:first] + text[end:]
     with scratch_folder() as folder:
         file = Path(folder) / "data.json"
@@ -129,7 +128,7 @@ def _nuts(model, program, stan_input, starts, seed, settings, options):
 
     cores = os.cpu_count() or 1
     has_metric = bool({"metric", "inv_metric"} & set(options))
-    metric = None if has_metric else stan_input.first_metric(_parameters(program))
+    metric = None if has_metric else stan_input.first_metric(declared(program, "parameters"))
     chosen = {
         "parallel_chains": max(1, min(settings.chains, cores // model.threads_per_chain)),
         **({} if metric is None else {"inv_metric": metric}),
@@ -182,7 +181,7 @@ def _density(model, jacobian):
 
 def _starts(model, program, inits, seed):
     """Initial values on the unconstrained scale, a row for each of `inits`."""
-    names = _parameters(program)
+    names = declared(program, "parameters")
     rng = np.random.default_rng(seed)
     starts = []
     for init in [inits] if isinstance(inits, Mapping) else inits:
@@ -191,33 +190,13 @@ def _starts(model, program, inits, seed):
             near_zero = rng.uniform(-_START_RADIUS, _START_RADIUS, (1, model.n_unconstrained))
             others = {name: v[0, 0] for name, v in constrained(model, near_zero)[0].items()}
         values = {name: init.get(name, others.get(name, [])) for name in names}
-        starts.append(model.unconstrain({name: _in_stans_order(v) for name, v in values.items()}))
+        starts.append(model.unconstrain({name: in_stans_order(v) for name, v in values.items()}))
     return np.array(starts)
 
 
-def _in_stans_order(value):
+def in_stans_order(value: ArrayLike) -> Any:
     """A number, or a flat list with the first index fastest: nested lists would be transposed."""
     return np.ravel(value, order="F").tolist() if np.ndim(value) else float(value)
-
-
-def _parameters(program):
-    """Names of a program's parameters, in order."""
-    text = _NO_CODE.sub("", source_path(program).read_text(encoding="utf-8"))
-    first, end = _block(text, "parameters")
-    return [n for names in _DECLARED.findall(text[first:end]) for n in re.split(r"\s*,\s*", names)]
-
-
-def _block(text, name):
-    """Where the content of a program's block begins and ends; both 0 where it has none."""
-    code = _NO_CODE.sub(lambda match: " " * len(match.group()), text)
-    for found in re.finditer(rf"\b(transformed\s+)?{name}\s*\{{", code):
-        if found[1] is None:
-            end, depth = found.end(), 1
-            while depth:
-                depth += {"{": 1, "}": -1}.get(code[end], 0)
-                end += 1
-            return found.end(), end - 1
-    return 0, 0
 
 
 def _message(error):

@@ -8,6 +8,7 @@ from bdr_stan.predictive.grid import GridPredictive
 from bdr_stan.predictive.normal import Predictive
 from bdr_stan.predictive.outcomes import LognormalPredictive, OutcomePredictive
 from bdr_stan.predictive.points import PointPredictive
+from bdr_stan.predictive.program import ProgramPredictive
 from bdr_stan.predictive.regions import ConformalClasses, ConformalIntervals
 from bdr_stan.predictive.robustness import Robustness
 from bdr_stan.predictive.selection import SelectionBounds
@@ -28,6 +29,7 @@ __all__ = [
     "OutcomePredictive",
     "PointPredictive",
     "Predictive",
+    "ProgramPredictive",
     "Robustness",
     "SelectionBounds",
     "mix",

@@ -8,7 +8,6 @@ import numpy as np
 
 from bdr_stan.results.inference_data import Groups, dataset
 from bdr_stan.types import Array, ArrayLike, Seed
-from bdr_stan.user_warnings import warn
 
 if TYPE_CHECKING:
     from bdr_stan.predictive.mixture import LabelMixture
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
 # log_likelihood and posterior_predictive are kept up to this many numbers each (160 MB).
 LARGEST_POINTWISE = 20_000_000
 _NUMBERS_OF_INTEGRAL = 4  # a density by quadrature takes as long as so many in closed form
-# Draws that a user's Stan program may write: log_likelihood and posterior_predictive of each bag.
-PER_BAG = ("log_lik", "y_rep")
 
 _DIMS = {
     "w": ["component"],
@@ -57,10 +54,8 @@ def named_groups(
     """Groups posterior, sample_stats, observed_data, constant_data and, if any, log_prior.
 
     `draws` and `stats` map names to arrays, shape (chain, draw, ...), `constants` to (values,
-    dimensions); `coordinates` are names along further dimensions. For draws `PER_BAG` see
-    `training_groups`.
+    dimensions); `coordinates` are names along further dimensions.
     """
-    draws = {name: values for name, values in draws.items() if name not in PER_BAG}
     dims = {name: _dims(name, np.ndim(values) - 2) for name, values in draws.items()}
     coords: dict[str, Sequence | Array] = {"bag": ids, **coordinates}
     for values, axes in constants.values():
@@ -113,40 +108,23 @@ def training_groups(
     y: Array,
     ids: Sequence | Array,
     *,
-    own_program: bool = False,
-    by_bag: bool = True,
     has_likelihood: bool = True,
     thinning: int = 1,
     seed: Seed = None,
 ) -> Groups:
     """Groups posterior_predictive and log_likelihood of the n training bags.
 
-    `draws`, shape (chain, draw, ...), may have the `PER_BAG` values of a user's own program
-    (`own_program`), which come before those of the predictive distribution: only such a program
-    can compute its log_lik, so that without it there is no log_likelihood, with a warning. They do
-    not count if its rows are not bags (`by_bag` is False; the fit has warned), as log_lik[i] then
-    does not belong to bag i. A single draw has no log_likelihood, as model comparison needs
-    several. `predictive` is of every `thinning`th draw.
+    `draws` have the shape (chain, draw, ...). A single draw has no log_likelihood, as model
+    comparison needs several. `predictive` is of every `thinning`th draw.
     """
     n_chains, n_draws = next(iter(draws.values())).shape[:2]
-    own = {name: draws[name] for name in PER_BAG if by_bag and name in draws and draws[name].size}
 
     def group(values):
         values = values.reshape(n_chains, -1, len(y))
         drawn = np.arange(n_draws)[:: 1 if values.shape[1] == n_draws else thinning]
         return dataset({"y": values}, _DIMS, {"bag": ids, "draw": drawn})
 
-    y_rep = own["y_rep"] if "y_rep" in own else predictive.sample(seed=seed)
-    groups = {"posterior_predictive": group(y_rep)}
+    groups = {"posterior_predictive": group(predictive.sample(seed=seed))}
     if predictive.n_draws == 1 or not has_likelihood:
         return groups
-    if own_program and "log_lik" not in own:
-        if by_bag:
-            warn(
-                "your Stan program writes no log_lik, so the fit has no log_likelihood, which "
-                "az.loo, az.compare and stacking need: define log_lik[i] for each bag in generated "
-                "quantities"
-            )
-        return groups
-    log_lik = own["log_lik"] if "log_lik" in own else predictive.log_likelihood(y)
-    return groups | {"log_likelihood": group(log_lik)}
+    return groups | {"log_likelihood": group(predictive.log_likelihood(y))}

@@ -1,0 +1,236 @@
+"""Fits of a Stan program that the user edited, and predictions that the program itself makes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bdr_stan.bags import Bags, values_of_bags
+from bdr_stan.bags.checks import checked_numbers
+from bdr_stan.cmdstan.programs import resolved_text
+from bdr_stan.estimators.validation import StanFileOfFit
+from bdr_stan.models.plain import DATA, as_new, take_bags
+from bdr_stan.posterior.declarations import declared, declared_in, unread_parameters
+from bdr_stan.posterior.generated import generated_quantities
+from bdr_stan.predictive.program import ProgramPredictive
+from bdr_stan.types import Array, ArrayLike, PathName
+from bdr_stan.user_warnings import warn
+
+MOST_NUMBERS = 4_000_000  # of draws times bags, which Stan writes as text
+FEWEST_DRAWS = 1000
+
+
+def check_stock(model: Any) -> None:
+    """Raise ValueError for a fit of a user's program: formulas of the stock program do not hold."""
+    if model.stan_file is not None:
+        raise ValueError(
+            f"this is a formula of the stock program, which need not hold for {model.stan_file}: "
+            "use predict, predictive, predict_table or conformal, which run your program, or the "
+            "draws in idata"
+        )
+
+
+def is_plain(program: PathName | None) -> bool:
+    """Whether a program reads the data of a plain one, new bags among them."""
+    return program is not None and "N_new" in declared(program, "data")
+
+
+def check_declares(program: PathName, needed: Mapping[str, str]) -> None:
+    """Raise ValueError if a plain program lacks data, name -> what the fit passes by it.
+
+    Parameters that nothing reads are a warning.
+    """
+    names = declared(program, "data")
+    for name, meaning in needed.items():
+        if name not in names:
+            raise ValueError(
+                f"{program} does not declare {name} in its data, by which it would read {meaning}: "
+                "declare and use it, or leave them out of the fit"
+            )
+    for name in unread_parameters(program):
+        warn(f"{program} declares the parameter {name}, but nothing in it reads {name}")
+
+
+def check_own_data(program: PathName | None, given: Any) -> None:
+    """Raise TypeError or ValueError unless `stan_data` are data of the program by their names."""
+    if program is None:
+        raise TypeError("stan_data are data of a Stan program of your own: give stan_file, too")
+    if not isinstance(given, Mapping):
+        raise TypeError(f"stan_data must be a dict of names of data, found {given!r}")
+    names = declared(program, "data")
+    for name in given:
+        if str(name).removesuffix("_new") in DATA:
+            raise ValueError(
+                f"stan_data has {name!r}, which is data that every fit passes: give yours another "
+                "name in the program"
+            )
+        if name not in names:
+            raise ValueError(
+                f"{program} declares no data {name!r}, which stan_data gives; its data are "
+                f"{', '.join(n for n in names if n.removesuffix('_new') not in DATA) or 'those of every fit'}"
+            )
+
+
+def own_data_of_bags(
+    program: PathName, bags: Bags, given: Mapping[str, Any]
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Data of the bags, by name, shape (n, ...), and other data, out of the user's `stan_data`.
+
+    Data that the program also reads of new bags, `name` and `name_new`, and columns are of bags.
+    """
+    names = declared(program, "data")
+    of_bags, others = {}, {}
+    for name, values in given.items():
+        if isinstance(values, str) or f"{name}_new" in names:
+            of_bags[name] = _one_per_bag(bags, values, name)
+        else:
+            others[name] = _as_data(checked_numbers(values, f"stan_data[{name!r}]"))
+    return of_bags, others
+
+
+def own_data_of_new_bags(
+    columns: Mapping[str, str | None], bags: Bags, given: Mapping[str, Any] | None
+) -> dict[str, Array]:
+    """The same of new bags: `columns` of their metadata that the fit named, or `given`.
+
+    ValueError if one is missing, or given but not read.
+    """
+    given = dict(given or {})
+    unknown = sorted(set(given) - set(columns))
+    if unknown:
+        raise ValueError(
+            f"stan_data has {unknown[0]!r}, which the fit had not or the program does not read of "
+            f"new bags; it reads {', '.join(columns) or 'none'}"
+        )
+    found = {}
+    for name, column in columns.items():
+        values = given.get(name, column)
+        if values is None:
+            raise ValueError(
+                f"the program of the fit reads {name}_new, and the fit got {name} as an array: "
+                f"give predictive, or conformal, stan_data={{{name!r}: ..}} with a value for each "
+                "bag, or fit with a column of the bags' metadata"
+            )
+        found[name] = _one_per_bag(bags, values, name)
+    return found
+
+
+def _one_per_bag(bags: Bags, values: ArrayLike | str, name: str) -> Array:
+    column = f"column {values!r}" if isinstance(values, str) else f"stan_data[{name!r}]"
+    numbers = checked_numbers(values_of_bags(bags, values, name), column, bags.ids)
+    if len(np.atleast_1d(numbers)) != len(bags):
+        raise ValueError(
+            f"stan_data[{name!r}] has {np.size(numbers)} values, but there are {len(bags)} bags: "
+            "one for each bag"
+        )
+    return _as_data(numbers)
+
+
+def _as_data(numbers: Array) -> Array:
+    """Numbers as integers where all are whole, as Stan's integers take no others."""
+    whole = numbers.astype(np.int64, copy=True) if np.all(np.abs(numbers) < 2**53) else numbers
+    return whole if np.array_equal(whole, numbers) else numbers
+
+
+@dataclass(frozen=True)
+class OwnProgram:
+    """A user's Stan program as a fit ran it, which a saved fit keeps."""
+
+    name: str  # of the file, without .stan
+    code: str
+    data: dict[str, Any]  # of the training bags
+    # Names of the user's own data of new bags -> column of the metadata, None for arrays.
+    columns: dict[str, str | None]
+
+    @classmethod
+    def of_fit(
+        cls, program: PathName, data: Mapping[str, Any], given: Mapping[str, Any]
+    ) -> "OwnProgram":
+        """The program at this path, with the data of a fit and the user's `stan_data`."""
+        names = declared(program, "data")
+        read = {name: value for name, value in given.items() if f"{name}_new" in names}
+        columns = {name: v if isinstance(v, str) else None for name, v in read.items()}
+        text = resolved_text(program)
+        used = {name: values for name, values in data.items() if name in names}
+        return cls(Path(program).stem, text, used, columns)
+
+    def kept(self) -> dict[str, Any]:
+        """The program as a setting of a result."""
+        return {name: getattr(self, name) for name in ("name", "code", "data", "columns")}
+
+    def check_may_run(self, stan_file: PathName) -> None:
+        """Raise ValueError for a program from a file that the user has not confirmed."""
+        if isinstance(stan_file, StanFileOfFit):
+            raise ValueError(
+                f"predictions run the Stan program of the fit, which was loaded from "
+                f"{stan_file.fit}: check that program, {str(stan_file)!r} on the machine of the "
+                "fit and result_.settings['program']['code'] here, then set it with "
+                "set_params(stan_file=..) to a file of the same text"
+            )
+        if resolved_text(stan_file) != self.code:
+            raise ValueError(
+                f"{stan_file} is not the Stan program of the fit any more, which predictions run: "
+                "fit again, or set stan_file to a file with the text of "
+                "result_.settings['program']['code']"
+            )
+
+    def predictive(
+        self,
+        draws: Mapping[str, Array],
+        bags: Mapping[str, Any],
+        *,
+        seed: int,
+        engine: str | None,
+        is_count: bool = False,
+        logarithms: bool = False,
+    ) -> ProgramPredictive:
+        """Predictive distribution of n bags, by draws of parameters, each (S, ...).
+
+        `bags` are from `data_of_bags`. Labels of the program may be `logarithms` of labels.
+        """
+        n = bags["N"]
+        n_draws = len(next(iter(draws.values())))
+        if n_draws == 1:  # so that quantiles of y_new can be had
+            draws = {k: np.repeat(v, FEWEST_DRAWS, axis=0) for k, v in draws.items()}
+            n_draws = FEWEST_DRAWS
+        every = np.arange(n)
+        own_labels = bags["y"]
+
+        def generated(wanted, i, labels):
+            new = as_new(take_bags({**bags, "y": own_labels}, i)) | {"y_at": labels}
+            return generated_quantities(
+                self.name, self.code, {**self.data, **new}, draws, [wanted], seed=seed, engine=engine
+            )[wanted]
+
+        def log_density(i, labels):
+            self.check_generates("log_lik", "densities and probabilities of labels")
+            if logarithms:
+                with np.errstate(divide="ignore"):
+                    inner = np.log(np.maximum(labels, 0))
+                possible = np.isfinite(inner)
+                found = generated("log_lik", i, np.where(possible, inner, 0.0))
+                return np.where(possible, found - inner, -np.inf)
+            return generated("log_lik", i, labels.astype(own_labels.dtype))
+
+        self.check_generates("y_new", "predictions")
+        labels = generated("y_new", every, own_labels)
+        if logarithms:
+            labels = np.exp(labels)
+        return ProgramPredictive(
+            lambda i: labels[:, i], n, n_draws, log_density=log_density, is_count=is_count
+        )
+
+    def check_generates(self, name: str, purpose: str) -> None:
+        """Raise ValueError if the program writes no variable that a purpose needs."""
+        if not self.generates(name):
+            raise ValueError(
+                f"{self.name}.stan has no {name} in its generated quantities, and {purpose} are "
+                f"the program's own: write array[N_new] {name} there, as the programs of bdr-stan "
+                "eject do"
+            )
+
+    def generates(self, name: str) -> bool:
+        """Whether the program writes a variable in its generated quantities."""
+        return name in declared_in(self.code, "generated quantities")

@@ -1,0 +1,147 @@
+"""Plain Stan programs: their data, which users extend, and where their chains start.
+
+The programs in ``stan/`` have the models of the accelerated ones in ``stan/fast/``, one bag per row
+and no whitening. Data of new bags have the names of those of training bags with "_new" after them,
+but for labels, which are `y`, and `y_at` where log densities are wanted.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bdr_stan.embedding.coordinates import Coordinates
+from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.posterior.latent_gaussian import LatentGaussianModel, most_probable_scales
+from bdr_stan.posterior.model import Draws, Model, StanInput
+from bdr_stan.posterior.priors import FIXED_LOG_SD
+from bdr_stan.posterior.settings import SamplerSettings
+from bdr_stan.progress import status
+from bdr_stan.types import Array
+
+GENERATED = ("y_new", "log_lik")  # a number for each new bag
+# Names of data that fits pass, those of new bags without "_new".
+DATA = (
+    *("N", "D", "Q", "K", "z", "x", "size", "label_sd", "known_part", "trials", "y", "y_at"),
+    *("lambda", "prior_factor", "weight_basis", "intercept_location", "intercept_scale"),
+    *("gamma_scale", "gap_scale", "sigma_scale", "sigma_point_scale", "dispersion_scale"),
+    *("df_above_2_scale", "rho_median", "rho_log_sd", "eta_median", "eta_log_sd"),
+)
+_LARGEST_START = 2.0  # of chains, from the most probable scales, in their log sds
+_WIDEST_START_LOG_SD = 0.25
+# Weights are narrow if rho is small: with Stan's own .8 chains of few bags diverge there.
+_ADAPT_DELTA = 0.95
+
+
+def data_of_bags(
+    coordinates: Coordinates, embedding: Embedding, y: Array, label_sd: Array | None = None
+) -> dict[str, Any]:
+    """Data of a plain program that have an entry for each of n bags, and their number."""
+    n = len(embedding.mean)
+    zeros = np.zeros(n)
+    return {
+        "N": n,
+        "z": coordinates.transform(embedding.mean),
+        "x": embedding.x,
+        "size": embedding.sizes,
+        "label_sd": zeros if label_sd is None else label_sd,
+        "known_part": zeros if embedding.offsets is None else embedding.offsets,
+        "trials": (zeros if embedding.trials is None else embedding.trials).astype(int),
+        "y": y,
+        **(embedding.own_data or {}),
+    }
+
+
+def as_new(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The same as data of new bags."""
+    return {"y_at" if name == "y" else f"{name}_new": values for name, values in data.items()}
+
+
+def take_bags(data: Mapping[str, Any], bags: Array) -> dict[str, Any]:
+    """Data of the bags with these indices, out of `data_of_bags`."""
+    return {name: len(bags) if name == "N" else values[bags] for name, values in data.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlainModel(Model):
+    """The model of a plain program with its data, for a program that the user has edited."""
+
+    stock: LatentGaussianModel
+
+    def stan_input(self, settings: SamplerSettings) -> StanInput:
+        """Chains that start near the mode of the stock model.
+
+        All methods but NUTS fix rho at its marginal mode. Weights of groups and smooth functions
+        have the prior standard deviations that are most probable under the stock model.
+        """
+        stock = self.stock
+        searching = f"Looking for the most probable scales of {stock.program}"
+        with status(searching, settings.progress is not False, after=10):
+            scales, mode, covariance = most_probable_scales(stock)
+            log_sds = dict(zip(scales, np.sqrt(np.diag(covariance())), strict=True))
+        data = {**self.data, "gamma_scale": stock.gamma_scales(scales)}
+        if settings.method != "nuts":
+            data |= {"rho_median": scales["rho"], "rho_log_sd": FIXED_LOG_SD}
+        rng = np.random.default_rng(settings.seed)
+        n_chains = settings.chains if settings.method == "nuts" else 1
+        spread = float(settings.method == "nuts")
+        return StanInput(
+            data=data,
+            inits=[self._start(scales, log_sds, mode, rng, spread) for _ in range(n_chains)],
+            log_sds=self._named(np.sqrt(np.diag(mode.covariance)), log_sds),
+            options={"adapt_delta": _ADAPT_DELTA} if settings.method == "nuts" else {},
+        )
+
+    def read(self, drawn: Draws, settings: SamplerSettings) -> Draws:
+        """All that the program draws of its parameters, by its own names."""
+        return {name: v for name, v in drawn.items() if v.size and name not in GENERATED}
+
+    def _start(self, scales, log_sds, mode, rng, spread):
+        theta = mode.theta + spread * mode.whitening @ rng.standard_normal(len(mode.theta))
+        reach = {n: min(sd, _WIDEST_START_LOG_SD) * _LARGEST_START for n, sd in log_sds.items()}
+        started = {n: v * np.exp(spread * rng.uniform(-1, 1) * reach[n]) for n, v in scales.items()}
+        return self._named(theta, started)
+
+    def _named(self, theta, scales):
+        """Values of weights [w; gamma; intercept] and of scales by the program's names."""
+        d = len(self.data["lambda"])
+        gaps = [scales[name] for name in scales if name.startswith("gap_")]
+        return {
+            "w": theta[:d],
+            "gamma": theta[d:-1],
+            "intercept": float(theta[-1]),
+            "u": np.zeros(self.data["N"]),
+            "gap": np.array(gaps),
+            **{name: float(value) for name, value in scales.items()},
+        }
+
+
+def plain_model(
+    stock: LatentGaussianModel, embedding: Embedding, y: Array, label_sd: Array | None = None
+) -> PlainModel:
+    """The model of the plain program of a stock model, `y` as that model takes them."""
+    coordinates = Coordinates.from_constants({n: v for n, (v, _) in stock.constants.items()})
+    bags = data_of_bags(coordinates, embedding, y, label_sd)
+    gaps = [v for name, v in stock.priors.items() if name.startswith("gap_")]
+    no_bags = as_new(take_bags(bags, np.arange(0)))
+    data = {
+        **{"eta_median": 1.0, "eta_log_sd": 1.0},  # unread where embeddings are exact
+        **stock.priors,
+        "D": len(coordinates.lam),
+        "Q": embedding.x.shape[1],
+        "lambda": coordinates.lam,
+        "prior_factor": coordinates.prior_factor,
+        "weight_basis": coordinates.basis,
+        "K": len(gaps) + 2,
+        "gap_scale": np.array(gaps),
+        **bags,
+        **no_bags,
+    }
+    return PlainModel(
+        program=stock.program,
+        priors=stock.priors,
+        data=data,
+        constants=stock.constants,
+        stock=stock,
+    )

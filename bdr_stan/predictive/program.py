@@ -1,0 +1,114 @@
+"""Predictive distributions whose labels a Stan program draws."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from bdr_stan.predictive.classes import ClassPredictive, OrdinalPredictive
+from bdr_stan.predictive.distributions import draw_quantiles
+from bdr_stan.predictive.mixture import NumericMixture
+from bdr_stan.types import Array
+
+# Log densities of labels, shape (m,), of the bags with indices of shape (m,), under each draw:
+# shape (S, m).
+LogDensity = Callable[[Array, Array], Array]
+
+
+class ProgramPredictive(NumericMixture):
+    """Predictive distribution of the labels of n bags, by draws of a user's Stan program.
+
+    Parameters
+    ----------
+    components : callable
+        ``components(i)`` gives ``y_new`` of the bags with integer indices `i`, shape (S, len(i)).
+    n_bags, n_draws : int
+        n and S.
+    weights : array, shape (S,), optional
+        Weight of each draw, of sum 1; default equal weights.
+    log_density : callable
+        ``log_density(i, labels)`` gives ``log_lik`` of the bags `i` at labels, (S, len(i)).
+    is_count : bool, default False
+        Whether labels are counts, whose quantiles are counts.
+
+    Attributes
+    ----------
+    mean, sd : arrays, shape (n,), units of y
+        Moments of the draws, with their Monte Carlo error.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan.predictive import ProgramPredictive
+    >>> y_new = np.array([[1.0, 5.0], [3.0, 7.0]])  # two draws of two bags
+    >>> def log_density(i, labels):
+    ...     return -np.abs(labels - y_new[:, i])
+    ...
+    >>> predictive = ProgramPredictive(lambda i: y_new[:, i], 2, 2, log_density=log_density)
+    >>> predictive.mean, predictive.log_prob([2.0, 6.0])
+    (array([2., 6.]), array([-1., -1.]))
+    """
+
+    def __init__(
+        self,
+        components: Callable[[Array], Any],
+        n_bags: int,
+        n_draws: int,
+        weights: Array | None = None,
+        *,
+        log_density: LogDensity,
+        is_count: bool = False,
+    ) -> None:
+        self.log_density, self.is_count = log_density, is_count
+        super().__init__(components, n_bags, n_draws, weights)
+
+    def __repr__(self) -> str:
+        return (
+            f"ProgramPredictive({len(self)} bags, {self.n_draws} draws of a Stan program; "
+            "mean, sd, quantile(q), interval(level), cdf(y), log_prob(y), sample(size))"
+        )
+
+    @classmethod
+    def pooled(cls, predictives: Sequence[Self], weights: Array) -> Self:
+        """The mixture over the draws of all `predictives`; see `Mixture.pooled`."""
+
+        def log_density(i, labels):
+            return np.concatenate([each.log_density(i, labels) for each in predictives])
+
+        first = super().pooled(predictives, weights)
+        first.log_density = log_density
+        return first
+
+    @property
+    def _settings(self):
+        return {"log_density": self.log_density, "is_count": self.is_count}
+
+    def of_classes(self, classes: Array, first: int) -> Any:
+        """The same where labels are codes of `classes`, shape (C,), from the number `first` on."""
+        every, shape = np.arange(len(self)), (len(self), self.n_draws)
+        log_p = np.stack(
+            [self.log_density(every, np.full(len(self), first + k)) for k in range(len(classes))]
+        )
+        if len(classes) == 2:
+            return ClassPredictive(lambda i: tuple(log_p[:, :, i]), *shape, classes)
+        each = np.moveaxis(log_p, 0, -1)
+        return OrdinalPredictive(lambda i: each[:, i], *shape, classes)
+
+    def log_density_function(self, i: Array) -> Callable[[Array], Array]:
+        return lambda labels: self.log_density(i, labels)
+
+    def _moments(self, components, i):
+        return components, 0.0
+
+    def _cdf(self, components, i, labels):
+        return (components <= labels).astype(float)
+
+    def _quantiles(self, components, i, levels):
+        weights = self._draw_weights if self.is_count else self.weights
+        return draw_quantiles(components, levels, weights)
+
+    def _log_density(self, components, i, labels):
+        return self.log_density(i, labels)
+
+    def _labels(self, components, i, draws, rng):
+        return components[draws]
