@@ -308,7 +308,9 @@ class EmbeddingEstimator(PosteriorEstimator):
             program = self._program
             if program is None or not program.generates("y_new"):
                 return
-            predictive = self._program_predictive(training.embedding, codes, **known_errors)
+            predictive = self._program_predictive(
+                training.embedding, codes, **known_errors, repeated=1
+            )
             has_likelihood, thinning = program.generates("log_lik"), self._program_step(len(y))
         else:
             draws = self._draws()
@@ -846,8 +848,12 @@ class EmbeddingEstimator(PosteriorEstimator):
         *,
         label_sd: Array | None = None,
         step: int | None = None,
+        repeated: int | None = None,
     ) -> Any:
-        """Predictive distribution of embedded bags by the user's own program."""
+        """Predictive distribution of embedded bags by the user's own program.
+
+        A single draw, of an optimisation, is repeated.
+        """
         program = self._program
         if program is None:
             raise ValueError(
@@ -872,6 +878,7 @@ class EmbeddingEstimator(PosteriorEstimator):
             engine=self.engine,
             is_count=self.counts_labels,
             logarithms=getattr(self, "family", "normal") == "lognormal",
+            repeated=repeated or (FEWEST_DRAWS if len(next(iter(draws.values()))) == 1 else 1),
         )
         return predictive if classes is None else predictive.of_classes(classes, y.min())
 

@@ -185,16 +185,16 @@ class OwnProgram:
         engine: str | None,
         is_count: bool = False,
         logarithms: bool = False,
+        repeated: int = 1,
     ) -> ProgramPredictive:
         """Predictive distribution of n bags, by draws of parameters, each (S, ...).
 
-        `bags` are from `data_of_bags`. Labels of the program may be `logarithms` of labels.
+        `bags` are from `data_of_bags`. Labels of the program may be `logarithms` of labels. Each
+        draw is `repeated`, for as many labels.
         """
         n = bags["N"]
+        draws = {name: np.repeat(v, repeated, axis=0) for name, v in draws.items()}
         n_draws = len(next(iter(draws.values())))
-        if n_draws == 1:  # so that quantiles of y_new can be had
-            draws = {k: np.repeat(v, FEWEST_DRAWS, axis=0) for k, v in draws.items()}
-            n_draws = FEWEST_DRAWS
         every = np.arange(n)
         own_labels = bags["y"]
 

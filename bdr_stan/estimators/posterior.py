@@ -322,7 +322,9 @@ class PosteriorEstimator(BagEstimator):
         if covariates is not None:
             names |= covariates.coordinates
             kept["covariates"] = covariates.config()
-            if "gamma" in draws:
+            if own:  # whose gamma has all columns of x, in standard deviations
+                names["covariate"] = [*names.get("covariate", ()), *names.get("effect", ())]
+            elif "gamma" in draws:
                 draws = {**draws, "gamma": covariates.in_given_units(draws["gamma"])}
         constants = {**model.constants, **constants}
         ids = record.index

@@ -89,7 +89,7 @@ class PlainModel(Model):
         return StanInput(
             data=data,
             inits=[self._start(scales, log_sds, mode, rng, spread) for _ in range(n_chains)],
-            log_sds=self._named(np.sqrt(np.diag(mode.covariance)), log_sds),
+            log_sds=self._named(np.sqrt(np.diag(mode.covariance)), log_sds, u=1.0),
             options={"adapt_delta": _ADAPT_DELTA} if settings.method == "nuts" else {},
         )
 
@@ -103,15 +103,15 @@ class PlainModel(Model):
         started = {n: v * np.exp(spread * rng.uniform(-1, 1) * reach[n]) for n, v in scales.items()}
         return self._named(theta, started)
 
-    def _named(self, theta, scales):
-        """Values of weights [w; gamma; intercept] and of scales by the program's names."""
+    def _named(self, theta, scales, u=0.0):
+        """Values of weights [w; gamma; intercept], of scales, and of u by the program's names."""
         d = len(self.data["lambda"])
         gaps = [scales[name] for name in scales if name.startswith("gap_")]
         return {
             "w": theta[:d],
             "gamma": theta[d:-1],
             "intercept": float(theta[-1]),
-            "u": np.zeros(self.data["N"]),
+            "u": np.full(self.data["N"], u),
             "gap": np.array(gaps),
             **{name: float(value) for name, value in scales.items()},
         }
