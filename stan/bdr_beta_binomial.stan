@@ -23,8 +23,7 @@ data {
   array[N] int y, trials;  array[N_new] int y_at, trials_new;  // log_lik: y_at
   vector[D] lambda;  matrix[D, D] prior_factor;        // within-bag variances
   real intercept_location, intercept_scale, dispersion_scale;
-  vector[Q] gamma_scale;
-  real rho_median, rho_log_sd, eta_median, eta_log_sd;
+  real rho_median, rho_log_sd, eta_median, eta_log_sd;  vector[Q] gamma_scale;
 }
 parameters {
   real intercept;  vector[D] w;  vector[Q] gamma;
@@ -47,13 +46,14 @@ model {
 generated quantities {
   array[N_new] int y_new;  array[N_new] real log_lik;  // log_lik given u_new
   {
-    vector[N_new] u_new = to_vector(normal_rng(zeros_vector(N_new), 1));
+    vector[N_new] u_new = to_vector(normal_rng(zeros_vector(N_new),
+                                               ones_vector(N_new)));
     vector[N_new] h = known_part_new + intercept + x_new * gamma
       + by_embedding(z_new, inv(size_new) * lambda', eta, w, u_new);
     vector[N_new] a = fmax(dispersion, 1e-4) ^ -2 * inv_logit(h);
     vector[N_new] b = fmax(dispersion, 1e-4) ^ -2 * inv_logit(-h);
-    y_new = beta_binomial_rng(trials_new, a, b);
     for (i in 1 : N_new) {
+      y_new[i] = beta_binomial_rng(trials_new[i], a[i], b[i]);
       log_lik[i] = beta_binomial_lpmf(y_at[i] | trials_new[i], a[i], b[i]);
     }
   }

@@ -23,8 +23,7 @@ data {
   array[N] int y, trials;  array[N_new] int y_at, trials_new;  // log_lik: y_at
   vector[D] lambda;  matrix[D, D] prior_factor;        // within-bag variances
   real intercept_location, intercept_scale;
-  vector[Q] gamma_scale;
-  real rho_median, rho_log_sd, eta_median, eta_log_sd;
+  real rho_median, rho_log_sd, eta_median, eta_log_sd;  vector[Q] gamma_scale;
 }
 parameters {
   real intercept;  vector[D] w;  vector[Q] gamma;
@@ -45,11 +44,12 @@ model {
 generated quantities {
   array[N_new] int y_new;  array[N_new] real log_lik;  // log_lik given u_new
   {
-    vector[N_new] u_new = to_vector(normal_rng(zeros_vector(N_new), 1));
+    vector[N_new] u_new = to_vector(normal_rng(zeros_vector(N_new),
+                                               ones_vector(N_new)));
     vector[N_new] h = known_part_new + intercept + x_new * gamma
       + by_embedding(z_new, inv(size_new) * lambda', eta, w, u_new);
-    y_new = binomial_rng(trials_new, inv_logit(h));
     for (i in 1 : N_new) {
+      y_new[i] = binomial_rng(trials_new[i], inv_logit(h[i]));
       log_lik[i] = binomial_logit_lpmf(y_at[i] | trials_new[i], h[i]);
     }
   }

@@ -23,8 +23,7 @@ data {
   vector[N] y;  vector[N_new] y_at;                    // log_lik is at y_at
   vector[D] lambda;  matrix[D, D] prior_factor;        // within-bag variances
   real intercept_location, intercept_scale, dispersion_scale;
-  vector[Q] gamma_scale;
-  real rho_median, rho_log_sd, eta_median, eta_log_sd;
+  real rho_median, rho_log_sd, eta_median, eta_log_sd;  vector[Q] gamma_scale;
 }
 parameters {
   real intercept;  vector[D] w;  vector[Q] gamma;
@@ -47,12 +46,13 @@ model {
 generated quantities {
   array[N_new] real y_new, log_lik;                    // log_lik given u_new
   {
-    vector[N_new] u_new = to_vector(normal_rng(zeros_vector(N_new), 1));
+    vector[N_new] u_new = to_vector(normal_rng(zeros_vector(N_new),
+                                               ones_vector(N_new)));
     vector[N_new] h = known_part_new + intercept + x_new * gamma
       + by_embedding(z_new, inv(size_new) * lambda', eta, w, u_new);
     real shape = dispersion ^ -2;
-    y_new = gamma_rng(shape, shape * exp(-h));
     for (i in 1 : N_new) {
+      y_new[i] = gamma_rng(shape, shape * exp(-h[i]));
       log_lik[i] = gamma_lpdf(y_at[i] | shape, shape * exp(-h[i]));
     }
   }

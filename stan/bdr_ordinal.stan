@@ -22,9 +22,8 @@ data {
   vector[N] known_part;  vector[N_new] known_part_new; // offset
   array[N] int y;  array[N_new] int y_at;              // 1 to K
   vector[D] lambda;  matrix[D, D] prior_factor;        // within-bag variances
-  real intercept_location, intercept_scale;
-  vector[Q] gamma_scale;  vector[K - 2] gap_scale;
-  real rho_median, rho_log_sd, eta_median, eta_log_sd;
+  real intercept_location, intercept_scale;  vector[K - 2] gap_scale;
+  real rho_median, rho_log_sd, eta_median, eta_log_sd;  vector[Q] gamma_scale;
 }
 parameters {
   real intercept;  vector[D] w;  vector[Q] gamma;
@@ -47,7 +46,8 @@ model {
 generated quantities {
   array[N_new] int y_new;  array[N_new] real log_lik;  // log_lik given u_new
   {
-    vector[N_new] u_new = to_vector(normal_rng(zeros_vector(N_new), 1));
+    vector[N_new] u_new = to_vector(normal_rng(zeros_vector(N_new),
+                                               ones_vector(N_new)));
     vector[N_new] h = known_part_new + intercept + x_new * gamma
       + by_embedding(z_new, inv(size_new) * lambda', eta, w, u_new);
     vector[K - 1] c = cumulative_sum(append_row(0, gap));

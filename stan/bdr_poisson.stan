@@ -23,8 +23,7 @@ data {
   array[N] int y;  array[N_new] int y_at;              // log_lik is at y_at
   vector[D] lambda;  matrix[D, D] prior_factor;        // within-bag variances
   real intercept_location, intercept_scale;
-  vector[Q] gamma_scale;
-  real rho_median, rho_log_sd, eta_median, eta_log_sd;
+  real rho_median, rho_log_sd, eta_median, eta_log_sd;  vector[Q] gamma_scale;
 }
 parameters {
   real intercept;  vector[D] w;  vector[Q] gamma;
@@ -45,11 +44,12 @@ model {
 generated quantities {
   array[N_new] int y_new;  array[N_new] real log_lik;  // log_lik given u_new
   {
-    vector[N_new] u_new = to_vector(normal_rng(zeros_vector(N_new), 1));
+    vector[N_new] u_new = to_vector(normal_rng(zeros_vector(N_new),
+                                               ones_vector(N_new)));
     vector[N_new] h = known_part_new + intercept + x_new * gamma
       + by_embedding(z_new, inv(size_new) * lambda', eta, w, u_new);
-    y_new = poisson_log_rng(h);
     for (i in 1 : N_new) {
+      y_new[i] = poisson_log_rng(h[i]);
       log_lik[i] = poisson_log_lpmf(y_at[i] | h[i]);
     }
   }
