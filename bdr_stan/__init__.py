@@ -15,7 +15,6 @@ _HOME_OF = {
     "BLR": "estimators.blr",
     "Shrinkage": "estimators.bdr",
     "BDR": "estimators.bdr",
-    "NonlinearBDR": "estimators.nonlinear",
     "BLRClassifier": "estimators.classifiers",
     "ShrinkageClassifier": "estimators.classifiers",
     "BDRClassifier": "estimators.classifiers",

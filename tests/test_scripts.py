@@ -67,7 +67,6 @@ SAYS = {
     "benchmarks/embedding.py": "scikit-learn",
     "benchmarks/families.py": "negative binomial regression: NLL",
     "benchmarks/engines.py": "times CmdStan's processor time",
-    "benchmarks/nonlinear_second_level.py": "gamma, 150 bags, additive, NonlinearBDR: MSE 0.3",
     "benchmarks/implausible_values.py": "| none |",
     "benchmarks/map_page.py": "5 layers, 50 districts: written in",
     "benchmarks/overdispersion.py": "strong scatter: 6 of 6 fits",

@@ -426,8 +426,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         Returns
         -------
         Predictive or ClassPredictive; OutcomePredictive, LognormalPredictive or OrdinalPredictive
-        of other families than the normal; GridPredictive or MulticlassPredictive of inverse models,
-        a mixture of mixtures of normals of NonlinearBDR
+        of other families than the normal; GridPredictive or MulticlassPredictive of inverse models
             With `mean`, `sd`, `quantile(q)`, `interval(level)`, `log_prob(y)`, `sample(size)`.
 
         Notes

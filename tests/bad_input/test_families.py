@@ -21,7 +21,6 @@ from bdr_stan import (
     Bags,
     BDRClassifier,
     InverseBDR,
-    NonlinearBDR,
     RBFNetwork,
     Shrinkage,
     Stacked,
@@ -122,7 +121,6 @@ GIVEN = [
      ["label_sd", "'lognormal'"]),
     ("trials of classes", BDRClassifier(5), ["a", "b"] * 6, {"trials": TRIALS}, "no trials"),
     ("exposure of an inverse model", InverseBDR(5), Y, {"exposure": TRIALS}, "no exposure"),
-    ("exposure of a nonlinear model", NonlinearBDR(5), Y, {"exposure": TRIALS}, "no exposure"),
     ("no trials of a stack", Stacked([BINOMIAL, BLR(5, family="beta_binomial")]), COUNTS, {},
      "trials="),
 ]  # fmt: skip

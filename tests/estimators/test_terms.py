@@ -18,7 +18,7 @@ from bdr_stan import (
     Bags,
     BDRClassifier,
     BLRClassifier,
-    NonlinearBDR,
+    InverseBDR,
     Shrinkage,
     Stacked,
     learn_landmarks,
@@ -494,7 +494,7 @@ def test_the_closed_form_has_none(problem, columns):
         quiet_fit(BLR(5, method="exact", **columns), *problem)
 
 
-@pytest.mark.parametrize("kind", [BDRClassifier, BLRClassifier, NonlinearBDR])
+@pytest.mark.parametrize("kind", [BDRClassifier, BLRClassifier, InverseBDR])
 @pytest.mark.parametrize("name", ["groups", "smooths"])
 def test_other_estimators_take_none(kind, name):
     with pytest.raises(TypeError, match=name):
