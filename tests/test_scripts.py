@@ -95,6 +95,7 @@ MODULES = {
     "__init__.py",
     "kernels.py",
     "known_effects.py",
+    "learned_landmarks.py",
     "methods.py",
     "outside_scores.py",
     "paper_data.py",

@@ -25,7 +25,6 @@ from bdr_stan import (
     Shrinkage,
     Stacked,
     StackedClassifier,
-    learn_landmarks,
     tune,
 )
 from bdr_stan.cmdstan.programs import program_path
@@ -169,9 +168,6 @@ REFUSED = [
      lambda: BDR(5, stan_file=program_path("bdr_glm")).fit(BAGS, Y), "bdr_glm.stan"),
     ("an unknown prior", lambda: BDR(5, family="poisson", prior={"sigma_scale": 1.0}).fit(
         BAGS, COUNTS), "sigma_scale"),
-    ("learned landmarks", lambda: learn_landmarks(
-        Shrinkage(5, embedding_prior="kernel", family="gamma"), BAGS, POSITIVE,
-        validation=(BAGS, POSITIVE)), "family='normal'"),
     ("counts stacked with densities",
      lambda: Stacked([POISSON, BDR(5)]).fit(BAGS, COUNTS), ["counts", "densities"]),
     ("counts tuned with densities",

@@ -21,7 +21,6 @@ from bdr_stan import (
     InverseBDR,
     Shrinkage,
     Stacked,
-    learn_landmarks,
     tune,
 )
 
@@ -422,13 +421,6 @@ def test_a_table_with_them_is_predicted(problem):
     np.testing.assert_allclose(fit.predict(table), fit.predict(read))
     with pytest.raises(ValueError, match="no column 'state'"):
         fit.predict(table.drop(columns="state"))
-
-
-def test_landmarks_are_not_learned_with_them(problem):
-    for name, value in [("groups", ["state"]), ("smooths", ["year"])]:
-        model = Shrinkage(5, embedding_prior="kernel", **{name: value})
-        with pytest.raises(ValueError, match=f"learn them with {name}=None, then fit"):
-            learn_landmarks(model, *problem, validation=problem)
 
 
 @pytest.mark.parametrize("n", [60, 300])
