@@ -65,7 +65,6 @@ from bdr_stan.results.groups import few_enough, training_groups
 from bdr_stan.results.result import Result
 from bdr_stan.threads import limited_blas
 from bdr_stan.types import Array, ArrayLike
-from bdr_stan.user_warnings import warn
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -68,8 +68,8 @@ def check_own_data(program: PathName | None, given: Any) -> None:
             )
         if name not in names:
             raise ValueError(
-                f"{program} declares no data {name!r}, which stan_data gives; its data are "
-                f"{', '.join(n for n in names if n.removesuffix('_new') not in DATA) or 'those of every fit'}"
+                f"{program} declares no data {name!r}, which stan_data gives: declare {name} and "
+                f"{name}_new, of the new bags, in its data"
             )
 
 

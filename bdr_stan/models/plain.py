@@ -24,13 +24,23 @@ GENERATED = ("y_new", "log_lik")  # a number for each new bag
 # Values of the deviation u ~ N(0, 1) of a new bag, over which log_lik is a trapezoidal sum.
 _NODE = np.linspace(-6, 6, 101)
 _LOG_NODE_WEIGHT = -0.5 * _NODE**2 - 0.5 * np.log(2 * np.pi) + np.log(_NODE[1] - _NODE[0])
-NO_NODES: dict[str, Any] = {"J": 0, "node": [], "log_weight": []}  # if log_lik is not needed
+# Where log_lik is not needed.
+NO_NODES: dict[str, Any] = {"J": 0, "node": [], "log_weight": []}
 # Names of data that fits pass, those of new bags without "_new".
 DATA = (
     *("N", "D", "Q", "K", "z", "x", "size", "label_sd", "known_part", "trials", "y", "y_at"),
     *("lambda", "prior_factor", "weight_basis", "intercept_location", "intercept_scale"),
     *("gamma_scale", "gap_scale", "sigma_scale", "sigma_point_scale", "dispersion_scale"),
-    *("J", "node", "log_weight", "df_above_2_scale", "rho_median", "rho_log_sd", "eta_median", "eta_log_sd"),
+    *(
+        "J",
+        "node",
+        "log_weight",
+        "df_above_2_scale",
+        "rho_median",
+        "rho_log_sd",
+        "eta_median",
+        "eta_log_sd",
+    ),
 )
 _LARGEST_START = 2.0  # of chains, from the most probable scales, in their log sds
 _WIDEST_START_LOG_SD = 0.25
@@ -64,7 +74,7 @@ def as_new(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def take_bags(data: Mapping[str, Any], bags: Array) -> dict[str, Any]:
     """Data of the bags with these indices, out of `data_of_bags`."""
-    return {name: len(bags) if name == "N" else values[bags] for name, values in data.items()}
+    return {n: len(bags) if n == "N" else values[bags] for n, values in data.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +140,8 @@ def plain_model(
     gaps = [v for name, v in stock.priors.items() if name.startswith("gap_")]
     no_bags = as_new(take_bags(bags, np.arange(0)))
     data = {
-        **{"eta_median": 1.0, "eta_log_sd": 1.0},  # unread where embeddings are exact
+        "eta_median": 1.0,  # unread where embeddings are exact
+        "eta_log_sd": 1.0,
         **stock.priors,
         "D": len(coordinates.lam),
         "Q": embedding.x.shape[1],

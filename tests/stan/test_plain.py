@@ -215,21 +215,18 @@ def test_log_lik_is_the_log_density_of_new_labels(name):
 
 
 @pytest.mark.parametrize("name", plain.OF_FAMILIES)
-def test_log_lik_of_families_averages_to_the_density_with_deviations_integrated_out(name):
+def test_log_lik_of_families_has_deviations_integrated_out(name):
     stock = plain.stock(name, options=True)
     data, parameters = plain.plain_data(stock, NEW), drawn_point(stock)
-    _, log_lik = draws_at(name, data, parameters, N_DRAWS)
+    _, log_lik = draws_at(name, data, parameters, 20)
     h, nu = plain.moments_of_predictor(name, data, parameters, new=True)
-    means, variances = [], []
     for i in range(len(NEW)):
         each = [
             plain.log_density_of_label(name, data, parameters, i, data["y_at"][i], at, 0.0, True)
             for at in h[i] + np.sqrt(nu[i]) * NODES
         ]
-        means.append(WEIGHTS @ np.exp(each))
-        variances.append(WEIGHTS @ (np.exp(each) - means[-1]) ** 2)
-    names = [f"exp(log_lik[{i}])" for i in range(len(NEW))]
-    reference.assert_moments(np.exp(log_lik), means, variances, names)
+        expected = np.log(WEIGHTS @ np.exp(each))
+        np.testing.assert_allclose(log_lik[..., i], expected, rtol=1e-8)
 
 
 @pytest.mark.slow
