@@ -37,12 +37,22 @@ def is_plain(program: PathName | None) -> bool:
     return program is not None and "N_new" in declared(program, "data")
 
 
-def check_declares(program: PathName, needed: Mapping[str, str]) -> None:
+def check_declares(
+    program: PathName, needed: Mapping[str, str], given: Mapping[str, Any] | None
+) -> None:
     """Raise ValueError if a plain program lacks data, name -> what the fit passes by it.
 
-    Parameters that nothing reads are a warning.
+    And if it declares data that are neither those of every fit nor `given`. Parameters that nothing
+    reads are a warning.
     """
     names = declared(program, "data")
+    for name in names:
+        own = name.removesuffix("_new")
+        if own not in DATA and name not in (given or {}) and own not in (given or {}):
+            raise ValueError(
+                f"{program} declares the data {own}, which are none of every fit: give fit "
+                f"stan_data={{{own!r}: ..}}, a column of the bags' metadata or an array"
+            )
     for name, meaning in needed.items():
         if name not in names:
             raise ValueError(
@@ -124,6 +134,12 @@ def _one_per_bag(bags: Bags, values: ArrayLike | str, name: str) -> Array:
         raise ValueError(
             f"stan_data[{name!r}] has {np.size(numbers)} values, but there are {len(bags)} bags: "
             "one for each bag"
+        )
+    gaps = np.flatnonzero(~np.isfinite(numbers).reshape(len(bags), -1).all(axis=1))
+    if len(gaps):
+        raise ValueError(
+            f"{column} of {bags.name(gaps[0])} is no finite number ({len(gaps)} in all): give such "
+            "bags a number, or leave them out"
         )
     return _as_data(numbers)
 
