@@ -1,6 +1,7 @@
 """Fits of a Stan program that the user edited, and predictions that the program itself makes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 from bdr_stan.bags import Bags, values_of_bags
 from bdr_stan.bags.checks import checked_numbers
 from bdr_stan.cmdstan.programs import resolved_text
+from bdr_stan.cmdstan.scratch import scratch_folder
 from bdr_stan.estimators.validation import StanFileOfFit
 from bdr_stan.models.plain import DATA, NO_NODES, as_new, take_bags
 from bdr_stan.posterior.declarations import declared, declared_in, unread_parameters
@@ -171,6 +173,14 @@ class OwnProgram:
         text = resolved_text(program)
         used = {name: values for name, values in data.items() if name in names}
         return cls(Path(program).stem, text, used, columns)
+
+    @contextmanager
+    def written(self) -> Iterator[Path]:
+        """The program as a file that lasts as long as the context."""
+        with scratch_folder() as folder:
+            path = Path(folder) / f"{self.name}.stan"
+            path.write_text(self.code, encoding="utf-8")
+            yield path
 
     def kept(self) -> dict[str, Any]:
         """The program as a setting of a result."""
