@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -64,7 +64,7 @@ from bdr_stan.predictive.regions import ConformalClasses, ConformalIntervals
 from bdr_stan.results.groups import few_enough, training_groups
 from bdr_stan.results.result import Result
 from bdr_stan.threads import limited_blas
-from bdr_stan.types import Array, ArrayLike
+from bdr_stan.types import Array, ArrayLike, PathName
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -205,12 +205,12 @@ class EmbeddingEstimator(PosteriorEstimator):
         """
         start = time.monotonic()
         given = {"trials": trials, "exposure": exposure, "offset": offset}
-        bags, labels, label_sd, known, others = self._checked(bags, y, label_sd, given, stan_data)
+        bags, labels, errors, known, others = self._checked(bags, y, label_sd, given, stan_data)
         settings = self._settings(chains, warmup, draws, seed, progress, **cmdstan_options)
-        compressible = self._compressible(labels, label_sd)
+        compressible = self._compressible(labels, errors)
         training = self._training_features(bags, settings.seed, progress, compressible)
         training = replace(training, embedding=replace(training.embedding, **known))
-        self._fit_features(training, labels, label_sd, settings, own=(stan_data or {}, others))
+        self._fit_features(training, labels, errors, settings, own=(stan_data or {}, others))
         columns = {name: value for name, value in given.items() if isinstance(value, str)}
         kept: dict[str, Any] = {"label_columns": columns} if columns else {}
         kept |= self._overdispersion(training, labels)
@@ -262,7 +262,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         of_bags = {name: data[name] for name in model.of_bags}
         return StanData(data | as_new(of_bags))
 
-    def _checked(self, bags, y, label_sd, given, stan_data):
+    def _checked(self, bags: Any, y: Any, label_sd: Any, given: Any, stan_data: Any) -> tuple:
         """Bags, labels, their errors, what else is known of them, other data; all checked."""
         bags = as_bags(bags, in_parts=True, samples=self.takes_samples)
         if isinstance(bags, Samples):
@@ -887,7 +887,8 @@ class EmbeddingEstimator(PosteriorEstimator):
     @property
     def _program(self) -> OwnProgram | None:
         """The user's plain program as the fit ran it."""
-        kept = self.result_.settings.get("program")
+        fitted = vars(self).get("result_")
+        kept = None if fitted is None else fitted.settings.get("program")
         return None if kept is None else OwnProgram(**kept)
 
     def _program_labels(self, y: Array) -> Array:
@@ -923,13 +924,11 @@ class EmbeddingEstimator(PosteriorEstimator):
                 "of new bags: for predictions edit the plain program, from bdr-stan eject"
             )
         if not getattr(self, "_program_ran_here", False):
-            program.check_may_run(self.stan_file)
+            program.check_may_run(cast(PathName, self.stan_file))
         n = len(embedding.mean)
         step = self._program_step(n) if step is None else step
-        drawn = {
-            name: values.values[:, ::step]
-            for name, values in self.result_.groups["posterior"].items()
-        }
+        kept = self.result_.groups["posterior"]
+        drawn = {str(name): values.values[:, ::step] for name, values in kept.items()}
         draws = Posterior(drawn, {}, {}).flat()
         y = program.data["y"]
         labels = np.full(n, 0 if self.counts_labels and not is_classifier(self) else y.min())

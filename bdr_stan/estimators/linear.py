@@ -700,7 +700,15 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         fitted = vars(self).get("result_")
         columns = {} if fitted is None else fitted.settings.get("label_columns", {})
         smooth = [name for columns in smooth_columns(self.smooths or ()) for name in columns]
-        return [*super().columns_of_bags, *(self.groups or ()), *smooth, *columns.values()]
+        own = {} if self._program is None else self._program.columns
+        of_program = [column for column in own.values() if column is not None]
+        return [
+            *super().columns_of_bags,
+            *(self.groups or ()),
+            *smooth,
+            *columns.values(),
+            *of_program,
+        ]
 
     def predict(
         self,

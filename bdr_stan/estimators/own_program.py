@@ -193,7 +193,7 @@ class OwnProgram:
                 f"predictions run the Stan program of the fit, which was loaded from "
                 f"{stan_file.fit}: check that program, {str(stan_file)!r} on the machine of the "
                 "fit and result_.settings['program']['code'] here, then set it with "
-                "set_params(stan_file=..) to a file of the same text"
+                "set_params(stan_file=..), or --stan-file, to a file of the same text"
             )
         if resolved_text(stan_file) != self.code:
             raise ValueError(
