@@ -68,7 +68,6 @@ _INCLUDE = re.compile(r"#include\s+(?:\"([^\"\n]+)\"|<([^>\n]+)>|([^\s\"<]\S*))"
 # A program's own line for stanc: its options, such as "// stanc: --O1".
 _OPTIONS_LINE = re.compile(r"^// stanc:((?: +--\S+)+) *$", re.MULTILINE)
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-_COMMENT_OR_INCLUDE = re.compile(f"{_COMMENT.pattern}|{_INCLUDE.pattern}", re.DOTALL)
 _REDUCE_SUM = re.compile(r"\breduce_sum(_static)?\s*\(")
 
 
@@ -168,22 +167,6 @@ def program_text(program: PathName) -> str:
     source = source_path(program)
     paths = [source, *_includes(source, _include_folders(source)).values()]
     return _COMMENT.sub(" ", "\n".join(map(_text, paths)))
-
-
-def resolved_text(program: PathName) -> str:
-    """The text of a program, stock or a user's, with its includes in their places."""
-    source = source_path(program)
-    return _resolved(_text(source), _includes(source, _include_folders(source)))
-
-
-def _resolved(text, includes):
-    """The text with includes, name -> path, in their places, but those in comments."""
-
-    def content(found):
-        path = includes.get(next(filter(None, found.groups()), None))
-        return found[0] if path is None else _resolved(_text(path).rstrip("\n"), includes)
-
-    return _COMMENT_OR_INCLUDE.sub(content, text)
 
 
 # ------------------------------------------------------------------ compiling

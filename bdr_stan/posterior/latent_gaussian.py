@@ -121,11 +121,6 @@ class LatentGaussianModel(Model):
         of_terms = term_arrays(self.terms) if "U" in self.data else {}
         return {**self.scale_arrays, **self.kept_arrays, **of_terms}
 
-    @property
-    def unread(self) -> tuple[str, ...]:
-        """Variables of the program that draws do not keep."""
-        return (*self.sampler_only, *(_OF_TERMS if "U" in self.data else ()))
-
     def gamma_scales(self, scales: Mapping[str, float]) -> Array:
         """Prior standard deviations of covariates' weights and effects, shape (Q + U,)."""
         of_covariates = [self.priors["gamma_scale"] for _ in range(self.n_covariates)]
@@ -177,7 +172,8 @@ class LatentGaussianModel(Model):
         terms = ["term_effect", "term_sd"] if of_terms else []
         needed = ["w", *gamma, *terms, "intercept", *scales, *self.predicting]
         check_variables(drawn, needed, settings)
-        drawn = {name: v for name, v in drawn.items() if name not in self.unread and v.size}
+        own = {*self.sampler_only, *(_OF_TERMS if "U" in self.data else ())}
+        drawn = {name: v for name, v in drawn.items() if name not in own and v.size}
         if self.row_of_bag is not None:
             per_row = {name: drawn[name] for name in ("log_lik", "y_rep") if name in drawn}
             drawn |= {name: values[..., self.row_of_bag] for name, values in per_row.items()}

@@ -52,11 +52,6 @@ class Model(ABC):
     # them.
     constants: Mapping[str, tuple[ArrayLike, Sequence[str]]]
 
-    @property
-    def unread(self) -> tuple[str, ...]:
-        """Variables of the program that draws do not keep."""
-        return ()
-
     @abstractmethod
     def stan_input(self, settings: SamplerSettings) -> StanInput:
         """Data, initial values and scales for a run of the program, or of the user's variant."""

@@ -3,7 +3,7 @@
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,6 @@ from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.progress import status
 from bdr_stan.results.diagnostics import pareto_smoothed
 from bdr_stan.results.draws import fit_attrs, sample_stats, stan_draws
-from bdr_stan.results.groups import PER_BAG
 from bdr_stan.types import PathName
 
 # Stan stops where a step promises less than a share of the log density, whose level grows with the
@@ -40,7 +39,6 @@ class Posterior:
     stats: Draws  # of the sampler, name -> shape (chain, draw)
     attrs: dict[str, Any]  # inference_method and its settings
     density: LogDensity | None = None  # where Stan drew from it
-    of_program: Draws = field(default_factory=dict)  # as the program names and scales them
 
     def flat(self) -> Draws:
         """The draws, all chains in one, shape (S, ...)."""
@@ -59,7 +57,6 @@ def sample_posterior(
         stats,
         {**attrs, **stan_input.attrs},
         LogDensity(model, stan_input, settings),
-        {n: v for n, v in drawn.items() if v.size and n not in (*model.unread, *PER_BAG)},
     )
 
 

@@ -127,22 +127,19 @@ def _nuts_diagnostics(idata, max_tree_depth, skip):
     if max_tree_depth is None:
         max_tree_depth = int(groups["posterior"].attrs.get("max_tree_depth", 10))
     n_chains, n_draws = stats["diverging"].shape
+    energy = stats["energy"].values
+    jumps = (np.diff(energy, axis=1) ** 2).sum(axis=1)
+    spread = ((energy - energy.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
     return {
         "n_chains": n_chains,
         "n_draws": n_draws,
         "divergences": int(stats["diverging"].sum()),
         **_worst(summary(idata, skip=skip)),
-        "min_e_bfmi": float(e_bfmi(stats["energy"].values).min()),
+        "min_e_bfmi": float((jumps / spread).min()),
         "share_at_max_tree_depth": float((stats["tree_depth"] >= max_tree_depth).mean()),
         "max_tree_depth": max_tree_depth,
         "mean_n_steps": float(stats["n_steps"].mean()),
     }
-
-
-def e_bfmi(energy: Array) -> Array:
-    """E-BFMI of each chain from the energies of its draws, shape (chain, draw)."""
-    jumps = (np.diff(energy, axis=1) ** 2).sum(axis=1)
-    return jumps / ((energy - energy.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
 
 
 def _worst(table):
