@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bdr_stan.arguments import instead
+from bdr_stan.arguments import near
 from bdr_stan.types import is_integer, is_number
 
 
@@ -128,8 +128,8 @@ def check_options(
             raise ValueError(f"{method} takes no {name}: {_INSTEAD[name]}; leave it out")
         if name not in rules:
             known = (*_OF_FIT, *rules)
-            if advice := instead(name, known):
-                raise TypeError(f"fit takes no {name}: {advice}")
+            if meant := near(name, known):
+                raise TypeError(f"fit takes no {name}: did you mean {meant[0]!r}?")
             if not rules:
                 raise ValueError(f"method={method!r} runs no Stan program: leave {name} out")
             raise TypeError(

@@ -50,8 +50,8 @@ def test_stan_takes_what_passes(options, rng):
 @pytest.mark.parametrize(
     "method, name, message",
     [
-        ("nuts", "random_state", "fit takes no random_state: it is called 'seed' here"),
-        ("exact", "random_state", "fit takes no random_state: it is called 'seed' here"),
+        ("nuts", "random_state", "fit takes no random_state: did you mean 'seed'\\?"),
+        ("exact", "random_state", "fit takes no random_state: did you mean 'seed'\\?"),
         ("exact", "adapt_delta", "method='exact' runs no Stan program: leave adapt_delta out"),
         (
             "laplace",
