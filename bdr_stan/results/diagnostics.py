@@ -24,7 +24,7 @@ def _variables(idata, var_names, skip):
     return {name: posterior[name] for name in names if name not in skip}
 
 
-def element_names(array):
+def _element_names(array):
     """Name of each element of a variable: ``sigma``, ``w[3]``, ``theta[county, 2]``."""
     axes = array.dims[2:]
     labels = [array[axis].values for axis in axes]
@@ -35,7 +35,7 @@ def element_names(array):
 
 
 def _convergence(array):
-    """Bulk ESS, tail ESS and R-hat of each element, in the order of `element_names`."""
+    """Bulk ESS, tail ESS and R-hat of each element, in the order of `_element_names`."""
     data = array.to_dataset(name="x")
     with np.errstate(invalid="ignore", divide="ignore"):
         found = {
@@ -82,7 +82,7 @@ def summary(
             columns["2.5%"], columns["97.5%"] = np.quantile(draws, [0.025, 0.975], axis=0)
         if _is_mcmc(idata):
             columns |= _convergence(array)
-        parts.append(pd.DataFrame(columns, index=element_names(array)))
+        parts.append(pd.DataFrame(columns, index=_element_names(array)))
     if not parts:
         raise ValueError("no posterior variable is left to summarise")
     return pd.concat(parts)
