@@ -64,7 +64,7 @@ def answered(function: F) -> F:
     def checked(*args: Any, **kwargs: Any) -> Any:
         unknown = () if takes_any else [name for name in kwargs if name not in known]
         if unknown:
-            owner = args[0] if isinstance(args[0], type) else type(args[0])
+            owner: Any = args[0] if isinstance(args[0], type) else type(args[0])
             method = owner.__name__ if is_constructor else f"{owner.__name__}.{function.__name__}"
             answer = _answer(unknown[0], tuple(known)[1:], owner.fit if is_constructor else None)
             raise TypeError(f"{method}() takes no argument {unknown[0]!r}: {answer}")

@@ -175,7 +175,7 @@ class Shrinkage(BDR):
 
     Parameters
     ----------
-    method : {"optimize", "nuts", "laplace", "pathfinder"}, default "optimize"
+    method : {"optimize", "nuts", "laplace"}, default "optimize"
         All but NUTS fix rho, and the scales of a `family`, at their marginal modes.
 
     Notes

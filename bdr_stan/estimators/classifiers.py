@@ -105,7 +105,7 @@ class ShrinkageClassifier(BDRClassifier):
 
     Parameters
     ----------
-    method : {"optimize", "nuts", "laplace", "pathfinder"}, default "optimize"
+    method : {"optimize", "nuts", "laplace"}, default "optimize"
         All but NUTS fix rho at its marginal mode.
 
     Notes

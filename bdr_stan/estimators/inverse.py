@@ -70,7 +70,6 @@ class InverseEstimator(EmbeddingEstimator):
     power: float | str = "held-out"
     jitter: float = 1e-4
 
-    methods = ("nuts", "optimize", "laplace")
     coordinates = InverseCoordinates
     predicts_from = ("tau", "curve")
     prior_texts = INVERSE

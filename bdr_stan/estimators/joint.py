@@ -64,7 +64,7 @@ class JointRegressor(AggregateRegressor):
     survey_family : {"beta_binomial", "binomial"}, default "beta_binomial"
         "beta_binomial": places differ by more than f and the chance of who is examined, as in
         surveys of clusters. "binomial": they do not.
-    method : {"nuts", "laplace", "pathfinder", "optimize"}, default "nuts"
+    method : {"nuts", "laplace", "optimize"}, default "nuts"
         All but NUTS hold rho and the dispersions at their marginal modes.
     stan_file : path, optional
         Your variant of ``aggregate_joint.stan``.

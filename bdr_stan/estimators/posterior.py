@@ -42,7 +42,7 @@ class PosteriorEstimator(BagEstimator):
 
     Parameters
     ----------
-    method : {"nuts", "optimize", "laplace", "pathfinder"}, default "nuts"
+    method : {"nuts", "optimize", "laplace"}, default "nuts"
         All but NUTS fix rho, and the scales of a `family`, at their marginal modes.
     prior : dict, optional
         Numbers that replace the data-scaled defaults; `priors()` shows them after a fit.
@@ -50,8 +50,8 @@ class PosteriorEstimator(BagEstimator):
         Your variant of the Stan program, from ``bdr-stan eject``.
     engine : {"cmdstan", "stanli"}, optional
         What runs the Stan program: CmdStan, compiled, or stanli, an interpreter that needs no
-        compiler (extra "stanli"; not for "pathfinder"). Default: CmdStan, but stanli, with a
-        warning, where CmdStan is not set up and stanli is installed.
+        compiler (extra "stanli"). Default: CmdStan, but stanli, with a warning, where CmdStan is
+        not set up and stanli is installed.
     random_state : int, optional
         Seed where `fit` gets none.
     """
@@ -84,7 +84,7 @@ class PosteriorEstimator(BagEstimator):
     def diagnostics(self) -> dict[str, Any]:
         """Diagnostics of the sampler, as a dict.
 
-        NUTS: divergences, R-hat, ESS, E-BFMI, tree depth; Laplace and Pathfinder: Pareto k-hat.
+        NUTS: divergences, R-hat, ESS, E-BFMI, tree depth; Laplace: Pareto k-hat.
         """
         return diagnostics(self.idata)
 
@@ -238,7 +238,7 @@ class PosteriorEstimator(BagEstimator):
         check_stan_file(self.stan_file)
         if self.engine is not None and self.method in self.closed_form:
             raise ValueError(f"method={self.method!r} runs no Stan program: leave engine out")
-        check_engine(self.engine, self.method)
+        check_engine(self.engine)
 
     def _settings(
         self,

@@ -278,10 +278,7 @@ def _less(level, data):
 
 
 def _starts(scales, mode, log_sds, settings, n_effects):
-    """Initial values spread wider than the posterior; the mode for methods that search for it.
-
-    Pathfinder learns the curvature on its way to the mode, so it must not start there.
-    """
+    """Initial values spread wider than the posterior; the mode for methods that search for it."""
     D = len(mode.theta) - n_effects
     if settings.method in ("optimize", "laplace"):
         return [{"t": np.zeros(D), "t_effect": np.zeros(n_effects), **scales}]

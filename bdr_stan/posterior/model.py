@@ -18,8 +18,7 @@ class StanInput:
     """What one run of a Stan program begins with."""
 
     data: dict[str, Any]  # the program's
-    # Initial values, one per chain; Pathfinder runs a path from each, optimize and laplace take the
-    # first.
+    # Initial values, one per chain; optimize and laplace take the first.
     inits: list[dict[str, Any]]
     # Parameter -> about how wide its posterior is on the unconstrained scale, a float or a list of
     # its entries; 1 where it is missing: where NUTS begins to learn its metric.

@@ -104,10 +104,9 @@ def diagnostics(
       and min_ess_tail (NaN if no element varies), each with the element it belongs to in
       max_r_hat_of and so on (None if no element varies), min_e_bfmi (over chains),
       share_at_max_tree_depth, max_tree_depth, mean_n_steps;
-    * for "laplace" and "pathfinder": n_draws and pareto_k, the Pareto k-hat of the importance
-      ratios of the posterior to the approximation. It is NaN for fewer than 25 draws, if Stan
-      resampled Pathfinder's draws, which hides it, and for Laplace's method on more than 3,000
-      bags of a family.
+    * for "laplace": n_draws and pareto_k, the Pareto k-hat of the importance ratios of the
+      posterior to the approximation. It is NaN for fewer than 25 draws, and on more than 3,000 bags
+      of a family.
 
     Source: Vehtari et al. (2021) for R-hat and ESS, Betancourt (2016) for E-BFMI, Yao et al.
     (2018) and Vehtari et al. (2024) for Pareto k-hat.
@@ -116,7 +115,7 @@ def diagnostics(
     measured = {"method": posterior.attrs.get("inference_method")}
     if measured["method"] == "nuts":
         return measured | _nuts_diagnostics(idata, max_tree_depth, skip)
-    if measured["method"] in ("laplace", "pathfinder"):
+    if measured["method"] == "laplace":
         return measured | {"n_draws": posterior.sizes["draw"], "pareto_k": _pareto_k(idata)}
     return measured
 
@@ -158,10 +157,8 @@ def _worst(table):
 
 
 def _pareto_k(idata):
-    """Pareto k-hat of the draws; that of Pathfinder was computed before resampling."""
+    """Pareto k-hat of the draws; NaN without their densities."""
     groups = as_groups(idata)
-    if groups["posterior"].attrs["inference_method"] == "pathfinder":
-        return float(groups["posterior"].attrs.get("pareto_k", np.nan))
     if "sample_stats" not in groups:
         return float("nan")
     stats = groups["sample_stats"]

@@ -14,7 +14,6 @@ FUNCTIONS = {
     "nuts": cmdstanpy.CmdStanModel.sample,
     "optimize": cmdstanpy.CmdStanModel.optimize,
     "laplace": cmdstanpy.CmdStanModel.laplace_sample,
-    "pathfinder": cmdstanpy.CmdStanModel.pathfinder,
 }
 
 
