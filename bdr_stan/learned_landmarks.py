@@ -197,7 +197,6 @@ def shrinkage_model(
             training,
             y,
             embedding_prior=model.embedding_prior,
-            jitter=model.jitter,
             prior=model.prior,
             lossless=model.compress,
         )
@@ -254,7 +253,7 @@ class ProfiledLoss:
         training = model.training_features(self.bags)
         embedding = training.embedding
         with limited_blas():
-            K, R, Sigma = landmark_matrices(training, embedding_prior="kernel", jitter=model.jitter)
+            K, R, Sigma = landmark_matrices(training, embedding_prior="kernel")
             coordinates = joint_coordinates(embedding.m0, Sigma, R, K)
             z = coordinates.transform(embedding.mean)
             mode = self._mode(coordinates, K, z, embedding.sizes)

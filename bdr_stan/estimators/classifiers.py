@@ -90,7 +90,6 @@ class BDRClassifier(UncertainEmbeddings, LinearClassifier):
             y,
             embedding_prior=self.embedding_prior,
             measure_scale=self.measure_scale,
-            jitter=self.jitter,
             prior=self.prior,
         )
 

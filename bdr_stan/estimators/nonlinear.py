@@ -9,7 +9,6 @@ from bdr_stan.estimators.prediction import ProbabilisticRegressor
 from bdr_stan.estimators.validation import (
     check_choice,
     check_counts,
-    check_not_negative,
     check_positive,
 )
 from bdr_stan.kernels import Kernel
@@ -42,8 +41,6 @@ class NonlinearBDR(ProbabilisticRegressor, EmbeddingEstimator):
         need about 40.
     tau : float, default 1
         Standard deviation for covariance "identity".
-    jitter : float, default 1e-4
-        Added to the diagonals of the kernel matrix and of the within-bag covariance.
     covariates : list of str, optional
         Columns of `bags.metadata` that enter linearly beside the embedding, as for `BDR`.
     stan_file : path, optional
@@ -82,7 +79,6 @@ class NonlinearBDR(ProbabilisticRegressor, EmbeddingEstimator):
     n_curved: int = 1
     n_functions: int = 20
     tau: float = 1.0
-    jitter: float = 1e-4
     covariates: Sequence[str] | None = None
 
     prior_texts = CURVED
@@ -96,7 +92,6 @@ class NonlinearBDR(ProbabilisticRegressor, EmbeddingEstimator):
             raise ValueError(f"n_curved must be 1, 2 or 3, found {self.n_curved!r}")
         check_counts(n_functions=self.n_functions)
         check_positive(tau=self.tau)
-        check_not_negative(jitter=self.jitter)
 
     def _set_fitted(self, result: Result) -> None:
         super()._set_fitted(result)
@@ -108,7 +103,6 @@ class NonlinearBDR(ProbabilisticRegressor, EmbeddingEstimator):
             y,
             n_curved=self.n_curved,
             n_functions=self.n_functions,
-            jitter=self.jitter,
             prior=self.prior,
         )
 

@@ -244,17 +244,16 @@ def nonlinear_model(
     *,
     n_curved: int,
     n_functions: int,
-    jitter: float = 1e-4,
     prior: Mapping[str, float] | None = None,
 ) -> LatentGaussianModel:
     """The model of ``stan/nonlinear.stan`` with its data; q is n_curved, B at most n_functions."""
     mean, sizes, x = training.embedding.mean, training.embedding.sizes, training.embedding.x
-    linear_model = bdr_model(training, y, jitter=jitter)
+    linear_model = bdr_model(training, y)
     straight = most_probable_scales(linear_model)[0]
     eta = straight.pop("eta")
-    K, R, Sigma = landmark_matrices(training, jitter=jitter)
+    K, R, Sigma = landmark_matrices(training)
     if training.free_linear_variance:
-        K = precision_for(training, linear_model.constants["linear_variance"][0], jitter)
+        K = precision_for(training, linear_model.constants["linear_variance"][0])
     linear = joint_coordinates(training.embedding.m0, Sigma, eta * R, K)
     coordinates = CurvedCoordinates(
         **vars(linear), frequencies=basis_frequencies(min(n_curved, len(K)), n_functions)

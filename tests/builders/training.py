@@ -9,7 +9,7 @@ from builders import reference
 from builders.kernels import COLUMNS, DEFINITIONS, gram
 from data_gen.dirichlet import dirichlet_bags
 
-JITTER = 1e-3
+JITTER = 1e-4
 
 
 def labelled_bags(rng, n=24):

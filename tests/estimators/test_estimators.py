@@ -423,7 +423,6 @@ def test_program_without_the_needed_names(problem, model, needed):
             BDR(embedding_prior="convolution", measure_scale="median"),
             "measure_scale must be 'evidence' or a positive number, found 'median'",
         ),
-        (BDR(jitter=-1), "jitter must be a number >= 0, found -1"),
         (BLR(method="exact", stan_file="x.stan"), "runs no Stan program: leave stan_file out"),
         (Shrinkage(4, prior={"sigma": 1}), "prior has no number called 'sigma'; this model has"),
         (

@@ -46,8 +46,8 @@ STACKS = {
 }
 BENT = {
     "NonlinearBDR": NonlinearBDR(8, method="laplace"),
-    "InverseBDR": InverseBDR(8, method="laplace", power=0.5),
-    "InverseBDRClassifier": InverseBDRClassifier(8, method="laplace", power=0.5),
+    "InverseBDR": InverseBDR(8, method="laplace"),
+    "InverseBDRClassifier": InverseBDRClassifier(8, method="laplace"),
 }
 LINEAR = ["BLR, exact", "BLR, additive", "BLR, covariates", "BLRClassifier"]
 
