@@ -171,8 +171,8 @@ class EmbeddingEstimator(PosteriorEstimator):
             or the name of a column, as for `trials`. Of all families but the normal ones.
         chains, warmup, draws : int, default 4, 300, 1000
             Chains, and iterations of each before and after warmup, which takes 1000 by default for
-            BDRClassifier and for a model with a `stan_file`. Laplace, Pathfinder and the exact
-            method give one chain of `draws`; optimisation one draw.
+            BDRClassifier and for a model with a `stan_file`. Laplace and the exact method give
+            one chain of `draws`; optimisation one draw.
         seed : int, optional
             Seed of landmarks, bandwidth and Stan; default `random_state`.
         progress : bool, optional
