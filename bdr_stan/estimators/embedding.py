@@ -65,6 +65,7 @@ from bdr_stan.results.groups import few_enough, training_groups
 from bdr_stan.results.result import Result
 from bdr_stan.threads import limited_blas
 from bdr_stan.types import Array, ArrayLike, PathName
+from bdr_stan.user_warnings import warn
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -371,6 +372,11 @@ class EmbeddingEstimator(PosteriorEstimator):
                 training.embedding, codes, **known_errors, repeated=1
             )
             has_likelihood, thinning = program.generates("log_lik"), self._program_step(len(y))
+            if not has_likelihood:
+                warn(
+                    f"{self.stan_file} has no log_lik in its generated quantities, so the fit has "
+                    "no log_likelihood, which az.loo, stacking and conformal need"
+                )
         else:
             draws = self._draws()
             n_draws = len(next(iter(draws.values())))
