@@ -15,7 +15,6 @@ _HOME_OF = {
     "BLR": "estimators.blr",
     "Shrinkage": "estimators.bdr",
     "BDR": "estimators.bdr",
-    "NonlinearBDR": "estimators.nonlinear",
     "BLRClassifier": "estimators.classifiers",
     "ShrinkageClassifier": "estimators.classifiers",
     "BDRClassifier": "estimators.classifiers",
@@ -54,7 +53,6 @@ _HOME_OF = {
     "KernelMean": "kernel_means.kernel_mean",
     "SpatialBlocks": "model_selection",
     "tune": "tuning",
-    "learn_landmarks": "learned_landmarks",
 }
 _BASELINES = ("DFDR", "AggregateNN", "BagPixel", "ConstantRate")
 __all__ = ["__version__", *_HOME_OF]  # noqa: PLE0604

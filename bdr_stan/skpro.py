@@ -38,8 +38,8 @@ class SkproRegressor(BaseProbaRegressor):
     Parameters
     ----------
     estimator : regressor of bdr_stan with `predictive`
-        Such as BDR, BLR, Shrinkage, NonlinearBDR, InverseBDR, Stacked, MERR or AggregateRegressor.
-        `fit` fits a copy.
+        Such as BDR, BLR, Shrinkage, InverseBDR, Stacked, MERR or AggregateRegressor. `fit` fits a
+        copy.
     bags : Bags, or what else the estimator's `fit` takes
         Bags without ids are named 0 to n - 1.
     bag : column of X with the ids, or level of its index of this name; default ``bags.id_name``

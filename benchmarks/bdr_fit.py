@@ -1,6 +1,6 @@
 """Wall time and diagnostics of one fit by NUTS: the 1000 gamma training bags, or as many as faces.
 
-python benchmarks/bdr_fit.py --model nonlinear --kernel additive
+python benchmarks/bdr_fit.py --kernel additive
 python benchmarks/bdr_fit.py --model inverse --faces    9,771 bags of 198 sizes, 128 landmarks
 python benchmarks/bdr_fit.py --groups 50 --warmup 300    with effects of 50 groups of bags
 """
@@ -12,14 +12,14 @@ import time
 import numpy as np
 import pandas as pd
 
-from bdr_stan import BDR, Bags, InverseBDR, NonlinearBDR
+from bdr_stan import BDR, Bags, InverseBDR
 from bdr_stan.cmdstan.programs import compile_program
 from data_gen.faces import write_faces
 from data_gen.gamma import gamma_bags
 from experiments.paper_data import load_faces, nested_split
 
 # By the names of their Stan programs.
-MODELS = {"bdr": BDR, "inverse": InverseBDR, "nonlinear": NonlinearBDR}
+MODELS = {"bdr": BDR, "inverse": InverseBDR}
 N_FEATURES = 64  # of the faces; the cost of a fit does not depend on it
 
 

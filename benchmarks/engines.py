@@ -28,7 +28,6 @@ from bdr_stan import (
     InverseBDR,
     InverseBDRClassifier,
     JointRegressor,
-    NonlinearBDR,
 )
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.posterior.log_density import LogDensity
@@ -71,7 +70,6 @@ MODELS = {
     "BDR, beta-binomial": (BDR(4, family="beta_binomial"), "of_trials", {"trials": TRIALS}),
     "BDRClassifier": (BDRClassifier(4, covariates=["x"]), "classes", {}),
     "BLRClassifier": (BLRClassifier(4), "classes", {}),
-    "NonlinearBDR": (NonlinearBDR(4, n_functions=6), "numbers", {}),
     "InverseBDR": (InverseBDR(4), "numbers", {}),
     "InverseBDRClassifier": (InverseBDRClassifier(4), "classes", {}),
     "counts, square link": (AggregateRegressor("poisson", "square", 4), "counts", {}),

@@ -40,7 +40,6 @@ from bdr_stan import (
     Stacked,
     StackedClassifier,
     SupportMeasureMachine,
-    learn_landmarks,
     tune,
 )
 from bdr_stan.baselines import DFDR, AggregateNN, BagPixel, ConstantRate
@@ -283,14 +282,6 @@ def tuned(*models, **options):
     return fit
 
 
-def landmarks_learned():
-    bags, y = regression()
-    model = Shrinkage(6, embedding_prior="kernel")
-    validation = bags[40:], y[40:]
-    found = learn_landmarks(model, bags[:40], y[:40], validation=validation, max_iter=10, seed=1)
-    return {"landmarks": found.landmarks, "bandwidth": found.bandwidth}
-
-
 ARD = RBF("ard", columns=["x"]) + Matern32(columns=["z"])
 KERNELS = {
     "smooth": [RBF(1.0), RBF(3.0)],
@@ -448,7 +439,6 @@ FITS = {
     "tune, refined": tuned(
         RBFNetwork(), bandwidth_scale=(0.5, 1.0), n_landmarks=(5,), cv=3, refine="bandwidth"
     ),
-    "learn_landmarks": landmarks_learned,
 }
 QUICK = ("BLR exact", "RBFNetwork", "MERR", "DFDR l2", "SupportMeasureMachine", "ConstantRate")
 

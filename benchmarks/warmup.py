@@ -23,7 +23,6 @@ from bdr_stan import (
     BDRClassifier,
     BLRClassifier,
     InverseBDR,
-    NonlinearBDR,
     Shrinkage,
 )
 
@@ -36,7 +35,6 @@ ESTIMATORS = {
     "BLR": (BLR(), "normal"),
     "BDRClassifier": (BDRClassifier(), "binary"),
     "BLRClassifier": (BLRClassifier(), "binary"),
-    "NonlinearBDR": (NonlinearBDR(10), "normal"),
     "InverseBDR": (InverseBDR(20), "normal"),
     "totals, normal": (AggregateRegressor(n_landmarks=20, likelihood="normal"), "totals"),
     "totals, negative binomial": (AggregateRegressor(n_landmarks=20), "counts"),

@@ -222,9 +222,9 @@ intervals (`pieces`), and can be empty. A class needs at least 1 / (1 - level) -
 at 95%. Of classes and ordered categories a region is a set of labels, of counts integers are
 tried.
 
-`BLR`, `BDR`, `Shrinkage`, `NonlinearBDR` and their classifiers have `conformal`, with all families
-of labels. `InverseBDR` compares with densities of held-out labels, without weights, which is an
-approximation of its own. A fit by `method="optimize"` has one draw and no regions.
+`BLR`, `BDR`, `Shrinkage` and their classifiers have `conformal`, with all families of labels.
+`InverseBDR` compares with densities of held-out labels, without weights, which is an approximation
+of its own. A fit by `method="optimize"` has one draw and no regions.
 
 ## Coverage by bag size
 

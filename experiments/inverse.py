@@ -1,4 +1,4 @@
-"""InverseBDR and NonlinearBDR compared with BDR: sharper, and calibrated if bags are few?
+"""InverseBDR compared with BDR: sharper, and calibrated if bags are few?
 
 Five tables, written to inverse.md:
 1. Gamma bags of which 25% have 5 points (data seed 23): scores of the test bags, and coverage on
@@ -20,7 +20,7 @@ import numpy as np
 from scipy.stats import wilcoxon
 from sklearn.base import clone
 
-from bdr_stan import BDR, InverseBDR, NonlinearBDR, Stacked
+from bdr_stan import BDR, InverseBDR
 from bdr_stan.datasets import digits_bags
 from bdr_stan.demo import SETTINGS as DEMO
 from bdr_stan.metrics import table_by_size
@@ -37,7 +37,6 @@ MODELS = {
     "InverseBDR": InverseBDR(bandwidth="median"),
     "InverseBDR, additive": InverseBDR(kernel="additive"),
 }
-NONLINEAR = "NonlinearBDR, additive"  # with the settings chosen for BDR, additive
 
 
 def fresh(args):
@@ -49,11 +48,6 @@ def fresh(args):
     names = ["BDR, additive", "InverseBDR"] if args.quick else MODELS
     models = {name: at_mode(MODELS[name], args) for name in names}
     fitted = fit_methods(models, data["train"], data["validation"], seed=0, grid=grid)
-    like = fitted["BDR, additive"]
-    curved = NonlinearBDR(
-        like.n_landmarks, "additive", bandwidth_scale=like.bandwidth_scale, random_state=0
-    )
-    fitted[NONLINEAR] = at_mode(curved, args).fit(*data["train"])
     bags, y = data["test"]
     predicted = {name: predict(model, bags) for name, model in fitted.items()}
     rows = {}
@@ -135,7 +129,6 @@ def few(args):
     """Scores of models fitted to 150 bags."""
     models = {
         "BDR": BDR(method="laplace"),
-        "NonlinearBDR": NonlinearBDR(method="laplace"),
         "InverseBDR": InverseBDR(method="optimize"),
         "InverseBDR, additive": InverseBDR(kernel="additive", method="optimize"),
     }
@@ -199,12 +192,7 @@ def faces(args):
         settings = {"bandwidth": "median", "method": "laplace"}
         if args.quick:
             settings["n_landmarks"] = 10
-        models = {
-            "BDR": BDR(**settings),
-            "NonlinearBDR": NonlinearBDR(**settings),
-            "InverseBDR": InverseBDR(**settings),
-        }
-        models["Stacked, all three"] = Stacked(list(models.values()))
+        models = {"BDR": BDR(**settings), "InverseBDR": InverseBDR(**settings)}
         for name, model in models.items():
             predictive = quiet(model, train, y[split["train"]]).predictive(test)
             rows[name] = {**named(scores(predictive, truth)), **covered(predictive, truth)}
@@ -217,11 +205,9 @@ def faces(args):
 
 
 def at_mode(model, args):
-    """The model; with ``--quick`` its mode, with few landmarks and functions."""
+    """The model; with ``--quick`` its mode, with few landmarks."""
     if not args.quick:
         return model
-    if isinstance(model, NonlinearBDR):
-        model.set_params(n_functions=6)
     return model.set_params(method="optimize", n_landmarks=10)
 
 
@@ -270,8 +256,8 @@ def main():
 HEAD = """\
 Made by `python experiments/inverse.py --output docs`. `InverseBDR` models p(embedding
 given label) and inverts it with Bayes' rule, with a power of the likelihood learned from held-out
-bags; `NonlinearBDR` adds a nonlinear term to `BDR` ([method.md](method.md)). "Additive" models have
-one kernel per column. Optimal is the posterior of the label under the simulator."""
+bags ([method.md](method.md)). "Additive" models have one kernel per column. Optimal is the
+posterior of the label under the simulator."""
 
 
 if __name__ == "__main__":

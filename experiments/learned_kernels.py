@@ -12,11 +12,12 @@ import time
 import numpy as np
 from sklearn.base import clone
 
-from bdr_stan import Shrinkage, learn_landmarks, tune
+from bdr_stan import Shrinkage, tune
 from bdr_stan.metrics import mse
 from bdr_stan.tuning import BANDWIDTH_SCALES
 from data_gen.gamma import N_FEATURES, gamma_bags
 from experiments import report
+from experiments.learned_landmarks import learn_landmarks
 from experiments.methods import fewer
 
 MANY = 3  # times as many landmarks

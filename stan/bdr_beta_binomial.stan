@@ -1,34 +1,28 @@
-// bdr_beta_binomial: an overdispersed count out of trials depends on the true
-// mean embedding of its bag. Small bags shrink towards 0, the average bag.
-//
+// bdr_beta_binomial: overdispersed counts out of trials, uncertain embeddings.
 //   y_i ~ beta_binomial of mean trials_i logit^-1(h_i), precision dispersion^-2
 //   h_i = known_part_i + intercept + (s_i .* z_i)' w + x_i' gamma
 //         + sqrt(nu_i) u_i,   u_i ~ normal(0, 1)
 //   s_ik = eta / (eta + lambda_k / size_i), nu_i = eta sum_k (1 - s_ik) w_k^2
-//
 // Source: Law et al. (2018), section 3.3, with beta-binomial labels.
 functions {
-  // within: sampling variance of z. sqrt(0) has no derivative, thus 1e-30.
-  vector by_embedding(matrix z, matrix within, real eta, vector w, vector u) {
-    matrix[rows(z), cols(z)] s = inv(1 + within / eta);
-    return (s .* z) * w + sqrt(eta * (1 - s) * w ^ 2 + 1e-30) .* u;
+  matrix shrinkage(vector size, vector lambda, real eta) {
+    return inv(1 + inv(size) * lambda' / eta);
   }
 }
 data {
-  int<lower=0> N, N_new, D, Q;
+  int<lower=0> N, N_new, D, Q, J;
   matrix[N, D] z;  matrix[N_new, D] z_new;             // mean embeddings
   matrix[N, Q] x;  matrix[N_new, Q] x_new;             // covariates
-  vector[N] size;  vector[N_new] size_new;             // points of each bag
-  vector[N] known_part;  vector[N_new] known_part_new; // offset
-  array[N] int y, trials;  array[N_new] int y_at, trials_new;  // log_lik: y_at
+  vector[N] size, known_part;  vector[N_new] size_new, known_part_new;
+  array[N] int y, trials;  array[N_new] int y_at, trials_new;
+  vector[J] node, log_weight;                          // of u, for log_lik
   vector[D] lambda;  matrix[D, D] prior_factor;        // within-bag variances
   real intercept_location, intercept_scale, dispersion_scale;
   real rho_median, rho_log_sd, eta_median, eta_log_sd;  vector[Q] gamma_scale;
 }
 parameters {
-  real intercept;  vector[D] w;  vector[Q] gamma;
+  real intercept;  vector[D] w;  vector[Q] gamma;  vector[N] u;
   real<lower=0> dispersion, rho, eta;
-  vector[N] u;                                         // deviations
 }
 model {
   intercept ~ normal(intercept_location, intercept_scale);
@@ -38,23 +32,29 @@ model {
   rho ~ lognormal(log(rho_median), rho_log_sd);
   eta ~ lognormal(log(eta_median), eta_log_sd);
   u ~ std_normal();
-  vector[N] h = known_part + intercept + x * gamma
-                + by_embedding(z, inv(size) * lambda', eta, w, u);
+  matrix[N, D] s = shrinkage(size, lambda, eta);
+  vector[N] sd = sqrt(eta * (1 - s) * w ^ 2 + 1e-30);  // sqrt(0) has no slope
+  vector[N] h = known_part + intercept + (s .* z) * w + x * gamma + sd .* u;
   real k = fmax(dispersion, 1e-4) ^ -2;                // precision, limited
   y ~ beta_binomial(trials, k * inv_logit(h), k * inv_logit(-h));
 }
 generated quantities {
-  array[N_new] int y_new;  array[N_new] real log_lik;  // log_lik given u_new
+  array[N_new] int y_new;  array[N_new] real log_lik;
   {
-    vector[N_new] u_new = to_vector(normal_rng(zeros_vector(N_new),
-                                               ones_vector(N_new)));
-    vector[N_new] h = known_part_new + intercept + x_new * gamma
-      + by_embedding(z_new, inv(size_new) * lambda', eta, w, u_new);
-    vector[N_new] a = fmax(dispersion, 1e-4) ^ -2 * inv_logit(h);
-    vector[N_new] b = fmax(dispersion, 1e-4) ^ -2 * inv_logit(-h);
+    matrix[N_new, D] s = shrinkage(size_new, lambda, eta);
+    vector[N_new] sd = sqrt(eta * (1 - s) * w ^ 2);
+    vector[N_new] mean = known_part_new + intercept + (s .* z_new) * w
+                         + x_new * gamma;
+    real k = fmax(dispersion, 1e-4) ^ -2;
     for (i in 1 : N_new) {
-      y_new[i] = beta_binomial_rng(trials_new[i], a[i], b[i]);
-      log_lik[i] = beta_binomial_lpmf(y_at[i] | trials_new[i], a[i], b[i]);
+      real h = normal_rng(mean[i], sd[i] + 1e-30);
+      vector[J] g = mean[i] + sd[i] * node, at;
+      y_new[i] = beta_binomial_rng(trials_new[i], k * inv_logit(h),
+                                   k * inv_logit(-h));
+      for (j in 1 : J)
+        at[j] = beta_binomial_lpmf(y_at[i] | trials_new[i], k * inv_logit(g[j]),
+                                   k * inv_logit(-g[j]));
+      log_lik[i] = log_sum_exp(at + log_weight);
     }
   }
 }

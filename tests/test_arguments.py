@@ -6,7 +6,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 import bdr_stan
-from bdr_stan import BDR, BLR, Bags, InverseBDR, NonlinearBDR, RBFNetwork, Stacked, plots, tune
+from bdr_stan import BDR, BLR, Bags, BDRClassifier, InverseBDR, RBFNetwork, Stacked, plots, tune
 from bdr_stan.cmdstan.programs import eject
 
 BAGS = [np.zeros((2, 1)), np.ones((3, 1))]
@@ -22,7 +22,7 @@ TABLE = pd.DataFrame({"county": ["a", "a", "b"], "age": [30.0, 40.0, 50.0]})
         (lambda: BDR(n_landmark=10), "did you mean 'n_landmarks'?"),
         (lambda: BDR(lengthscale=1.0), "it is called 'bandwidth' here"),
         (lambda: BDR(nonsense=1), "its arguments are n_landmarks, kernel, "),
-        (lambda: NonlinearBDR(label_noise="size"), "BLR, Shrinkage, BDR, InverseBDR take it"),
+        (lambda: BDRClassifier(label_noise="size"), "BLR, Shrinkage, BDR, InverseBDR take it"),
         (lambda: InverseBDR(covariates=["x"]), "BLR, "),
         (
             lambda: RBFNetwork().fit(BAGS, [0, 1], label_sd=[1, 1]),
@@ -36,7 +36,7 @@ TABLE = pd.DataFrame({"county": ["a", "a", "b"], "age": [30.0, 40.0, 50.0]})
         (lambda: BLR().fit(BAGS, [0, 1], cores=2), "it is called 'parallel_chains' here"),
         (lambda: BLR().fit(BAGS, [0, 1], control={}), "it is called 'adapt_delta' here"),
         (lambda: BLR().fit(BAGS, [0, 1], sample_weight=[1, 2]), "use label_sd, the standard"),
-        (lambda: Stacked(random_state=1), "BLR, Shrinkage, BDR, NonlinearBDR, BLRClassifier, Shr"),
+        (lambda: Stacked(random_state=1), "BLR, Shrinkage, BDR, BLRClassifier, ShrinkageC"),
         (lambda: Bags.from_rasters({}, None, weights=1), "it is called 'weight' here"),
         (lambda: BLR().fit(BAGS, [0, 1], kernel="rbf"), "it is a parameter of BLR(kernel=...)"),
         (lambda: BLR().fit(BAGS, [0, 1], nonsense=1), "its options are chains, warmup, draws, "),

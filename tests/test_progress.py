@@ -8,7 +8,7 @@ import types
 import numpy as np
 import pytest
 
-from bdr_stan import BLR, Shrinkage, learned_landmarks, progress, tuning
+from bdr_stan import BLR, progress, tuning
 from bdr_stan.posterior import latent_gaussian, sampling
 from bdr_stan.progress import Share, status, time_left
 
@@ -93,7 +93,7 @@ def no_wait(monkeypatch):
     def at_once(text, show=True, *, after=1.0, detail=lambda: ""):
         return real(text, show, after=0.0 if after == 10 else after, detail=detail)
 
-    for module in (latent_gaussian, sampling, tuning, learned_landmarks):
+    for module in (latent_gaussian, sampling, tuning):
         monkeypatch.setattr(module, "status", at_once)
 
 
@@ -104,15 +104,11 @@ def bags_and_labels():
 
 
 @pytest.mark.parametrize("show", [None, False])
-def test_tune_and_learned_landmarks_say_where_they_are(no_wait, capsys, show):
+def test_tune_says_where_it_is(no_wait, capsys, show):
     bags, y = bags_and_labels()
     tuning.tune(bags, y, models=[BLR()], cv=2, n_landmarks=[3], method="exact", progress=show)
-    model = Shrinkage(3, embedding_prior="kernel")
-    learned_landmarks.learn_landmarks(
-        model, bags, y, validation=(bags, y), max_iter=5, progress=show
-    )
     said = capsys.readouterr().err
-    for line in ("Tuning ...", "BLR, 3 landmarks, bandwidth x", "Learning landmarks ..."):
+    for line in ("Tuning ...", "BLR, 3 landmarks, bandwidth x"):
         assert (line in said) == (show is None)
 
 

@@ -37,7 +37,6 @@ from bdr_stan import (
     FreqShrinkage,
     InverseBDR,
     InverseBDRClassifier,
-    NonlinearBDR,
     OneClassSMM,
     RBFNetwork,
     Shrinkage,
@@ -99,7 +98,6 @@ def others():
     return {
         "BDR, laplace": BDR(5, method="laplace"),
         "InverseBDR, laplace": InverseBDR(5, method="laplace"),
-        "NonlinearBDR, laplace": NonlinearBDR(5, n_functions=6, method="laplace"),
         "RBFNetwork, Fourier": RBFNetwork(5, features="fourier", alpha=1e-2),
         "MERRCV": MERRCV({"one": [RBF(1.0)], "other": [RBF(2.0)]}, alphas=[1e-3], average=True),
         "DFDR, l1": DFDR(distance="l1", n_samples=200, bandwidths=[0.5], smoothings=[0.5]),
@@ -118,7 +116,6 @@ SIZED = {
     "Shrinkage",
     "BDR, optimize",
     "BDR, laplace",
-    "NonlinearBDR, laplace",
     "ShrinkageClassifier",
     "BDRClassifier",
     "InverseBDR",

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 MODELS = {
     "bdr": "BDR",
     "blr": "BLR",
-    "nonlinear-bdr": "NonlinearBDR",
     "shrinkage": "Shrinkage",
     "inverse-bdr": "InverseBDR",
     "bdr-classifier": "BDRClassifier",

@@ -164,11 +164,6 @@ model_settings = _all_of(
         help="Prior distribution of a label.  [default: empirical; only for inverse-bdr]",
     ),
     click.option(
-        "--n-curved",
-        type=click.IntRange(1, 3),
-        help="Coordinates of the curve.  [default: 1; only for nonlinear-bdr]",
-    ),
-    click.option(
         "--likelihood",
         type=_NameInTable(_likelihoods),
         help="Distribution of totals.  [default: negative binomial; only for aggregate]",

@@ -23,7 +23,7 @@ from bdr_stan.kernels import FeatureMap
 from bdr_stan.threads import map_in_threads, n_threads_for
 from bdr_stan.types import Array, ArrayLike, is_number
 
-CHUNKS_PER_TASK = 8  # few sums to join, yet tasks enough for all threads
+_CHUNKS_PER_TASK = 8  # few sums to join, yet tasks enough for all threads
 TINY_ROOT = 1e-100  # in place of 0, which has no logarithm; its square is negligible
 
 
@@ -277,7 +277,7 @@ def sums_of_part(
     sums = BagSums.empty(len(bags), d, scatter=factors is not None)
     chunk_rows = max(16, chunk_bytes // (8 * max(d, bags.n_features + 2)))
     chunks = bags.chunks(chunk_rows)
-    tasks = [chunks[k : k + CHUNKS_PER_TASK] for k in range(0, len(chunks), CHUNKS_PER_TASK)]
+    tasks = [chunks[k : k + _CHUNKS_PER_TASK] for k in range(0, len(chunks), _CHUNKS_PER_TASK)]
     # Reused: allocating memory costs more than the arithmetic on it.
     workspaces: SimpleQueue[_Workspace] = SimpleQueue()
     for _ in range(n_threads_for(tasks, n_jobs)):

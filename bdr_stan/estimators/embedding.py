@@ -838,8 +838,9 @@ class EmbeddingEstimator(PosteriorEstimator):
         return y.astype(int) if self.counts_labels else y
 
     def _program_step(self, n_bags: int) -> int:
-        """Predictions of a program use every so manyth draw of a chain."""
-        return self._step_to(max(MOST_NUMBERS // max(n_bags, 1), FEWEST_DRAWS))
+        """Predictions of a program use every so manyth draw of a chain; those of families fewer."""
+        most = FEWEST_DRAWS if self._family is not None else MOST_NUMBERS // max(n_bags, 1)
+        return self._step_to(max(most, FEWEST_DRAWS))
 
     def _program_predictive(
         self,

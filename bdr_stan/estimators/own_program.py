@@ -11,7 +11,7 @@ from bdr_stan.bags import Bags, values_of_bags
 from bdr_stan.bags.checks import checked_numbers
 from bdr_stan.cmdstan.programs import resolved_text
 from bdr_stan.estimators.validation import StanFileOfFit
-from bdr_stan.models.plain import DATA, as_new, take_bags
+from bdr_stan.models.plain import DATA, NO_NODES, as_new, take_bags
 from bdr_stan.posterior.declarations import declared, declared_in, unread_parameters
 from bdr_stan.posterior.generated import generated_quantities
 from bdr_stan.predictive.program import ProgramPredictive
@@ -200,8 +200,9 @@ class OwnProgram:
 
         def generated(wanted, i, labels):
             new = as_new(take_bags({**bags, "y": own_labels}, i)) | {"y_at": labels}
+            data = {**self.data, **new, **(NO_NODES if wanted == "y_new" else {})}
             return generated_quantities(
-                self.name, self.code, {**self.data, **new}, draws, [wanted], seed=seed, engine=engine
+                self.name, self.code, data, draws, [wanted], seed=seed, engine=engine
             )[wanted]
 
         def log_density(i, labels):

@@ -33,8 +33,7 @@ class Stack(BagEstimator):
 
     Parameters
     ----------
-    models : list of BLR, Shrinkage, BDR, NonlinearBDR or InverseBDR, or of their classifiers, \
-            optional
+    models : list of BLR, Shrinkage, BDR or InverseBDR, or of their classifiers, optional
         Not fitted; with a method that draws from the posterior. Default: BDR, InverseBDR and, for
         points of at most 20 columns, additive InverseBDR, the latter two by Laplace's
         approximation. Held-out densities weigh these, so their k-hat raises no warning.
@@ -275,7 +274,7 @@ class Stacked(ProbabilisticRegressor, Stack):
 
     Parameters
     ----------
-    models : list of BLR, Shrinkage, BDR, NonlinearBDR or InverseBDR, optional
+    models : list of BLR, Shrinkage, BDR or InverseBDR, optional
         Not fitted; with a method that draws from the posterior. Default: BDR, InverseBDR and, for
         points of at most 20 columns, additive InverseBDR, the latter two by Laplace's
         approximation. Held-out densities weigh these, so their k-hat raises no warning.

@@ -21,12 +21,16 @@ from bdr_stan.progress import status
 from bdr_stan.types import Array
 
 GENERATED = ("y_new", "log_lik")  # a number for each new bag
+# Values of the deviation u ~ N(0, 1) of a new bag, over which log_lik is a trapezoidal sum.
+_NODE = np.linspace(-6, 6, 101)
+_LOG_NODE_WEIGHT = -0.5 * _NODE**2 - 0.5 * np.log(2 * np.pi) + np.log(_NODE[1] - _NODE[0])
+NO_NODES: dict[str, Any] = {"J": 0, "node": [], "log_weight": []}  # if log_lik is not needed
 # Names of data that fits pass, those of new bags without "_new".
 DATA = (
     *("N", "D", "Q", "K", "z", "x", "size", "label_sd", "known_part", "trials", "y", "y_at"),
     *("lambda", "prior_factor", "weight_basis", "intercept_location", "intercept_scale"),
     *("gamma_scale", "gap_scale", "sigma_scale", "sigma_point_scale", "dispersion_scale"),
-    *("df_above_2_scale", "rho_median", "rho_log_sd", "eta_median", "eta_log_sd"),
+    *("J", "node", "log_weight", "df_above_2_scale", "rho_median", "rho_log_sd", "eta_median", "eta_log_sd"),
 )
 _LARGEST_START = 2.0  # of chains, from the most probable scales, in their log sds
 _WIDEST_START_LOG_SD = 0.25
@@ -135,6 +139,9 @@ def plain_model(
         "weight_basis": coordinates.basis,
         "K": len(gaps) + 2,
         "gap_scale": np.array(gaps),
+        "J": len(_NODE),
+        "node": _NODE,
+        "log_weight": _LOG_NODE_WEIGHT,
         **bags,
         **no_bags,
     }

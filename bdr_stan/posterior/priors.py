@@ -53,20 +53,6 @@ REGRESSION = {
         "none",
     ),
 }
-# The regression with a curve of the leading coordinates.
-CURVED = {
-    **{name: text for name, text in REGRESSION.items() if name != "eta"},
-    "kappa": (
-        "lognormal(log {kappa_median:.4g}, {kappa_log_sd:.4g})",
-        "sd of the curve, in units of rho",
-        "none",
-    ),
-    "ell": (
-        "lognormal(log {ell_median:.4g}, {ell_log_sd:.4g})",
-        "length scale of the curve, in prior sds of a coordinate",
-        "none",
-    ),
-}
 # Models of two classes have no noise, and no unit.
 CLASSES = {
     "intercept": (REGRESSION["intercept"][0], "latent function at the average embedding", "none"),

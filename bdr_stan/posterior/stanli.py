@@ -26,6 +26,7 @@ _RENAMED = {"adapt_delta": "delta", "max_treedepth": "max_depth"}
 _SEARCH = {"iter": "iterations", "history_size": "history_size"}
 _START_RADIUS = 2.0  # Stan's own, of parameters without initial values
 _NO_STEP = 1e-300  # length of a step of NUTS that ends where it starts
+_POINTS_AT_ONCE = 100  # each has its own copy of the program in memory
 
 
 def run(
@@ -107,19 +108,26 @@ def constrained(model: Any, points: Array, seed: int = 1) -> tuple[Draws, Array]
     Names -> values, shape (1, S, ...), generated quantities included, and shape (1, S). Each point
     is the start of a chain of NUTS whose only step is too short to leave it.
     """
-    fit = model.sample(
-        chains=len(points),
-        warmup=0,
-        samples=1,
-        inits=points,
-        adapt_engaged=False,
-        step_size=_NO_STEP,
-        max_depth=1,
-        refresh=0,
-        seed=seed,
-    )
-    draws = {name: np.swapaxes(fit.draws(name), 0, 1) for name in fit.variables}
-    return draws, fit.sampler_stats[None, :, 0, 0]
+    starts = range(0, len(points), _POINTS_AT_ONCE)
+    parts = [
+        model.sample(
+            chains=len(some),
+            warmup=0,
+            samples=1,
+            inits=some,
+            adapt_engaged=False,
+            step_size=_NO_STEP,
+            max_depth=1,
+            refresh=0,
+            seed=(seed + k) % 2**31,  # which with a chain's number determines its random numbers
+        )
+        for k, some in enumerate(points[i : i + _POINTS_AT_ONCE] for i in starts)
+    ]
+    draws = {
+        name: np.swapaxes(np.concatenate([fit.draws(name) for fit in parts]), 0, 1)
+        for name in parts[0].variables
+    }
+    return draws, np.concatenate([fit.sampler_stats[:, 0, 0] for fit in parts])[None]
 
 
 def _nuts(model, program, stan_input, starts, seed, settings, options):

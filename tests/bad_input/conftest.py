@@ -86,7 +86,6 @@ def no_stan(monkeypatch):
     for module, name in (
         ("posterior.latent_gaussian", "most_probable_scales"),
         ("posterior.sampling", "compile_program"),
-        ("learned_landmarks", "most_probable_scales"),
         ("cmdstan.programs", "choose"),
         ("cmdstan.setup", "choose"),
     ):

@@ -107,7 +107,6 @@ COMMANDS = [
     (fit_arguments("--trials", "people"), "--trials"),
     (fit_arguments("--bag-effects"), "--bag-effects"),
     (fit_arguments("--thin", "0"), "--thin"),
-    (fit_arguments("--n-curved", "4"), "--n-curved"),
     (fit_arguments("--model", "aggregate", "--bandwidth", "2"), "--bandwidth"),
     (
         fit_arguments("--model", "aggregate", "--likelihood", "normal", "--label-sd", "note"),

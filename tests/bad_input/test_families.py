@@ -21,12 +21,10 @@ from bdr_stan import (
     Bags,
     BDRClassifier,
     InverseBDR,
-    NonlinearBDR,
     RBFNetwork,
     Shrinkage,
     Stacked,
     StackedClassifier,
-    learn_landmarks,
     tune,
 )
 from bdr_stan.cmdstan.programs import program_path
@@ -122,7 +120,6 @@ GIVEN = [
      ["label_sd", "'lognormal'"]),
     ("trials of classes", BDRClassifier(5), ["a", "b"] * 6, {"trials": TRIALS}, "no trials"),
     ("exposure of an inverse model", InverseBDR(5), Y, {"exposure": TRIALS}, "no exposure"),
-    ("exposure of a nonlinear model", NonlinearBDR(5), Y, {"exposure": TRIALS}, "no exposure"),
     ("no trials of a stack", Stacked([BINOMIAL, BLR(5, family="beta_binomial")]), COUNTS, {},
      "trials="),
 ]  # fmt: skip
@@ -171,9 +168,6 @@ REFUSED = [
      lambda: BDR(5, stan_file=program_path("bdr_glm")).fit(BAGS, Y), "bdr_glm.stan"),
     ("an unknown prior", lambda: BDR(5, family="poisson", prior={"sigma_scale": 1.0}).fit(
         BAGS, COUNTS), "sigma_scale"),
-    ("learned landmarks", lambda: learn_landmarks(
-        Shrinkage(5, embedding_prior="kernel", family="gamma"), BAGS, POSITIVE,
-        validation=(BAGS, POSITIVE)), "family='normal'"),
     ("counts stacked with densities",
      lambda: Stacked([POISSON, BDR(5)]).fit(BAGS, COUNTS), ["counts", "densities"]),
     ("counts tuned with densities",

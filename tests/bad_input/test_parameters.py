@@ -22,8 +22,6 @@ BAD_VALUES = {
     "smooths": ["year", [1], ["age", "age"], 3, [["x", "y", "z"]], [["x", 1]], [[]]],
     "embedding_prior": ["flat", None],
     "measure_scale": ["best", -1.0, None],
-    "n_curved": [0, 4, 1.0, "two", None, True],
-    "n_functions": [0, 2.5, "many", None],
     "tau": [0, "1", None, np.nan],
     "jitter": [-1e-4, "small", None, np.nan],
     "prior": [

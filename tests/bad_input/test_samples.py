@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from builders.mistakes import BAGS, POINTS, SIZES, TABLE, Y, check_call, mistakes
 
-from bdr_stan import BDR, BLR, Bags, BDRClassifier, NonlinearBDR, Samples, Shrinkage, Stacked, tune
+from bdr_stan import BDR, BLR, Bags, BDRClassifier, InverseBDR, Samples, Shrinkage, Stacked, tune
 
 IDS = [f"t{i:02}" for i in range(12)]
 NAMED = Bags.from_points(POINTS, sizes=SIZES, features=["x", "z"], ids=IDS)
@@ -68,7 +68,7 @@ SAMPLES = [
     ("a prior of no sample", lambda: Shrinkage(5, prior={"rho_median[dogs]": 1}).fit(BOTH, BY_ID),
      ["rho_median[dogs]", "rho_median[houses]"]),
     ("classes", lambda: BDRClassifier().fit(BOTH, ["a", "b"] * 6), "BDR, BLR and Shrinkage"),
-    ("a curve", lambda: NonlinearBDR().fit(BOTH, BY_ID), "BDR, BLR and Shrinkage"),
+    ("an inverse model", lambda: InverseBDR().fit(BOTH, BY_ID), "BDR, BLR and Shrinkage"),
     ("a stack", lambda: Stacked([BDR(), BLR()]).fit(BOTH, BY_ID), "use BDR or Shrinkage"),
     ("a search", lambda: tune(BOTH, BY_ID, models=[BLR()], cv=3), "use BDR or Shrinkage"),
 ]  # fmt: skip

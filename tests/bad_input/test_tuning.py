@@ -14,9 +14,8 @@ from builders.mistakes import (
     mistakes,
 )
 
-from bdr_stan import BDR, BLR, MERR, Shrinkage, SpatialBlocks, learn_landmarks, tune
+from bdr_stan import BDR, MERR, SpatialBlocks, tune
 
-KERNEL_PRIOR = Shrinkage(5, embedding_prior="kernel")
 CHOICES = [
     ("neither validation nor cv", lambda: tune(BAGS, Y), "validation"),
     ("both validation and cv", lambda: tune(BAGS, Y, validation=(BAGS, Y), cv=2), "validation"),
@@ -73,25 +72,8 @@ CHOICES = [
     ("no region", lambda: tune(BAGS, Y, cv=SpatialBlocks(0, ("x", "z"))), "n_splits"),
     ("an unknown option",
      lambda: tune(BAGS, Y, cv=2, n_landmarks=[3], adapt_detla=1), "adapt_detla"),
-    ("landmarks learned for another model",
-     lambda: learn_landmarks(BLR(), BAGS, Y, validation=(BAGS, Y)), "embedding_prior"),
-    ("landmarks learned for noise of size",
-     lambda: learn_landmarks(
-         Shrinkage(5, embedding_prior="kernel", label_noise="size"), BAGS, Y,
-         validation=(BAGS, Y)), "label_noise"),
     ("tuned by known errors",
      lambda: tune(BAGS, Y, cv=2, n_landmarks=[3], label_sd=np.ones(12)), "label_sd"),
-    ("landmarks learned in no step",
-     lambda: learn_landmarks(KERNEL_PRIOR, BAGS, Y, validation=(BAGS, Y), max_iter=0),
-     "max_iter"),
-    ("landmarks learned without validation",
-     lambda: learn_landmarks(KERNEL_PRIOR, BAGS, Y, validation=None), "validation"),
-    ("landmarks learned by too few labels",
-     lambda: learn_landmarks(KERNEL_PRIOR, BAGS, Y, validation=(BAGS, Y[:3])), "validation"),
-    ("landmarks learned with a seed of text",
-     lambda: learn_landmarks(KERNEL_PRIOR, BAGS, Y, validation=(BAGS, Y), seed="one"), "seed"),
-    ("landmarks learned for other columns",
-     lambda: learn_landmarks(KERNEL_PRIOR, BAGS, Y, validation=(NARROW, Y)), "validation"),
 ]  # fmt: skip
 
 

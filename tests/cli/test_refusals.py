@@ -76,7 +76,7 @@ def test_fit_refuses(folder, monkeypatch, text, arguments):
 
 
 @pytest.mark.parametrize(
-    "model, instead", [("bdr", "bdr-classifier"), ("nonlinear-bdr", "bdr-classifier")]
+    "model, instead", [("bdr", "bdr-classifier"), ("aggregate", "bdr-classifier")]
 )
 def test_labels_of_text_are_for_a_classifier_that_there_is(tmp_path, model, instead):
     (tmp_path / "words.csv").write_text("town,word,income\n1,high,3\n2,low,4\n")

@@ -54,7 +54,7 @@ def test_totals_are_searched_by_their_evidence(pixels, tmp_path):
         ("--landmarks must be numbers with commas", ["--landmarks", "30,many"]),
         ("--bandwidth-scale must be numbers with commas", ["--bandwidth-scale", "1;2"]),
         ("bdr takes no --link: leave it out, or use --model aggregate", ["--link", "exp"]),
-        ("bdr takes no --n-curved: leave it out, or use --model nonlinear", ["--n-curved", "2"]),
+        ("bdr takes no --bounds: leave it out, or use --model inverse-bdr", ["--bounds", "0,1"]),
         ("bdr takes no --trials", ["--trials", "people"]),
         ("bdr has no method 'vb'", ["--candidates", "vb"]),
         ("score must be", ["--score", "bound"]),

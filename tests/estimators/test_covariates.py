@@ -21,7 +21,6 @@ from bdr_stan import (
     Shrinkage,
     ShrinkageClassifier,
     Stacked,
-    learn_landmarks,
     tune,
 )
 
@@ -252,12 +251,6 @@ def test_a_table_with_them_is_predicted(model, problem):
     np.testing.assert_allclose(fit.predict(table), fit.predict(read))
     with pytest.raises(ValueError, match="no column 'region'"):
         fit.predict(table.drop(columns="region"))
-
-
-def test_landmarks_are_not_learned_with_them(problem):
-    model = Shrinkage(5, embedding_prior="kernel", covariates=COVARIATES)
-    with pytest.raises(ValueError, match="learn them with covariates=None, then fit"):
-        learn_landmarks(model, *problem, validation=problem)
 
 
 @pytest.mark.slow

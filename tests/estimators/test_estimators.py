@@ -22,7 +22,6 @@ from bdr_stan import (
     BLRClassifier,
     FreqShrinkage,
     InverseBDR,
-    NonlinearBDR,
     RBFNetwork,
     Shrinkage,
 )
@@ -392,7 +391,6 @@ def test_a_program_that_fails_says_why_and_leaves_no_fit(problem):
     ("model", "needed"),
     [
         (BLR(4, compress=False), "w, intercept, sigma"),
-        (NonlinearBDR(4), "w, intercept, sigma, c"),
         (InverseBDR(4), "tau, curve"),
     ],
 )

@@ -18,7 +18,6 @@ from bdr_stan import (
     InverseBDR,
     InverseBDRClassifier,
     Matern32,
-    NonlinearBDR,
     Shrinkage,
     ShrinkageClassifier,
     Stacked,
@@ -45,7 +44,6 @@ STACKS = {
     "StackedClassifier": StackedClassifier([MODELS["BLRClassifier"], MODELS["BDRClassifier"]]),
 }
 BENT = {
-    "NonlinearBDR": NonlinearBDR(8, method="laplace"),
     "InverseBDR": InverseBDR(8, method="laplace", power=0.5),
     "InverseBDRClassifier": InverseBDRClassifier(8, method="laplace", power=0.5),
 }

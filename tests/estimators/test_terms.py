@@ -18,10 +18,9 @@ from bdr_stan import (
     Bags,
     BDRClassifier,
     BLRClassifier,
-    NonlinearBDR,
+    InverseBDR,
     Shrinkage,
     Stacked,
-    learn_landmarks,
     tune,
 )
 
@@ -424,13 +423,6 @@ def test_a_table_with_them_is_predicted(problem):
         fit.predict(table.drop(columns="state"))
 
 
-def test_landmarks_are_not_learned_with_them(problem):
-    for name, value in [("groups", ["state"]), ("smooths", ["year"])]:
-        model = Shrinkage(5, embedding_prior="kernel", **{name: value})
-        with pytest.raises(ValueError, match=f"learn them with {name}=None, then fit"):
-            learn_landmarks(model, *problem, validation=problem)
-
-
 @pytest.mark.parametrize("n", [60, 300])
 def test_the_search_ends_at_the_mode(n):
     """Scales that are as good as fixed make it a long one."""
@@ -494,7 +486,7 @@ def test_the_closed_form_has_none(problem, columns):
         quiet_fit(BLR(5, method="exact", **columns), *problem)
 
 
-@pytest.mark.parametrize("kind", [BDRClassifier, BLRClassifier, NonlinearBDR])
+@pytest.mark.parametrize("kind", [BDRClassifier, BLRClassifier, InverseBDR])
 @pytest.mark.parametrize("name", ["groups", "smooths"])
 def test_other_estimators_take_none(kind, name):
     with pytest.raises(TypeError, match=name):

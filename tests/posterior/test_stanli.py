@@ -29,7 +29,7 @@ density_of = cache(engines.density_of)
 SHORT = {"chains": 2, "warmup": 100, "draws": 60, "seed": 1, "engine": "stanli"}
 # All but the first model of each program are tested slowly.
 FIRST = {
-    *("BLR", "BDR, terms", "BDR, Poisson", "BDRClassifier", "BLRClassifier", "NonlinearBDR"),
+    *("BLR", "BDR, terms", "BDR, Poisson", "BDRClassifier", "BLRClassifier"),
     *("InverseBDR", "counts, square link", "counts, exp link, effects"),
     *("binomial totals, effects", "normal totals, coefficients", "counts and surveys"),
 }

@@ -6,7 +6,6 @@ a true embedding, which the programs integrate out.
 """
 
 from dataclasses import replace
-from functools import cached_property
 
 import numpy as np
 import pytest
@@ -14,24 +13,15 @@ from builders import calibration, reference
 from builders.calibration import FALSE_ALARM, LANDMARKS, p_values, ranks
 from builders.terms import no_effects
 from scipy import stats
-from scipy.linalg import block_diag
 
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.embedding.compression import compress
-from bdr_stan.embedding.coordinates import joint_coordinates
 from bdr_stan.embedding.shrinkage import joint_basis
 from bdr_stan.models.bdr import bdr_data
 from bdr_stan.models.bdr_probit import bdr_probit_data, follow_latent_scale, rows_by_size
 from bdr_stan.models.blr import blr_data
 from bdr_stan.models.blr_logit import blr_logit_data
-from bdr_stan.models.curve import (
-    CurvedCoordinates,
-    basis_frequencies,
-    basis_functions,
-    spectral_sd,
-)
 from bdr_stan.models.likelihoods import logit_likelihood, normal_likelihood, probit_likelihood
-from bdr_stan.models.nonlinear import nonlinear_data, nonlinear_likelihood
 from bdr_stan.posterior.mode import find_mode
 from bdr_stan.posterior.whitening import whitened_coordinates
 
@@ -40,9 +30,6 @@ pytestmark = pytest.mark.slow
 START = {"sigma": 0.4, "rho": 0.8, "eta": 0.5}
 # Classes say little: weights wide enough that the embeddings' uncertainty matters to them.
 WIDE = reference.PRIORS | {"rho_median": 2.0, "eta_median": 1.0}
-
-FUNCTIONS = 8  # of the curve
-CURVE = {"kappa": 1.0, "ell": 1.0}
 
 
 def random_bags(rng, least=12):
@@ -133,41 +120,6 @@ def simulate_bdr_forwards(rng):
     return replace(p, mu=mu, y=labels(rng, p, true, embeddings)), true
 
 
-class CurvedProblem(reference.Problem):
-    """A problem with the coordinates of a curve, and its bags in them."""
-
-    @cached_property
-    def at(self):
-        plain = joint_coordinates(self.mu.mean(axis=0), self.Sigma, self.R, self.K)
-        return CurvedCoordinates(**vars(plain), frequencies=basis_frequencies(1, FUNCTIONS))
-
-    @cached_property
-    def rows(self):
-        return rows_by_size(self.at.transform(self.mu), self.y, self.sizes)
-
-
-def bend(at, c, u):
-    """The curve of weights c, shape (..., B), at values u, shape (n,)."""
-    return c @ basis_functions(np.reshape(u, (-1, 1)), at.frequencies).T
-
-
-def simulate_nonlinear(rng):
-    """The curve sees the true embedding, of which the model sees points."""
-    p = CurvedProblem(**vars(random_bags(rng)))
-    p = replace(p, priors={k: v for k, v in p.priors.items() if not k.startswith("eta")})
-    at = p.at
-    true = reference.draw_scales(rng, p.priors, with_eta=False)
-    covariance = true["rho"] ** 2 * np.linalg.inv(p.K)
-    alpha = rng.multivariate_normal(np.zeros(LANDMARKS), covariance)
-    v = rng.normal(0, true["rho"], FUNCTIONS)
-    c = CURVE["kappa"] * spectral_sd(at.frequencies, CURVE["ell"]) * v
-    embeddings = draw_embeddings(rng, p, 1.0)
-    mean = true["intercept"] + (embeddings - p.m0) @ alpha
-    mean += bend(at, c, (embeddings - p.m0) @ at.basis[:, 0])
-    true |= {"weights": np.r_[alpha, v], "bend": bend(at, c, 1.0)[0]}
-    return replace(p, y=rng.normal(mean, true["sigma"])), true
-
-
 def random_classes(rng, priors, **options):
     """Embedded bags without labels, for models that have no sigma."""
     priors = {name: value for name, value in priors.items() if name != "sigma_scale"}
@@ -229,18 +181,6 @@ def fit_bdr_with_covariate(model, p, seed):
     return draws | {"gamma": draws["gamma"][:, 0]}
 
 
-def fit_nonlinear(model, p, seed):
-    at, rows = p.at, p.rows
-    factor = block_diag(at.prior_factor, np.eye(FUNCTIONS))
-    likelihood = nonlinear_likelihood(rows, at, sigma=START["sigma"], **CURVE)
-    data = nonlinear_data(rows, at, CURVE, p.priors) | whitening(likelihood, factor, p.priors)
-    start = {"t": np.zeros(LANDMARKS + FUNCTIONS + 1), "sigma": 0.4, "rho": 0.8}
-    draws = calibration.thinned(model, data, start, seed)
-    amplitude = CURVE["kappa"] * spectral_sd(at.frequencies, CURVE["ell"])
-    weights = np.column_stack([draws["w"] @ at.basis.T, draws["c"] / amplitude])
-    return draws | {"weights": weights, "bend": bend(at, draws["c"], 1.0)[:, 0]}
-
-
 def fit_probit(model, p, seed):
     lam, V = joint_basis(p.Sigma, p.R)
     rows = rows_by_size((p.mu - p.m0) @ V, p.y, p.sizes)
@@ -274,12 +214,6 @@ def bdr_log_likelihood(p, weights, intercept, sigma, eta, gamma=0.0, sigma_point
     return reference.bdr_log_likelihood(
         p, weights, intercept, sigma, eta, [gamma], sigma_point=sigma_point
     )
-
-
-def nonlinear_log_likelihood(p, weights, intercept, sigma, **_):
-    w = np.linalg.solve(p.at.basis, weights[:LANDMARKS])
-    theta = np.r_[w, weights[LANDMARKS:], intercept]
-    return nonlinear_likelihood(p.rows, p.at, sigma=sigma, **CURVE)(theta)[0]
 
 
 def probit_log_likelihood(p, weights, intercept, eta, **_):
@@ -333,15 +267,6 @@ def test_bdr_is_calibrated_on_bags_of_simulated_points():
     model = compile_program("bdr", progress=False)
     found = p_values(ranks(model, simulate_bdr_forwards, fit_bdr, bdr_log_likelihood, 120, seed=3))
     found.pop("eta")
-    assert min(found.values()) > FALSE_ALARM, found
-
-
-def test_nonlinear_is_calibrated():
-    model = compile_program("nonlinear", progress=False)
-    found = p_values(
-        ranks(model, simulate_nonlinear, fit_nonlinear, nonlinear_log_likelihood, 120, seed=10)
-    )
-    assert set(found) >= {"intercept", "sigma", "rho", "bend", "weight 0", "log likelihood"}
     assert min(found.values()) > FALSE_ALARM, found
 
 

@@ -19,7 +19,7 @@ FALSE = [
         "the numbers of their priors are data, and t, e, t_effect have those of what they become",
     ),
     (
-        "bdr|bdr_probit|bdr_glm|nonlinear",
+        "bdr|bdr_probit|bdr_glm",
         r"Left-hand side of distribution statement \(~\) may contain a non-linear transform",
         "prior_factor * w is linear in w, so the Jacobian is constant",
     ),

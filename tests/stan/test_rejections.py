@@ -43,14 +43,6 @@ NO_TERMS = {"B": 0, "U": 0, "L": 0, "term_columns": [[], [], [], []], "intercept
     )
 }
 NO_MODE_SHIFT = {"scale_at_mode": [1.0, 1.0], "mode_shift": [[0.0, 0.0]] * 3}
-# No basis functions, so that the weights are those of the other programs.
-CURVE = {
-    "points": [[-1.0], [1.0]],
-    "frequencies": [],
-    "half_width": 4.0,
-    "kappa": 0.5,
-    "ell": 1.0,
-}
 Z = [[0.3, -0.2], [0.1, 0.5], [-0.4, 0.1], [0.0, -0.4]]
 LABELS = [0.2, 1.3, -0.7, 0.4]
 NONE = [[], [], [], []]  # covariates
@@ -93,8 +85,6 @@ DATA = {
     "bdr_glm": {"N": 4, "D": 2, "Q": 0, "z": Z, "x": NONE, "y": [0.0, 3.0, 1.0, 2.0]}
     | {"K": 0, "node": [], "log_node_weight": []}
     | (GROUPS | EMBEDDINGS | WHITENING | PRIORS | COUNTS | NO_TERMS | ONE_SAMPLE),
-    "nonlinear": {"N": 4, "D": 2, "Q": 0, "K": 1, "M": 2, "B": 0, "rows": ROWS, "sigma_scale": 1.0}
-    | (GROUPS | EMBEDDINGS | WHITENING | PRIORS | CURVE),
 }
 SCALES = {
     "blr": {"sigma": 1.0, "rho": 1.0},
@@ -102,7 +92,6 @@ SCALES = {
     "bdr": {"sigma": 1.0, "rho": 1.0, "eta": 1.0},
     "bdr_probit": {"rho": 1.0, "eta": 1.0},
     "bdr_glm": {"rho": [1.0], "eta": [1.0], "scale": [], "e": np.zeros(4)},
-    "nonlinear": {"sigma": 1.0, "rho": 1.0},
 }
 NAN, INF = float("nan"), float("inf")
 # One covariate, on which nothing depends.
@@ -113,8 +102,8 @@ ONE = {
     "gamma_slope": [[0.0, 0.0]],
     "gamma_unit": [[1.0]],
 }
-GROUPED = ["blr", "bdr", "bdr_probit", "bdr_glm", "nonlinear"]
-SHRINKING = ["bdr", "bdr_probit", "bdr_glm", "nonlinear"]
+GROUPED = ["blr", "bdr", "bdr_probit", "bdr_glm"]
+SHRINKING = ["bdr", "bdr_probit", "bdr_glm"]
 # Five bags of two sizes, two coordinates, two functions of the label: 1 and the label.
 CURVES = {
     "K": 2,
@@ -178,7 +167,6 @@ def test_the_sentence_is_heard_from_every_method(method):
 def test_scales_must_be_positive(name):
     scales = ["intercept_unit", "intercept_scale", "gamma_scale", "rho_median", "rho_log_sd"]
     others = ("sigma_scale", "sigma_point_scale", "eta_median", "eta_log_sd")
-    others += ("half_width", "kappa", "ell")
     scales += [k for k in others if k in DATA[name]]
     for scale in scales:
         said = message(name, **{scale: 0.0})
@@ -210,20 +198,6 @@ def test_each_covariate_has_a_coordinate(name):
 def test_covariates_must_be_finite(name):
     said = message(name, **ONE, x=[[0.1], [NAN], [0.3], [0.4]])
     assert "row 2 of x must hold finite numbers, found [nan]" in said
-
-
-def test_points_and_frequencies_must_be_finite():
-    said = message("nonlinear", points=[[-1.0], [NAN]])
-    assert "row 2 of points must hold finite numbers, found [nan]" in said
-    one = {
-        "B": 1,
-        "information": [0.0] * 3,
-        "linear_term": [0.0] * 3,
-        "axes": np.eye(3).tolist(),
-        "intercept_slope": [0.0] * 3,
-    }
-    said = message("nonlinear", **one, frequencies=[[INF]])
-    assert "row 1 of frequencies must hold finite numbers, found [inf]" in said
 
 
 @pytest.mark.parametrize("name", ["blr", "bdr"])
