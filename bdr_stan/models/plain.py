@@ -24,6 +24,7 @@ GENERATED = ("y_new", "log_lik")  # a number for each new bag
 # Values of the deviation u ~ N(0, 1) of a new bag, over which log_lik is a trapezoidal sum.
 _NODE = np.linspace(-6, 6, 101)
 _LOG_NODE_WEIGHT = -0.5 * _NODE**2 - 0.5 * np.log(2 * np.pi) + np.log(_NODE[1] - _NODE[0])
+NODES: dict[str, Any] = {"J": len(_NODE), "node": _NODE, "log_weight": _LOG_NODE_WEIGHT}
 NO_NODES: dict[str, Any] = {"J": 0, "node": [], "log_weight": []}  # if log_lik is not needed
 # Names of data that fits pass, those of new bags without "_new".
 DATA = (
@@ -139,9 +140,7 @@ def plain_model(
         "weight_basis": coordinates.basis,
         "K": len(gaps) + 2,
         "gap_scale": np.array(gaps),
-        "J": len(_NODE),
-        "node": _NODE,
-        "log_weight": _LOG_NODE_WEIGHT,
+        **NODES,
         **bags,
         **no_bags,
     }

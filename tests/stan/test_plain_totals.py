@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from builders import reference, totals
 from scipy import stats
+from scipy.special import logsumexp
 
 from bdr_stan.cmdstan.programs import program_path
+from bdr_stan.models.plain import NODES
 from bdr_stan.models.totals import totals_model
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.posterior.stanli import constrained, load
@@ -42,7 +44,7 @@ def plain_data(name, new=()):
     ]
     if PROGRAMS[name][1] != "square":  # whose totals do not depend on them
         omitted = [np.linspace(0, 0.5, len(each)) for each in p.weights]
-    data = {"D": D, **p.priors}
+    data = {"D": D, **NODES, **p.priors}
     for suffix, bags in {"": range(N), "_new": new}.items():
         length = np.array([len(p.weights[a]) for a in bags], int)
         data |= {
@@ -203,16 +205,20 @@ def test_new_labels_have_the_moments_of_their_distribution(name):
         np.testing.assert_allclose(log_lik[0, 0], log_density[NEW], rtol=1e-10, atol=1e-10)
 
 
-def test_log_lik_of_effects_averages_to_the_density_with_the_effect_integrated_out():
-    name, (p, _) = "totals_exp_effects", problem("totals_exp_effects")
-    point = point_of(name)
-    _, log_lik, _ = drawn(name, point, N_DRAWS)
-    (mean,) = totals.law_and_arguments(p, **(point | {"effect": 0.0}))[1]
-    nodes, weights = np.polynomial.hermite_e.hermegauss(80)
-    each = stats.poisson.pmf(p.y[NEW, None], mean[NEW, None] * np.exp(point["tau"] * nodes))
-    weights = weights / weights.sum()
-    means, squares = each @ weights, each**2 @ weights
-    reference.assert_moments(np.exp(log_lik), means, squares - means**2, NEW)
+@pytest.mark.parametrize("tau", [0.05, 0.4, 3.0])
+@pytest.mark.parametrize("intercept", [-2.0, 1.0, 7.0])
+def test_log_lik_of_effects_integrates_the_effect_out(tau, intercept):
+    name = "totals_exp_effects"
+    point = point_of(name) | {"tau": tau, "effect": np.zeros(N), "intercept": intercept}
+    (mean,) = totals.law_and_arguments(problem(name)[0], **point)[1]
+    labels = np.round(mean[NEW] * np.exp(tau * np.array([-3, 0, 3]))).astype(int)
+    data = plain_data(name, NEW) | {"y_at": labels}
+    model = load(program_path(name, fast=False), data)
+    draws = constrained(model, np.array([model.unconstrain(at(point))]))[0]
+    u = np.linspace(-12, 12, 200_001)
+    each = stats.poisson.logpmf(labels[:, None], mean[NEW, None] * np.exp(tau * u))
+    expected = logsumexp(each + stats.norm.logpdf(u) + np.log(u[1] - u[0]), axis=1)
+    np.testing.assert_allclose(draws["log_lik"][0, 0], expected, rtol=0, atol=1e-4)
 
 
 @EVERY
