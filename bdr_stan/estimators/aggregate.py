@@ -1,7 +1,7 @@
 """Rates at points, learned from totals of bags (Law et al. 2018, aggregate outputs)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, asdict
+from dataclasses import KW_ONLY, asdict, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -37,6 +37,21 @@ from bdr_stan.bags.matching import label_name
 from bdr_stan.estimators import ecological
 from bdr_stan.estimators.base import BagRegressor, scored
 from bdr_stan.estimators.doubts_of_totals import doubts_of_rates
+from bdr_stan.estimators.own_program import (
+    FEWEST_DRAWS,
+    MOST_NUMBERS,
+    OwnProgram,
+    check_declares,
+    check_has_data,
+    check_own_data,
+    check_stock,
+    draws_of_program,
+    is_plain,
+    own_data_of_bags,
+    own_data_of_new_bags,
+    program_of_fit,
+    program_to_run,
+)
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.points import as_points, district_of_points, evenly_spaced
 from bdr_stan.estimators.posterior import PosteriorEstimator
@@ -57,6 +72,13 @@ from bdr_stan.models.overdispersion import (
     likelihood_text,
     overdispersion,
 )
+from bdr_stan.models.plain_totals import (
+    DATA_OF_TOTALS,
+    data_of_points,
+    data_of_totals,
+    plain_totals_model,
+    without_bags,
+)
 from bdr_stan.models.totals import totals_predictive, totals_with_effects
 from bdr_stan.posterior.priors import RATES
 from bdr_stan.posterior.sampling import sample_posterior
@@ -67,7 +89,9 @@ from bdr_stan.predictive import (
     Doubts,
     PointPredictive,
     Predictive,
+    ProgramPredictive,
 )
+from bdr_stan.predictive.program import ProgramRates
 from bdr_stan.progress import status
 from bdr_stan.results.groups import few_enough, training_groups
 from bdr_stan.results.result import Result
@@ -82,6 +106,12 @@ _THINNING_DRAWS = 20
 _WARNED_THINNING_ERROR = 0.02  # on average over draws and bags
 _POINTS_CHECKED = 100
 _MAX_SHARE_BEYOND = 0.05  # of the points, above which a warning is given
+# Data that come with an option, which a program needs that reads them.
+_OPTIONS_OF_DATA = {
+    "tau_scale": "fit with bag_effects=True, or leave effects of bags out of the program",
+    "dispersion_scale": "fit with likelihood='negative binomial', or leave it out of the program",
+    "sigma_scale": "fit with likelihood='normal', or leave it out of the program",
+}
 
 
 @estimator
@@ -143,9 +173,11 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         All but NUTS hold rho and the dispersion at their marginal modes ("vb": rho at that of the
         bound).
     stan_file : path, optional
-        Your variant of ``aggregate_square.stan``, ``aggregate_exp.stan``,
-        ``aggregate_binomial.stan``, ``blr.stan`` or, of normal totals with `bag_effects`,
-        ``aggregate_identity.stan``, whichever the link is fitted by.
+        Your edited ``totals_square.stan``, ``totals_exp.stan``, ``totals_identity.stan`` or a
+        variant of these, from ``bdr-stan eject``. It takes all points of a bag, without `thin`,
+        and of the normal likelihood no `bag_effects`. Predictions are what it generates, `y_new`
+        of new bags and `rate_new` of new points; kernel and landmarks are those of the stock
+        model. Variants of the accelerated programs give draws, but no predictions.
 
     Attributes
     ----------
@@ -226,6 +258,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         draws: int = 1000,
         seed: int | None = None,
         progress: bool | None = None,
+        stan_data: Mapping[str, ArrayLike | str] | None = None,
         **cmdstan_options: Any,
     ) -> Self:
         """Fit to bags and their totals.
@@ -252,6 +285,8 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             Seed of landmarks, kernel and Stan; default `random_state`.
         progress : bool, optional
             As for `BDR.fit`.
+        stan_data : dict, optional
+            Data of your own program, `stan_file`, besides those of every fit, as for `BDR.fit`.
         **cmdstan_options
             Arguments of the cmdstanpy method, such as ``adapt_delta=0.95``;
             ``threads_per_chain=2`` for the links "exp" and "logit"; and ``client`` as for
@@ -279,11 +314,11 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         totals = self.check_labels(bags, y, trials)
         column = trials if isinstance(trials, str) else None
         trials = None if trials is None else values_of_bags(bags, trials, "trials")
+        own = own_data_of_bags(self.stan_file, bags, stan_data, DATA_OF_TOTALS)
         settings = self._settings(chains, warmup, draws, seed, progress, **cmdstan_options)
         known = {"trials": trials, "label_sd": label_sd}
-        return self._fit_totals(
-            bags, totals, settings, known, label_name=label_name(y), trials_column=column
-        )
+        kept = {"label_name": label_name(y), "trials_column": column}
+        return self._fit_totals(bags, totals, settings, known, (stan_data or {}, *own), **kept)
 
     def _fit_totals(
         self,
@@ -291,19 +326,23 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         totals: Array,
         settings: SamplerSettings,
         known: Mapping[str, Any],
+        own: tuple[Mapping[str, Any], ...] = ({}, {}, {}),
         **kept: Any,
     ) -> Self:
-        """Fit to bags whose totals were checked, and to what is `known` besides."""
+        """Fit to bags whose totals were checked, and to what is `known` besides.
+
+        `own` are data of the user's program, as given, of the bags, and others.
+        """
         visible = settings.progress is not False
         with status("Choosing the kernel, compressing the points", visible, after=10):
             training = self.training_features(bags, totals, **known, seed=settings.seed)
-        self._fit_features(training, totals, settings)
+        self._fit_features(training, totals, settings, own)
         self._keep_too(
             **kept,
             **self._thinning(bags, training.rows),
             **self._overdispersion(training, totals),
         )
-        if self._link.name == "exp":
+        if self._link.name == "exp" and self.stan_file is None:
             counts = totals if self._family.is_count else None
             warn_of_omitted_totals(bags, counts, self.feature_map_, self._draws())
         return self
@@ -335,7 +374,8 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         y = self.check_labels(bags, y, trials)
         trials = None if trials is None else np.asarray(trials, float)
         label_sd = self._checked_label_sd(bags, y, label_sd)
-        return training_features(
+        self._check_program(label_sd)
+        found = training_features(
             bags,
             y,
             self._family,
@@ -351,6 +391,9 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             thin=self.thin,
             seed=self._seed(seed),
         )
+        if not is_plain(self.stan_file):
+            return found
+        return replace(found, plain_data=data_of_points(bags, found.feature_map))
 
     def fit_features(
         self,
@@ -368,19 +411,25 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         y = labels_of_training(training, self._training_kind, y).astype(float)
         return self._fit_features(training, y, self._settings(**sampling))
 
-    def _fit_features(self, training, y, settings):
-        """Fit to the rows of bags whose totals were checked."""
+    def _fit_features(self, training, y, settings, own=({}, {}, {})):
+        """Fit to the rows of bags whose totals were checked; `own` as for `_fit_totals`."""
         self._forget()
         features, family = training.feature_map, (self._family, self._link)
         # Matrices this small gain nothing from BLAS's threads, and lose much on a busy machine.
         with limited_blas():
             model = self._model(training, y)
+        program: dict[str, Any] = {}
+        if is_plain(self.stan_file):
+            model = self._plain_model(model, training, y, own)
         if self.method == "vb":
             posterior = variational_fit(
                 model, training.rows, y, *family, draws=settings.draws, seed=settings.seed
             )
         else:
             posterior = sample_posterior(model, settings)
+        if is_plain(self.stan_file):
+            given, data = own[0], posterior.density.stan_input.data
+            program["program"] = OwnProgram.of_fit(self.stan_file, data, given).kept()
         constants = {"landmarks": (features.landmarks, ["landmark", "feature"])}
         if training.mean_points is not None:
             constants["mean_point"] = (training.mean_points, ["bag", "feature"])
@@ -401,8 +450,13 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             constants=constants,
             coordinates=names,
             kernel=features.kernel,
+            **program,
         )
-        self._keep_training_predictions(training, posterior, y, settings.seed)
+        self._program_ran_here = True
+        if self.stan_file is None:
+            self._keep_training_predictions(training, posterior, y, settings.seed)
+        else:
+            self._keep_program_predictions(training, posterior, y, own[1], settings.seed)
         self._warn_of_trouble()
         return self
 
@@ -445,10 +499,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         predictive = self._predictive(
             means, rows.noise_factor, seen, training.trials, sums, rows.known_variance
         )
-        own_program = self.stan_file is not None
-        groups = training_groups(
-            predictive, posterior.draws, y, ids, own_program=own_program, seed=seed
-        )
+        groups = training_groups(predictive, posterior.draws, y, ids, seed=seed)
         if sums is not None:
             noise = np.multiply.outer(drawn["sigma"], rows.noise_factor) ** 2 + rows.known_variance
             effects = effects_given_totals(y - means, sums, noise, _covariances(drawn), seed)
@@ -475,6 +526,8 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
     def likelihood_text(self) -> str:
         """The likelihood and the link in words, with what the fit found of the counts' scatter."""
         check_is_fitted(self, "result_")
+        if self.stan_file is not None:
+            return f"that of {self.stan_file}"
         found = self.result_.settings.get("overdispersion")
         scales, units = self._scales(self._draws()), self._family.scales
         return likelihood_text(
@@ -548,7 +601,8 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         *,
         trials: ArrayLike | str | None = None,
         district: ArrayLike | str | bool = True,
-    ) -> AggregatePredictive | Predictive:
+        stan_data: Mapping[str, ArrayLike | str] | None = None,
+    ) -> AggregatePredictive | Predictive | ProgramPredictive:
         """Posterior predictive distribution of the labels of bags, new or of the fit.
 
         Parameters
@@ -563,16 +617,26 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             share is the county's part of the region's expected label: between that of parts which
             all have the same effect and of parts which differ independently. True: bags with ids
             that are training bags themselves (the same id and the same points) have their own
-            effects, others new ones. False: all have new ones.
+            effects, others new ones. False: all have new ones, and so they have with `stan_file`,
+            whatever it is.
+        stan_data : dict, optional
+            Data of your own Stan program for these bags, as for `fit`; by default those of the
+            columns that the fit named.
 
         Returns
         -------
-        AggregatePredictive, or Predictive for the normal likelihood
+        AggregatePredictive, Predictive for the normal likelihood, ProgramPredictive with a
+        `stan_file`
             With `mean`, `sd`, `quantile(q)`, `interval(level)`, `log_prob(y)`, `sample(size)`.
             Holds draws x bags numbers in memory.
         """
         bags = self._like_training(bags)
         self._check_effects_in_parts(bags)
+        if self.stan_file is not None:
+            self._check_new_bags(district)
+            data = self._program_data(bags, trials, stan_data)
+            return self._program_predictive(data).with_ids_of(bags)
+        self._check_no_data(stan_data)
         training = self._training_effects
         number, itself = training.districts(bags, district)
         if self.effect_columns_ is not None:
@@ -624,6 +688,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         district: ArrayLike | str | bool = True,
         totals: ArrayLike | str | None = None,
         n_draws: int = 1000,
+        stan_data: Mapping[str, ArrayLike | str] | None = None,
     ) -> PointPredictive:
         """Posterior of the rate at points, of training bags or new.
 
@@ -647,6 +712,10 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             the bag of which nothing else is known.
         n_draws : int, default 1000
             Draws of the posterior that are used, evenly spaced.
+        stan_data : dict, optional
+            Data of your own Stan program for bags, as for `predictive`. With `stan_file` rates are
+            what the program generates as rate_new, in memory; points that are no `Bags` lie in
+            none there.
 
         Returns
         -------
@@ -660,6 +729,11 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
                 f"totals are those of bags in memory, but points are a {type(points).__name__}"
             )
         bags = self._like_training(as_points(self, points), need_weights=totals is not None)
+        if self.stan_file is not None:
+            self._check_new_bags(district, totals)
+            in_bags = isinstance(points, (Bags, PartitionedBags))
+            return self._program_rates(bags, in_bags, n_draws, stan_data)
+        self._check_no_data(stan_data)
         drawn, training, effects, bag = self._draws(), self._training_effects, None, None
         if totals is not None:
             effects = self._effects_of_totals(bags, totals, n_draws)
@@ -1020,6 +1094,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
     @property
     def _training_effects(self) -> TrainingEffects:
         """Effects of the training bags under each draw, where the model has such and keeps them."""
+        check_stock(self)
         groups, effects = self.result_.groups, None
         for name in ("posterior_predictive", "posterior"):
             if name in groups and "effect" in groups[name]:
@@ -1148,6 +1223,11 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             )
         if not isinstance(bags, PartitionedBags):
             return
+        if is_plain(self.stan_file):
+            raise TypeError(
+                f"{self.stan_file} takes all points in memory, but those of the bags lie in "
+                "partitions: pass bags.load()"
+            )
         if self._link.can_thin:
             raise TypeError(
                 f"link {self._link.name!r} needs all points in memory, but those of the bags lie "
@@ -1218,6 +1298,127 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
                     f"link {link.name!r} needs no thinning: it is compressed without loss"
                 )
             check_counts(thin=self.thin)
+        if is_plain(self.stan_file):
+            if self.thin is not None:
+                raise ValueError(f"{self.stan_file} takes all points of a bag: leave thin out")
+            if self.bag_effects and link.is_linear:
+                raise ValueError(
+                    "bag_effects of the normal likelihood are those of the stock program: leave "
+                    f"them out, and write effects of bags into {self.stan_file}"
+                )
+
+    # ------------------------------------------------------------ programs of users
+
+    def _check_program(self, label_sd: Array | None) -> None:
+        """Raise, or warn, if a program of the user does not read what the fit passes."""
+        if not is_plain(self.stan_file):
+            return
+        needed = {
+            self._name_of_errors: "label_sd" * (label_sd is not None),
+            "trials": "trials" * self._family.has_trials,
+            "tau_scale": "bag_effects" * bool(self.bag_effects),
+        }
+        check_declares(self.stan_file, {name: text for name, text in needed.items() if text})
+
+    @property
+    def _name_of_errors(self) -> str:
+        """Name of known errors of labels, of which those of counts are relative to these."""
+        return "label_sd" if self._link.is_linear else "relative_label_sd"
+
+    def _plain_model(self, stock, training, y, own):
+        """The model of the user's plain program, in place of a stock one."""
+        _, of_bags, others = own
+        bags = self._data_of_training(training, y, of_bags)
+        model = plain_totals_model(stock, bags, others)
+        check_has_data(self.stan_file, model.data, _OPTIONS_OF_DATA)
+        return model
+
+    def _data_of_training(self, training, y, of_bags):
+        """Data of the training bags, with those `of_bags` of the user's own."""
+        labels = y.astype(int) if self._family.is_count else y
+        errors = np.sqrt(np.broadcast_to(training.rows.known_variance, len(y)))
+        known = {"trials": training.trials, self._name_of_errors: errors}
+        return {**data_of_totals(training.plain_data, labels, **known), **of_bags}
+
+    def _program_data(self, bags, trials, stan_data):
+        """Data of new bags for the user's program."""
+        program = program_to_run(self)
+        if not isinstance(bags, Bags):
+            raise TypeError(
+                f"{self.stan_file} takes all points in memory, but those of the bags lie in "
+                "partitions: pass bags.load()"
+            )
+        if stan_data is not None:
+            check_own_data(self.stan_file, stan_data, DATA_OF_TOTALS)
+        own = own_data_of_new_bags(program.columns, bags, stan_data)
+        trials = self._trials_of(bags, trials)
+        labels = self._any_labels(program, len(bags))
+        points = data_of_points(bags, self.feature_map_)
+        return {**data_of_totals(points, labels, trials=trials), **own}
+
+    def _any_labels(self, program, n):
+        """Labels that n bags may have, of the type that the program takes."""
+        y = program.data["y"]
+        return np.full(n, 0 if self._family.is_count else y.min(), y.dtype)
+
+    def _program_predictive(self, data, repeated=None):
+        """Predictive distribution of the bags with these data by the user's program."""
+        program = program_to_run(self)
+        return program.predictive(
+            draws_of_program(self, self._program_step(data), repeated),
+            data,
+            seed=self.result_.settings["run"]["arguments"]["seed"],
+            engine=self.engine,
+            is_count=self._family.is_count,
+        )
+
+    def _program_step(self, data):
+        """Predictions of a program use every so manyth draw of a chain."""
+        return self._step_to(max(MOST_NUMBERS // (data["N"] + data["P"]), FEWEST_DRAWS))
+
+    def _program_rates(self, bags, in_bags, n_draws, stan_data):
+        """Rates at the points of bags, or at points in none, by the user's program."""
+        program = program_to_run(self)
+        if in_bags:
+            trials = np.ones(len(bags)) if self.needs_trials else None  # rates do not need them
+            data = self._program_data(bags, trials, stan_data)
+        else:
+            if stan_data is not None:
+                raise ValueError("stan_data are of bags, but the points are in none: pass Bags")
+            points = data_of_points(bags, self.feature_map_)
+            own = {name: program.data[name][:1] for name in program.columns}
+            data = without_bags({**data_of_totals(points, self._any_labels(program, 1)), **own})
+        draws = draws_of_program(self, 1)
+        draws = {name: evenly_spaced(values, n_draws) for name, values in draws.items()}
+        seed = self.result_.settings["run"]["arguments"]["seed"]
+        return ProgramRates(program.rates(draws, data, seed=seed, engine=self.engine))
+
+    def _keep_program_predictions(self, training, posterior, y, of_bags, seed):
+        """Add what the user's program predicts of the training bags, as if these were new."""
+        program = program_of_fit(self)
+        if program is None or not program.generates("y_new"):
+            return
+        data = self._data_of_training(training, y, of_bags)
+        groups = training_groups(
+            self._program_predictive(data, repeated=1),
+            posterior.draws,
+            y,
+            training.record.index,
+            has_likelihood=program.generates("log_lik"),
+            thinning=self._program_step(data),
+            seed=seed,
+        )
+        self._keep_too(groups)
+
+    def _check_new_bags(self, district, totals=None):
+        """Raise ValueError where the user's program would have to know effects of training bags."""
+        if totals is not None or not isinstance(district, bool):
+            check_stock(self)
+
+    def _check_no_data(self, stan_data):
+        """Raise TypeError for data of a user's program where the fit ran none."""
+        if stan_data is not None:
+            check_own_data(None, stan_data)
 
     def _predictive(
         self,
@@ -1315,7 +1516,11 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         return {name: drawn[name] for name in self._family.scales}
 
     def _draws(self) -> dict[str, Array]:
-        """Draws that predictions need, all chains in one."""
+        """Draws that predictions need, all chains in one.
+
+        Raises ValueError for those of a user's program, of which the formulas may be others.
+        """
+        check_stock(self)
         of_effects = ("tau", "effect_sd", "effect_correlation")
         names = ("w", "intercept", "rho", *of_effects, *self._family.scales)
         return {name: self.result_.draws(name) for name in names if self.result_.has_draws(name)}

@@ -37,9 +37,12 @@ from bdr_stan.estimators.own_program import (
     check_declares,
     check_own_data,
     check_stock,
+    draws_of_program,
     is_plain,
     own_data_of_bags,
     own_data_of_new_bags,
+    program_of_fit,
+    program_to_run,
 )
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.posterior import PosteriorEstimator
@@ -218,7 +221,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         given = {"trials": trials, "exposure": exposure, "offset": offset}
         known = self.check_known(bags, labels, **given)
         self._check_program(known, label_sd, several=isinstance(bags, Samples))
-        of_bags, others = self._own_data(bags, stan_data)
+        of_bags, others = own_data_of_bags(self.stan_file, bags, stan_data)
         known |= {"own_data": of_bags} if of_bags else {}
         settings = self._settings(chains, warmup, draws, seed, progress, **cmdstan_options)
         compressible = self._compressible(labels, label_sd)
@@ -305,7 +308,7 @@ class EmbeddingEstimator(PosteriorEstimator):
             return
         codes = np.arange(len(self.classes_)) if is_classifier(self) else None
         if self.stan_file is not None:
-            program = self._program
+            program = program_of_fit(self)
             if program is None or not program.generates("y_new"):
                 return
             predictive = self._program_predictive(
@@ -603,8 +606,9 @@ class EmbeddingEstimator(PosteriorEstimator):
         if stan_data is not None:
             check_own_data(self.stan_file, stan_data)
         known = self.known_of_bags(bags, **given, groups=groups)
-        if self._program is not None:
-            known["own_data"] = own_data_of_new_bags(self._program.columns, bags, stan_data)
+        program = program_of_fit(self)
+        if program is not None:
+            known["own_data"] = own_data_of_new_bags(program.columns, bags, stan_data)
         return embedded(bags, self._feature_map, known), bags
 
     def familiarity(self, bags: BagsLike) -> "pd.DataFrame":
@@ -767,13 +771,6 @@ class EmbeddingEstimator(PosteriorEstimator):
         }
         check_declares(self.stan_file, {name: text for name, text in needed.items() if text})
 
-    def _own_data(self, bags, stan_data):
-        """Data for the user's program: of the bags, shape (n, ...), and others, by name."""
-        if stan_data is None:
-            return {}, {}
-        check_own_data(self.stan_file, stan_data)
-        return own_data_of_bags(self.stan_file, bags, stan_data)
-
     def _named_samples(self):
         """Names of samples in parameters that are dicts."""
         given = (getattr(self, parameter) for parameter in _OF_SAMPLES)
@@ -823,12 +820,6 @@ class EmbeddingEstimator(PosteriorEstimator):
 
     # ------------------------------------------------------------ programs of users
 
-    @property
-    def _program(self) -> OwnProgram | None:
-        """The user's plain program as the fit ran it."""
-        kept = self.result_.settings.get("program")
-        return None if kept is None else OwnProgram(**kept)
-
     def _program_labels(self, y: Array) -> Array:
         """Labels as plain programs take them, shape (n,)."""
         if is_classifier(self):
@@ -855,31 +846,18 @@ class EmbeddingEstimator(PosteriorEstimator):
 
         A single draw, of an optimisation, is repeated.
         """
-        program = self._program
-        if program is None:
-            raise ValueError(
-                f"{self.stan_file} is a variant of an accelerated program, which draws no labels "
-                "of new bags: for predictions edit the plain program, from bdr-stan eject"
-            )
-        if not getattr(self, "_program_ran_here", False):
-            program.check_may_run(self.stan_file)
+        program = program_to_run(self)
         n = len(embedding.mean)
         step = self._program_step(n) if step is None else step
-        drawn = {
-            name: values.values[:, ::step]
-            for name, values in self.result_.groups["posterior"].items()
-        }
-        draws = Posterior(drawn, {}, {}).flat()
         y = program.data["y"]
         labels = np.full(n, 0 if self.counts_labels and not is_classifier(self) else y.min())
         predictive = program.predictive(
-            draws,
+            draws_of_program(self, step, repeated),
             data_of_bags(self.coordinates_, embedding, labels.astype(y.dtype), label_sd),
             seed=self.result_.settings["run"]["arguments"]["seed"],
             engine=self.engine,
             is_count=self.counts_labels,
             logarithms=getattr(self, "family", "normal") == "lognormal",
-            repeated=repeated or (FEWEST_DRAWS if len(next(iter(draws.values()))) == 1 else 1),
         )
         return predictive if classes is None else predictive.of_classes(classes, y.min())
 
@@ -914,11 +892,6 @@ class EmbeddingEstimator(PosteriorEstimator):
     def _step(self) -> int:
         """Predictions use every so manyth draw of a chain."""
         return 1
-
-    def _step_to(self, most: int) -> int:
-        """The step at which at most so many draws are used."""
-        sizes = self.result_.groups["posterior"].sizes
-        return -(-sizes["chain"] * sizes["draw"] // most)
 
     def _draws(self) -> dict[str, Array]:
         """Draws that predictions use, all chains in one, those of gamma for scaled covariates.

@@ -66,8 +66,6 @@ class JointRegressor(AggregateRegressor):
         surveys of clusters. "binomial": they do not.
     method : {"nuts", "laplace", "pathfinder", "optimize"}, default "nuts"
         All but NUTS hold rho and the dispersions at their marginal modes.
-    stan_file : path, optional
-        Your variant of ``aggregate_joint.stan``.
 
     Attributes
     ----------
@@ -114,6 +112,7 @@ class JointRegressor(AggregateRegressor):
 
     methods = METHODS
     closed_form = ()
+    stan_file: ClassVar[None] = None  # type: ignore[misc]  # no parameter
     _training_kind: ClassVar[type[JointFeatures]] = JointFeatures
 
     def fit(  # type: ignore[override]
@@ -219,8 +218,8 @@ class JointRegressor(AggregateRegressor):
             periods=periods(features.kernel, bags, places.places),
         )
 
-    def _fit_features(self, training, y, settings):
-        super()._fit_features(training, y, settings)
+    def _fit_features(self, training, y, settings, own=({}, {}, {})):
+        super()._fit_features(training, y, settings, own)
         drawn = self._draws()
         theta = np.append(drawn["w"].mean(axis=0), drawn["intercept"].mean())
         percentiles = percentiles_of_places(training, theta)

@@ -344,6 +344,11 @@ class PosteriorEstimator(BagEstimator):
             )
         self._keep(Result(groups, {**record.settings, "priors": model.priors, "run": run, **kept}))
 
+    def _step_to(self, most: int) -> int:
+        """The step at which at most so many draws are used."""
+        sizes = self.result_.groups["posterior"].sizes
+        return -(-sizes["chain"] * sizes["draw"] // most)
+
     def _warn_of_trouble(self) -> None:
         """Warn, at the call of `fit`, about poor diagnostics."""
         n_bags = len(self.result_.labels)

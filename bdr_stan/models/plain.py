@@ -20,7 +20,7 @@ from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.progress import status
 from bdr_stan.types import Array
 
-GENERATED = ("y_new", "log_lik")  # a number for each new bag
+GENERATED = ("y_new", "log_lik", "rate_new")  # a number for each new bag, or each of its points
 # Values of the deviation u ~ N(0, 1) of a new bag, over which log_lik is a trapezoidal sum.
 _NODE = np.linspace(-6, 6, 101)
 _LOG_NODE_WEIGHT = -0.5 * _NODE**2 - 0.5 * np.log(2 * np.pi) + np.log(_NODE[1] - _NODE[0])
@@ -31,8 +31,18 @@ DATA = (
     *("N", "D", "Q", "K", "z", "x", "size", "label_sd", "known_part", "trials", "y", "y_at"),
     *("lambda", "prior_factor", "weight_basis", "intercept_location", "intercept_scale"),
     *("gamma_scale", "gap_scale", "sigma_scale", "sigma_point_scale", "dispersion_scale"),
-    *("J", "node", "log_weight", "df_above_2_scale", "rho_median", "rho_log_sd", "eta_median", "eta_log_sd"),
+    *(
+        "J",
+        "node",
+        "log_weight",
+        "df_above_2_scale",
+        "rho_median",
+        "rho_log_sd",
+        "eta_median",
+        "eta_log_sd",
+    ),
 )
+OF_POINTS = ("phi", "weight", "omitted")  # data with an entry for each point
 _LARGEST_START = 2.0  # of chains, from the most probable scales, in their log sds
 _WIDEST_START_LOG_SD = 0.25
 # Weights are narrow if rho is small: with Stan's own .8 chains of few bags diverge there.
@@ -64,8 +74,18 @@ def as_new(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def take_bags(data: Mapping[str, Any], bags: Array) -> dict[str, Any]:
-    """Data of the bags with these indices, out of `data_of_bags`."""
-    return {name: len(bags) if name == "N" else values[bags] for name, values in data.items()}
+    """Data of the bags with these indices, and of their points, where there are such."""
+    taken = {"N": len(bags)}
+    if "P" in data:
+        length = data["length"][bags]
+        start = np.cumsum(length) - length
+        points = np.arange(length.sum()) + np.repeat(data["start"][bags] - 1 - start, length)
+        taken |= {"P": len(points), "start": start + 1}
+    return taken | {
+        name: values[points if name in OF_POINTS else bags]
+        for name, values in data.items()
+        if name not in taken
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +130,7 @@ class PlainModel(Model):
 
     def _named(self, theta, scales, u=0.0):
         """Values of weights [w; gamma; intercept], of scales, and of u by the program's names."""
-        d = len(self.data["lambda"])
+        d = self.data["D"]
         gaps = [scales[name] for name in scales if name.startswith("gap_")]
         return {
             "w": theta[:d],
