@@ -314,7 +314,8 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         totals = self.check_labels(bags, y, trials)
         column = trials if isinstance(trials, str) else None
         trials = None if trials is None else values_of_bags(bags, trials, "trials")
-        own = own_data_of_bags(self.stan_file, bags, stan_data, DATA_OF_TOTALS)
+        self._check_program(label_sd, stan_data)
+        own = own_data_of_bags(self.stan_file, bags, stan_data)
         settings = self._settings(chains, warmup, draws, seed, progress, **cmdstan_options)
         known = {"trials": trials, "label_sd": label_sd}
         kept = {"label_name": label_name(y), "trials_column": column}
@@ -374,7 +375,6 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         y = self.check_labels(bags, y, trials)
         trials = None if trials is None else np.asarray(trials, float)
         label_sd = self._checked_label_sd(bags, y, label_sd)
-        self._check_program(label_sd)
         found = training_features(
             bags,
             y,
@@ -1309,8 +1309,10 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
 
     # ------------------------------------------------------------ programs of users
 
-    def _check_program(self, label_sd: Array | None) -> None:
+    def _check_program(self, label_sd: Any, stan_data: Any) -> None:
         """Raise, or warn, if a program of the user does not read what the fit passes."""
+        if stan_data is not None:
+            check_own_data(self.stan_file, stan_data, DATA_OF_TOTALS)
         if not is_plain(self.stan_file):
             return
         needed = {
@@ -1318,7 +1320,8 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             "trials": "trials" * self._family.has_trials,
             "tau_scale": "bag_effects" * bool(self.bag_effects),
         }
-        check_declares(self.stan_file, {name: text for name, text in needed.items() if text})
+        needed = {name: text for name, text in needed.items() if text}
+        check_declares(self.stan_file, needed, stan_data, DATA_OF_TOTALS)
 
     @property
     def _name_of_errors(self) -> str:

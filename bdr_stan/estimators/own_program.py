@@ -39,12 +39,25 @@ def is_plain(program: PathName | None) -> bool:
     return program is not None and "N_new" in declared(program, "data")
 
 
-def check_declares(program: PathName, needed: Mapping[str, str]) -> None:
+def check_declares(
+    program: PathName,
+    needed: Mapping[str, str],
+    given: Mapping[str, Any] | None,
+    passed: Sequence[str] = DATA_OF_EMBEDDINGS,
+) -> None:
     """Raise ValueError if a plain program lacks data, name -> what the fit passes by it.
 
-    Parameters that nothing reads are a warning.
+    And if it declares data that are neither those of every fit, `passed`, nor `given`. Parameters
+    that nothing reads are a warning.
     """
     names = declared(program, "data")
+    for name in names:
+        own = name.removesuffix("_new")
+        if own not in passed and name not in (given or {}) and own not in (given or {}):
+            raise ValueError(
+                f"{program} declares the data {own}, which are none of every fit: give fit "
+                f"stan_data={{{own!r}: ..}}, a column of the bags' metadata or an array"
+            )
     for name, meaning in needed.items():
         if name not in names:
             raise ValueError(
@@ -56,16 +69,10 @@ def check_declares(program: PathName, needed: Mapping[str, str]) -> None:
 
 
 def check_has_data(program: PathName, data: Mapping[str, Any], hints: Mapping[str, str]) -> None:
-    """Raise ValueError if a program reads data that are not among those of a fit.
-
-    `hints` are what to do about some of them, by their names.
-    """
-    for name in declared(program, "data"):
-        if name not in data:
-            raise ValueError(
-                f"{program} reads {name} in its data, which this fit has not: "
-                f"{hints.get(name, 'give it by stan_data, or leave it out of the program')}"
-            )
+    """Raise ValueError if a program reads data that a fit lacks; `hints`, name -> what to do."""
+    for name, hint in hints.items():
+        if name not in data and name in declared(program, "data"):
+            raise ValueError(f"{program} reads {name} in its data, which this fit has not: {hint}")
 
 
 def check_own_data(
@@ -87,28 +94,21 @@ def check_own_data(
                 "name in the program"
             )
         if name not in names:
-            own = [n for n in names if n.removesuffix("_new") not in passed]
             raise ValueError(
-                f"{program} declares no data {name!r}, which stan_data gives; its data are "
-                f"{', '.join(own) or 'those of every fit'}"
+                f"{program} declares no data {name!r}, which stan_data gives: declare {name} and "
+                f"{name}_new, of the new bags, in its data"
             )
 
 
 def own_data_of_bags(
-    program: PathName | None,
-    bags: Bags,
-    given: Mapping[str, Any] | None,
-    passed: Sequence[str] = DATA_OF_EMBEDDINGS,
+    program: PathName | None, bags: Bags, given: Mapping[str, Any] | None
 ) -> tuple[dict[str, Array], dict[str, Array]]:
     """Data of the bags, by name, shape (n, ...), and other data, out of the user's `stan_data`.
 
     Data that the program also reads of new bags, `name` and `name_new`, and columns are of bags.
-    `passed` is as for `check_own_data`, which checks `given`.
     """
-    if given is None:
+    if program is None or given is None:
         return {}, {}
-    check_own_data(program, given, passed)
-    assert program is not None
     names = declared(program, "data")
     of_bags, others = {}, {}
     for name, values in given.items():
@@ -153,6 +153,12 @@ def _one_per_bag(bags: Bags, values: ArrayLike | str, name: str) -> Array:
         raise ValueError(
             f"stan_data[{name!r}] has {np.size(numbers)} values, but there are {len(bags)} bags: "
             "one for each bag"
+        )
+    gaps = np.flatnonzero(~np.isfinite(numbers).reshape(len(bags), -1).all(axis=1))
+    if len(gaps):
+        raise ValueError(
+            f"{column} of {bags.name(gaps[0])} is no finite number ({len(gaps)} in all): give such "
+            "bags a number, or leave them out"
         )
     return _as_data(numbers)
 
