@@ -1,5 +1,6 @@
 """The baseline that takes each bag for one point."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from bdr_stan.aggregate.mean_points import mean_points
@@ -7,7 +8,7 @@ from bdr_stan.aggregate.training import AggregateFeatures
 from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.bags.record import BagsRecord
 from bdr_stan.estimators.aggregate import AggregateRegressor
-from bdr_stan.predictive import AggregatePredictive, Contrast, Predictive
+from bdr_stan.predictive import AggregatePredictive, Contrast, Predictive, ProgramPredictive
 from bdr_stan.types import ArrayLike
 
 
@@ -66,10 +67,11 @@ class BagPixel(AggregateRegressor):
         *,
         trials: ArrayLike | str | None = None,
         district: ArrayLike | str | bool = True,
-    ) -> AggregatePredictive | Predictive:
+        stan_data: Mapping[str, ArrayLike | str] | None = None,
+    ) -> AggregatePredictive | Predictive | ProgramPredictive:
         """As `AggregateRegressor.predictive`, of the bags' mean points."""
         points = mean_points(self._like_training(bags))
-        return super().predictive(points, trials=trials, district=district)
+        return super().predictive(points, trials=trials, district=district, stan_data=stan_data)
 
     def contrast(
         self, bags_a: BagsLike, bags_b: BagsLike, *, trials: ArrayLike | str | None = None

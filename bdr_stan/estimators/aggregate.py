@@ -34,24 +34,10 @@ from bdr_stan.bags import (
     values_of_bags,
 )
 from bdr_stan.bags.matching import label_name
-from bdr_stan.estimators import ecological
+from bdr_stan.estimators import ecological, own_totals
 from bdr_stan.estimators.base import BagRegressor, scored
 from bdr_stan.estimators.doubts_of_totals import doubts_of_rates
-from bdr_stan.estimators.own_program import (
-    FEWEST_DRAWS,
-    MOST_NUMBERS,
-    OwnProgram,
-    check_declares,
-    check_has_data,
-    check_own_data,
-    check_stock,
-    draws_of_program,
-    is_plain,
-    own_data_of_bags,
-    own_data_of_new_bags,
-    program_of_fit,
-    program_to_run,
-)
+from bdr_stan.estimators.own_program import check_stock, is_plain, own_data_of_bags
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.points import as_points, district_of_points, evenly_spaced
 from bdr_stan.estimators.posterior import PosteriorEstimator
@@ -72,13 +58,7 @@ from bdr_stan.models.overdispersion import (
     likelihood_text,
     overdispersion,
 )
-from bdr_stan.models.plain_totals import (
-    DATA_OF_TOTALS,
-    data_of_points,
-    data_of_totals,
-    plain_totals_model,
-    without_bags,
-)
+from bdr_stan.models.plain_totals import data_of_points
 from bdr_stan.models.totals import totals_predictive, totals_with_effects
 from bdr_stan.posterior.priors import RATES
 from bdr_stan.posterior.sampling import sample_posterior
@@ -91,7 +71,6 @@ from bdr_stan.predictive import (
     Predictive,
     ProgramPredictive,
 )
-from bdr_stan.predictive.program import ProgramRates
 from bdr_stan.progress import status
 from bdr_stan.results.groups import few_enough, training_groups
 from bdr_stan.results.result import Result
@@ -106,12 +85,6 @@ _THINNING_DRAWS = 20
 _WARNED_THINNING_ERROR = 0.02  # on average over draws and bags
 _POINTS_CHECKED = 100
 _MAX_SHARE_BEYOND = 0.05  # of the points, above which a warning is given
-# Data that come with an option, which a program needs that reads them.
-_OPTIONS_OF_DATA = {
-    "tau_scale": "fit with bag_effects=True, or leave effects of bags out of the program",
-    "dispersion_scale": "fit with likelihood='negative binomial', or leave it out of the program",
-    "sigma_scale": "fit with likelihood='normal', or leave it out of the program",
-}
 
 
 @estimator
@@ -314,7 +287,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         totals = self.check_labels(bags, y, trials)
         column = trials if isinstance(trials, str) else None
         trials = None if trials is None else values_of_bags(bags, trials, "trials")
-        self._check_program(label_sd, stan_data)
+        own_totals.check_program(self, label_sd, stan_data)
         own = own_data_of_bags(self.stan_file, bags, stan_data)
         settings = self._settings(chains, warmup, draws, seed, progress, **cmdstan_options)
         known = {"trials": trials, "label_sd": label_sd}
@@ -418,18 +391,15 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         # Matrices this small gain nothing from BLAS's threads, and lose much on a busy machine.
         with limited_blas():
             model = self._model(training, y)
-        program: dict[str, Any] = {}
+        given, of_bags, others = own
         if is_plain(self.stan_file):
-            model = self._plain_model(model, training, y, own)
+            model = own_totals.plain_model(self, model, training, y, of_bags, others)
         if self.method == "vb":
             posterior = variational_fit(
                 model, training.rows, y, *family, draws=settings.draws, seed=settings.seed
             )
         else:
             posterior = sample_posterior(model, settings)
-        if is_plain(self.stan_file):
-            given, data = own[0], posterior.density.stan_input.data
-            program["program"] = OwnProgram.of_fit(self.stan_file, data, given).kept()
         constants = {"landmarks": (features.landmarks, ["landmark", "feature"])}
         if training.mean_points is not None:
             constants["mean_point"] = (training.mean_points, ["bag", "feature"])
@@ -450,13 +420,14 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             constants=constants,
             coordinates=names,
             kernel=features.kernel,
-            **program,
+            **own_totals.ran_program(self, posterior, given),
         )
         self._program_ran_here = True
         if self.stan_file is None:
             self._keep_training_predictions(training, posterior, y, settings.seed)
         else:
-            self._keep_program_predictions(training, posterior, y, own[1], settings.seed)
+            of_program = (training, posterior, y, of_bags, settings.seed)
+            self._keep_too(own_totals.groups_of_training(self, *of_program))
         self._warn_of_trouble()
         return self
 
@@ -490,7 +461,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
                 )
             return
         means = self._link.means(
-            rows, _thetas(drawn), drawn.get("effect"), rho=drawn.get("rho", 0.0)
+            rows, _thetas(drawn), drawn.get("effect"), rho=drawn["rho"]
         )
         sums = None if columns is None else columns.sums(training.mean_points, rows.total)
         seen = dict(drawn)
@@ -633,10 +604,8 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         bags = self._like_training(bags)
         self._check_effects_in_parts(bags)
         if self.stan_file is not None:
-            self._check_new_bags(district)
-            data = self._program_data(bags, trials, stan_data)
-            return self._program_predictive(data).with_ids_of(bags)
-        self._check_no_data(stan_data)
+            return own_totals.predictive(self, bags, trials, district, stan_data)
+        own_totals.check_no_data(stan_data)
         training = self._training_effects
         number, itself = training.districts(bags, district)
         if self.effect_columns_ is not None:
@@ -730,10 +699,10 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             )
         bags = self._like_training(as_points(self, points), need_weights=totals is not None)
         if self.stan_file is not None:
-            self._check_new_bags(district, totals)
             in_bags = isinstance(points, (Bags, PartitionedBags))
-            return self._program_rates(bags, in_bags, n_draws, stan_data)
-        self._check_no_data(stan_data)
+            asked = (in_bags, district, totals, n_draws, stan_data)
+            return own_totals.rates(self, bags, *asked)
+        own_totals.check_no_data(stan_data)
         drawn, training, effects, bag = self._draws(), self._training_effects, None, None
         if totals is not None:
             effects = self._effects_of_totals(bags, totals, n_draws)
@@ -752,7 +721,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             self.feature_map_,
             evenly_spaced(_thetas(drawn), n_draws),
             self._link,
-            rho=_scales_of_weights(drawn, n_draws),
+            rho=evenly_spaced(drawn["rho"], n_draws),
             effects=effects,
             bag=bag,
             effect_columns=self.effect_columns_,
@@ -778,7 +747,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         check_counts(n_draws=n_draws)
         bags = self._like_training(as_points(self, points), need_weights=False)
         drawn, features = self._draws(), self.feature_map_
-        rho = _scales_of_weights(drawn, n_draws)
+        rho = evenly_spaced(drawn["rho"], n_draws)
         w = evenly_spaced(drawn["w"], n_draws)
         return {
             name: PointPredictive(
@@ -1186,7 +1155,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         y = self.check_labels(bags, values_of_bags(bags, totals, "totals"))
         drawn = {name: evenly_spaced(draws, n_draws) for name, draws in self._draws().items()}
         means = self._link.means_of_bags(
-            bags, self.feature_map_, _thetas(drawn), None, rho=drawn.get("rho", 0.0)
+            bags, self.feature_map_, _thetas(drawn), None, rho=drawn["rho"]
         )
         if not self._link.is_linear:
             with np.errstate(divide="ignore"):  # a total of 0 has rates of 0
@@ -1203,7 +1172,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         """
         drawn = self._draws()
         return self._link.means_of_bags(
-            bags, self.feature_map_, _thetas(drawn), effects, rho=drawn.get("rho", 0.0)
+            bags, self.feature_map_, _thetas(drawn), effects, rho=drawn["rho"]
         )
 
     @property
@@ -1224,10 +1193,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         if not isinstance(bags, PartitionedBags):
             return
         if is_plain(self.stan_file):
-            raise TypeError(
-                f"{self.stan_file} takes all points in memory, but those of the bags lie in "
-                "partitions: pass bags.load()"
-            )
+            own_totals.check_in_memory(self, bags)
         if self._link.can_thin:
             raise TypeError(
                 f"link {self._link.name!r} needs all points in memory, but those of the bags lie "
@@ -1298,130 +1264,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
                     f"link {link.name!r} needs no thinning: it is compressed without loss"
                 )
             check_counts(thin=self.thin)
-        if is_plain(self.stan_file):
-            if self.thin is not None:
-                raise ValueError(f"{self.stan_file} takes all points of a bag: leave thin out")
-            if self.bag_effects and link.is_linear:
-                raise ValueError(
-                    "bag_effects of the normal likelihood are those of the stock program: leave "
-                    f"them out, and write effects of bags into {self.stan_file}"
-                )
-
-    # ------------------------------------------------------------ programs of users
-
-    def _check_program(self, label_sd: Any, stan_data: Any) -> None:
-        """Raise, or warn, if a program of the user does not read what the fit passes."""
-        if stan_data is not None:
-            check_own_data(self.stan_file, stan_data, DATA_OF_TOTALS)
-        if not is_plain(self.stan_file):
-            return
-        needed = {
-            self._name_of_errors: "label_sd" * (label_sd is not None),
-            "trials": "trials" * self._family.has_trials,
-            "tau_scale": "bag_effects" * bool(self.bag_effects),
-        }
-        needed = {name: text for name, text in needed.items() if text}
-        check_declares(self.stan_file, needed, stan_data, DATA_OF_TOTALS)
-
-    @property
-    def _name_of_errors(self) -> str:
-        """Name of known errors of labels, of which those of counts are relative to these."""
-        return "label_sd" if self._link.is_linear else "relative_label_sd"
-
-    def _plain_model(self, stock, training, y, own):
-        """The model of the user's plain program, in place of a stock one."""
-        _, of_bags, others = own
-        bags = self._data_of_training(training, y, of_bags)
-        model = plain_totals_model(stock, bags, others)
-        check_has_data(self.stan_file, model.data, _OPTIONS_OF_DATA)
-        return model
-
-    def _data_of_training(self, training, y, of_bags):
-        """Data of the training bags, with those `of_bags` of the user's own."""
-        labels = y.astype(int) if self._family.is_count else y
-        errors = np.sqrt(np.broadcast_to(training.rows.known_variance, len(y)))
-        known = {"trials": training.trials, self._name_of_errors: errors}
-        return {**data_of_totals(training.plain_data, labels, **known), **of_bags}
-
-    def _program_data(self, bags, trials, stan_data):
-        """Data of new bags for the user's program."""
-        program = program_to_run(self)
-        if not isinstance(bags, Bags):
-            raise TypeError(
-                f"{self.stan_file} takes all points in memory, but those of the bags lie in "
-                "partitions: pass bags.load()"
-            )
-        if stan_data is not None:
-            check_own_data(self.stan_file, stan_data, DATA_OF_TOTALS)
-        own = own_data_of_new_bags(program.columns, bags, stan_data)
-        trials = self._trials_of(bags, trials)
-        labels = self._any_labels(program, len(bags))
-        points = data_of_points(bags, self.feature_map_)
-        return {**data_of_totals(points, labels, trials=trials), **own}
-
-    def _any_labels(self, program, n):
-        """Labels that n bags may have, of the type that the program takes."""
-        y = program.data["y"]
-        return np.full(n, 0 if self._family.is_count else y.min(), y.dtype)
-
-    def _program_predictive(self, data, repeated=None):
-        """Predictive distribution of the bags with these data by the user's program."""
-        program = program_to_run(self)
-        return program.predictive(
-            draws_of_program(self, self._program_step(data), repeated),
-            data,
-            seed=self.result_.settings["run"]["arguments"]["seed"],
-            engine=self.engine,
-            is_count=self._family.is_count,
-        )
-
-    def _program_step(self, data):
-        """Predictions of a program use every so manyth draw of a chain."""
-        return self._step_to(max(MOST_NUMBERS // (data["N"] + data["P"]), FEWEST_DRAWS))
-
-    def _program_rates(self, bags, in_bags, n_draws, stan_data):
-        """Rates at the points of bags, or at points in none, by the user's program."""
-        program = program_to_run(self)
-        if in_bags:
-            trials = np.ones(len(bags)) if self.needs_trials else None  # rates do not need them
-            data = self._program_data(bags, trials, stan_data)
-        else:
-            if stan_data is not None:
-                raise ValueError("stan_data are of bags, but the points are in none: pass Bags")
-            points = data_of_points(bags, self.feature_map_)
-            own = {name: program.data[name][:1] for name in program.columns}
-            data = without_bags({**data_of_totals(points, self._any_labels(program, 1)), **own})
-        draws = draws_of_program(self, 1)
-        draws = {name: evenly_spaced(values, n_draws) for name, values in draws.items()}
-        seed = self.result_.settings["run"]["arguments"]["seed"]
-        return ProgramRates(program.rates(draws, data, seed=seed, engine=self.engine))
-
-    def _keep_program_predictions(self, training, posterior, y, of_bags, seed):
-        """Add what the user's program predicts of the training bags, as if these were new."""
-        program = program_of_fit(self)
-        if program is None or not program.generates("y_new"):
-            return
-        data = self._data_of_training(training, y, of_bags)
-        groups = training_groups(
-            self._program_predictive(data, repeated=1),
-            posterior.draws,
-            y,
-            training.record.index,
-            has_likelihood=program.generates("log_lik"),
-            thinning=self._program_step(data),
-            seed=seed,
-        )
-        self._keep_too(groups)
-
-    def _check_new_bags(self, district, totals=None):
-        """Raise ValueError where the user's program would have to know effects of training bags."""
-        if totals is not None or not isinstance(district, bool):
-            check_stock(self)
-
-    def _check_no_data(self, stan_data):
-        """Raise TypeError for data of a user's program where the fit ran none."""
-        if stan_data is not None:
-            check_own_data(None, stan_data)
+        own_totals.check_options(self)
 
     def _predictive(
         self,
@@ -1442,7 +1285,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
 
     def _thinning(self, bags: Bags, rows: AggregateRows) -> dict[str, Any]:
         """What thinning changes at some of the draws, as a setting of the result."""
-        if self.thin is None:
+        if self.thin is None or self.stan_file is not None:
             return {}
         theta = _thetas(self._draws())
         some = theta[:: max(1, len(theta) // _THINNING_DRAWS)]
@@ -1571,11 +1414,6 @@ def _effect_columns(result: Result) -> EffectColumns | None:
 def _covariances(drawn: Mapping[str, Array]) -> Array:
     """Covariances of the bags' coefficients under each draw, shape (S, K, K)."""
     return covariances(drawn["effect_sd"], drawn["effect_correlation"])
-
-
-def _scales_of_weights(drawn: Mapping[str, Array], n_draws: int) -> Array | None:
-    """rho of some draws; None where a program of the user's own has no such scale."""
-    return evenly_spaced(drawn["rho"], n_draws) if "rho" in drawn else None
 
 
 def _thetas(drawn: Mapping[str, Array]) -> Array:

@@ -273,17 +273,15 @@ class JointRegressor(AggregateRegressor):
         """
         check_counts(n_draws=n_draws)
         bags = self._like_training(as_points(self, points), need_weights=False)
-        thetas, scale = self._survey_thetas(survey), None
-        if self.result_.has_draws("rho"):
-            slope = self._of_survey("survey_slope", survey)
-            scale = np.abs(slope) * self.result_.draws("rho")
+        thetas = self._survey_thetas(survey)
+        scale = np.abs(self._of_survey("survey_slope", survey)) * self.result_.draws("rho")
         return PointPredictive(
             bags.read_checked,
             len(bags.points),
             self.feature_map_,
             evenly_spaced(thetas, n_draws),
             LOGIT,
-            rho=None if scale is None else evenly_spaced(scale, n_draws),
+            rho=evenly_spaced(scale, n_draws),
         )
 
     def predictive_surveys(
