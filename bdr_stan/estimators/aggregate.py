@@ -58,6 +58,7 @@ from bdr_stan.models.overdispersion import (
     likelihood_text,
     overdispersion,
 )
+from bdr_stan.models.plain import StanData, data_of_training_bags
 from bdr_stan.models.plain_totals import data_of_points
 from bdr_stan.models.totals import totals_predictive, totals_with_effects
 from bdr_stan.posterior.priors import RATES
@@ -281,18 +282,68 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         UserWarning
             Trouble of the sampler, with the measured value and what to do.
         """
+        bags, totals, known, own = self._checked(bags, y, trials, label_sd, stan_data)
+        column = trials if isinstance(trials, str) else None
+        settings = self._settings(chains, warmup, draws, seed, progress, **cmdstan_options)
+        kept = {"label_name": label_name(y), "trials_column": column}
+        return self._fit_totals(bags, totals, settings, known, (stan_data or {}, *own), **kept)
+
+    def stan_data(
+        self,
+        bags: BagsLike,
+        y: ArrayLike,
+        *,
+        trials: ArrayLike | str | None = None,
+        label_sd: ArrayLike | str | None = None,
+        stan_data: Mapping[str, ArrayLike | str] | None = None,
+    ) -> StanData:
+        """Data of the plain Stan program of this model, for CmdStan, R or Julia.
+
+        Its new bags are the training bags, of which the program then draws y_new, log_lik and
+        rate_new.
+
+        Parameters
+        ----------
+        bags, y, trials, label_sd, stan_data
+            As for `fit`.
+
+        Returns
+        -------
+        StanData
+            As of `BDR.stan_data`.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Unusable bags, labels or parameters, and options that plain programs do not have.
+        """
+        own_totals.check_options(self, "a plain program")
+        bags, totals, known, own = self._checked(bags, y, trials, label_sd, stan_data)
+        own_totals.check_in_memory("a plain program", bags)
+        training = self.training_features(bags, totals, **known)
+        training = replace(training, plain_data=data_of_points(bags, training.feature_map))
+        with limited_blas():
+            stock = self._model(training, totals)
+        model = own_totals.plain_model(self, stock, training, totals, *own)
+        return data_of_training_bags(model)
+
+    def _checked(
+        self,
+        bags: BagsLike,
+        y: ArrayLike,
+        trials: ArrayLike | str | None,
+        label_sd: ArrayLike | str | None,
+        stan_data: Mapping[str, ArrayLike | str] | None,
+    ) -> tuple[Bags, Array, dict[str, Any], tuple[dict[str, Array], dict[str, Array]]]:
+        """Bags, their totals, what is known of these, and the user's data, all checked."""
         bags = as_bags(bags, in_parts=self.takes_parts)
         self.check_parameters()
         self._check_parts(bags)
         totals = self.check_labels(bags, y, trials)
-        column = trials if isinstance(trials, str) else None
         trials = None if trials is None else values_of_bags(bags, trials, "trials")
         own_totals.check_program(self, label_sd, stan_data)
         own = own_data_of_bags(self.stan_file, bags, stan_data)
-        settings = self._settings(chains, warmup, draws, seed, progress, **cmdstan_options)
-        known = {"trials": trials, "label_sd": label_sd}
-        kept = {"label_name": label_name(y), "trials_column": column}
-        return self._fit_totals(bags, totals, settings, known, (stan_data or {}, *own), **kept)
+        return bags, totals, {"trials": trials, "label_sd": label_sd}, own
 
     def _fit_totals(
         self,
@@ -460,9 +511,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
                     "predictions of training bags are those of new ones; ask for fewer draws"
                 )
             return
-        means = self._link.means(
-            rows, _thetas(drawn), drawn.get("effect"), rho=drawn["rho"]
-        )
+        means = self._link.means(rows, _thetas(drawn), drawn.get("effect"), rho=drawn["rho"])
         sums = None if columns is None else columns.sums(training.mean_points, rows.total)
         seen = dict(drawn)
         if np.any(rows.known_variance) and not self._link.is_linear:
@@ -1193,7 +1242,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         if not isinstance(bags, PartitionedBags):
             return
         if is_plain(self.stan_file):
-            own_totals.check_in_memory(self, bags)
+            own_totals.check_in_memory(self.stan_file, bags)
         if self._link.can_thin:
             raise TypeError(
                 f"link {self._link.name!r} needs all points in memory, but those of the bags lie "
@@ -1264,7 +1313,8 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
                     f"link {link.name!r} needs no thinning: it is compressed without loss"
                 )
             check_counts(thin=self.thin)
-        own_totals.check_options(self)
+        if is_plain(self.stan_file):
+            own_totals.check_options(self, self.stan_file)
 
     def _predictive(
         self,

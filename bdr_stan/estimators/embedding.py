@@ -58,7 +58,12 @@ from bdr_stan.kernels.names import AUTO, name_for
 from bdr_stan.kernels.summands import single_bandwidth
 from bdr_stan.models.label_shape import label_advice
 from bdr_stan.models.overdispersion import Overdispersion
-from bdr_stan.models.plain import StanData, as_new, data_of_bags, plain_model
+from bdr_stan.models.plain import (
+    StanData,
+    data_of_bags,
+    data_of_training_bags,
+    plain_model,
+)
 from bdr_stan.posterior.sampling import Posterior, sample_posterior
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.predictive import ClassPredictive, Predictive
@@ -261,9 +266,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         with limited_blas():
             stock = self._model(training, y, **known_errors)
             model = self._plain_model(training, y, stock, others, label_sd)
-        data = model.stan_input(SamplerSettings(method="nuts", seed=0, progress=False)).data
-        of_bags = {name: data[name] for name in model.of_bags}
-        return StanData(data | as_new(of_bags))
+        return data_of_training_bags(model)
 
     def _checked(self, bags, y, label_sd, given, stan_data):
         """Bags, labels, their errors, what else is known of them, other data; all checked."""

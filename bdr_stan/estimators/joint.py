@@ -231,6 +231,13 @@ class JointRegressor(AggregateRegressor):
                 warn(f"{name}: {found.slope_text}")
         return self
 
+    @property
+    def stan_data(self) -> Any:
+        """There is no plain program of joint models: raises AttributeError."""
+        raise AttributeError(
+            "JointRegressor has no stan_data, as there is no plain Stan program of joint models"
+        )
+
     def _keep_posterior(self, model, *args, coordinates, **kept):
         names = {**coordinates, "survey": model.survey_names}
         super()._keep_posterior(model, *args, coordinates=names, **kept)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from bdr_stan.aggregate.training import AggregateFeatures
-from bdr_stan.bags import Bags, PartitionedBags
+from bdr_stan.bags import PartitionedBags
 from bdr_stan.estimators.own_program import (
     FEWEST_DRAWS,
     MOST_NUMBERS,
@@ -36,7 +36,7 @@ from bdr_stan.predictive import ProgramPredictive
 from bdr_stan.predictive.program import ProgramRates
 from bdr_stan.results.groups import training_groups
 from bdr_stan.results.inference_data import Groups
-from bdr_stan.types import Array, ArrayLike
+from bdr_stan.types import Array, ArrayLike, PathName
 
 # Data that come with an option, and what to do where a program reads them without it.
 _OPTIONS = {
@@ -48,16 +48,14 @@ _OPTIONS = {
 # ---------------------------------------------------------------- fits
 
 
-def check_options(model: Any) -> None:
+def check_options(model: Any, program: PathName | None) -> None:
     """Raise ValueError for parameters that a plain program cannot follow."""
-    if not is_plain(model.stan_file):
-        return
     if model.thin is not None:
-        raise ValueError(f"{model.stan_file} takes all points of a bag: leave thin out")
+        raise ValueError(f"{program} takes all points of a bag: leave thin out")
     if model.bag_effects and model._link.is_linear:
         raise ValueError(
             "bag_effects of the normal likelihood are those of the stock program: leave them out, "
-            f"and write effects of bags into {model.stan_file}"
+            f"and write effects of bags into {program}"
         )
 
 
@@ -76,11 +74,11 @@ def check_program(model: Any, label_sd: Any, stan_data: Any) -> None:
     check_declares(model.stan_file, needed, stan_data, DATA_OF_TOTALS)
 
 
-def check_in_memory(model: Any, bags: Any) -> None:
+def check_in_memory(program: PathName | None, bags: Any) -> None:
     """Raise TypeError for bags whose points lie in partitions."""
     if isinstance(bags, PartitionedBags):
         raise TypeError(
-            f"{model.stan_file} takes all points in memory, but those of the bags lie in "
+            f"{program} takes all points in memory, but those of the bags lie in "
             "partitions: pass bags.load()"
         )
 
@@ -95,7 +93,8 @@ def plain_model(
 ) -> PlainModel:
     """The model of the user's plain program, in place of a stock one, with data of the user's."""
     found = plain_totals_model(stock, _data_of_training(model, training, y, of_bags), others)
-    check_has_data(model.stan_file, found.data, _OPTIONS)
+    if is_plain(model.stan_file):
+        check_has_data(model.stan_file, found.data, _OPTIONS)
     return found
 
 
@@ -199,7 +198,7 @@ def _check_asks_for_new(model, district, totals=None):
 
 def _data_of_new(model, bags, trials, stan_data):
     program = program_to_run(model)
-    check_in_memory(model, bags)
+    check_in_memory(model.stan_file, bags)
     if stan_data is not None:
         check_own_data(model.stan_file, stan_data, DATA_OF_TOTALS)
     own = own_data_of_new_bags(program.columns, bags, stan_data)

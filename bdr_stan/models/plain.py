@@ -200,3 +200,9 @@ def plain_model(
         stock=stock,
         of_bags=tuple(bags),
     )
+
+
+def data_of_training_bags(model: PlainModel) -> StanData:
+    """Data of the program of a model whose new bags are the training bags."""
+    data = model.stan_input(SamplerSettings(method="nuts", seed=0, progress=False)).data
+    return StanData(data | as_new({name: data[name] for name in model.of_bags}))

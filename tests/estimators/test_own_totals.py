@@ -1,5 +1,6 @@
 """Totals by plain programs that users edit: predictions are the programs' own."""
 
+import json
 import warnings
 from functools import cache
 
@@ -9,8 +10,10 @@ from builders import reference
 from builders.rates import country, labels, sums, surface
 
 from bdr_stan import AggregateRegressor, Bags, JointRegressor, load
+from bdr_stan.baselines import BagPixel
 from bdr_stan.cmdstan.programs import program_path
 from bdr_stan.kernels import RBF
+from bdr_stan.posterior import stanli
 from bdr_stan.predictive import ProgramPredictive
 
 FITS = {
@@ -44,9 +47,9 @@ def quiet_fit(model, *args, **options):
 
 
 @cache
-def fitted(name, own=True, run=tuple(SHORT.items())):
+def fitted(name, own=True, long=False):
     model = model_of(name, stan_file=path_of(name) if own else None)
-    return quiet_fit(model, BAGS, labels(BAGS, *FITS[name]), **dict(run))
+    return quiet_fit(model, BAGS, labels(BAGS, *FITS[name]), **(LONG if long else SHORT))
 
 
 def edited(folder, *changes, name="totals_exp_poisson"):
@@ -61,10 +64,10 @@ def edited(folder, *changes, name="totals_exp_poisson"):
 
 
 REPORTING = [
-    ("  vector[P] weight;", "  vector[N] reporting;  vector[N_new] reporting_new;\n  vector[P] weight;"),
+    ("vector[P] weight;", "vector[N] reporting;  vector[N_new] reporting_new;  vector[P] weight;"),
     ("lambda = sums(weight .* rate,", "lambda = reporting .* sums(weight .* rate,"),
     ("lambda = sums(weight_new .* rate,", "lambda = reporting_new .* sums(weight_new .* rate,"),
-]  # fmt: skip
+]
 
 
 # ---------------------------------------------------------------- unedited programs
@@ -79,7 +82,7 @@ def assert_same_on_average(draws):
 
 @EVERY
 def test_predictions_of_the_unedited_program_are_those_of_the_stock_fit(name):
-    stock, own = (fitted(name, each, tuple(LONG.items())) for each in (False, True))
+    stock, own = (fitted(name, each, long=True) for each in (False, True))
     shape = (2, 600, -1)
     predicted = [m.predictive(NEW, district=False) for m in (stock, own)]
     assert isinstance(predicted[1], ProgramPredictive)
@@ -123,8 +126,7 @@ def test_a_table_of_predictions_and_points_in_no_bags():
     own = fitted("totals_exp")
     table = own.predict_table(NEW)
     np.testing.assert_array_equal(table["mean"], own.predict(NEW))
-    mean, sd = own.predict(NEW, return_std=True)
-    np.testing.assert_array_equal(table["sd"], sd)
+    np.testing.assert_array_equal(table["sd"], own.predict(NEW, return_std=True)[1])
     rate, in_bags = own.predict_points(NEW.points), own.predict_points(NEW)
     ratio = rate.quantile(0.5) / in_bags.quantile(0.5)  # what features omit is drawn anew
     assert abs(np.log(ratio).mean()) < 0.03
@@ -148,7 +150,7 @@ def test_other_methods(method):
     np.testing.assert_allclose(own.predict_points(NEW).quantile(0.5), expected, rtol=0.25)
 
 
-def test_errors_of_totals_and_bags_as_one_point():
+def test_known_errors_of_totals():
     y = labels(BAGS, "normal", "identity")
     given = {"label_sd": np.full(len(BAGS), 3.0), **SHORT}
     own = model_of("totals_identity", stan_file=path_of("totals_identity"))
@@ -158,7 +160,38 @@ def test_errors_of_totals_and_bags_as_one_point():
     for group in ("log_likelihood", "posterior_predictive"):
         a, b = (m.idata[group]["y"].values.mean() for m in (with_errors, stock))
         assert a == pytest.approx(b, rel=0.1)
-    np.testing.assert_allclose(with_errors.predict(NEW), stock.predict(NEW, district=False), rtol=0.1)  # fmt: skip
+    np.testing.assert_allclose(*(m.predict(NEW) for m in (with_errors, stock)), rtol=0.1)
+
+
+@EVERY
+def test_data_of_a_program_without_a_fit(name, tmp_path):
+    """Those of a fit, with the training bags as new ones."""
+    y = labels(BAGS, *FITS[name])
+    data = model_of(name, random_state=1).stan_data(BAGS, y)
+    ran = fitted(name).result_.settings["program"]["data"]
+    for each, values in ran.items():
+        if not each.endswith("_new") and each != "y_at":
+            np.testing.assert_allclose(data[each], values, rtol=1e-12)
+    np.testing.assert_array_equal(data["phi_new"], data["phi"])
+    np.testing.assert_array_equal(data["y_at"], data["y"])
+    assert data["N_new"] == len(BAGS)
+    data.write_json(tmp_path / "data.json")
+    again = stanli.load(path_of(name), json.loads((tmp_path / "data.json").read_text()))
+    assert np.isfinite(again.log_prob_grad(np.zeros(again.n_unconstrained))[0])
+
+
+def test_bags_taken_for_points():
+    name = "totals_exp"
+    y = labels(BAGS, *FITS[name])
+    given = {"n_landmarks": 6, "kernel": RBF(1.0), "learn_kernel": False, "engine": "stanli"}
+    own = BagPixel(*FITS[name], stan_file=path_of(name), random_state=1, **given)
+    data = own.stan_data(BAGS, y)
+    assert data["phi"].shape == (len(BAGS), 6) and set(data["length"]) == {1}
+    quiet_fit(own, BAGS, y, **SHORT)
+    ran = own.result_.settings["program"]["data"]
+    np.testing.assert_allclose(ran["phi"], data["phi"], rtol=1e-12)
+    stock = quiet_fit(BagPixel(*FITS[name], **given), BAGS, y, **SHORT)
+    np.testing.assert_allclose(own.predict(NEW), stock.predict(NEW), rtol=0.25)
 
 
 # ---------------------------------------------------------------- an edit
@@ -175,18 +208,22 @@ def reported(seed=3, n=60):
 
 
 def test_a_reporting_probability_by_district_recovers_the_truth(tmp_path):
-    bags, cases, reporting, mean = reported()
+    bags, cases, *_ = reported()
     path = edited(tmp_path, *REPORTING)
-    own = model_of("totals_exp_poisson", stan_file=path, n_landmarks=10)
-    own = quiet_fit(own, bags, cases, stan_data={"reporting": "share"}, **LONG)
-    stock = quiet_fit(model_of("totals_exp_poisson", n_landmarks=10), bags, cases, **LONG)
+    own, stock = (
+        model_of("totals_exp_poisson", stan_file=program, n_landmarks=16)
+        for program in (path, None)
+    )
+    run = {**LONG, "draws": 300}
+    quiet_fit(own, bags, cases, stan_data={"reporting": "share"}, **run)
+    quiet_fit(stock, bags, cases, **run)
 
     truth = np.exp(surface(bags.points))
     rates = [m.predict_points(bags.points, n_draws=500) for m in (own, stock)]
     error = [np.abs(np.log(rate.quantile(0.5) / truth)).mean() for rate in rates]
-    assert error[0] < 0.06 < 0.4 < error[1]
+    assert error[0] < 0.1 < 0.4 < error[1]
     lower, upper = rates[0].interval(0.95)
-    assert np.mean((lower <= truth) & (truth <= upper)) > 0.9
+    assert np.mean((lower <= truth) & (truth <= upper)) > 0.92
 
     new, new_cases, new_reporting, _ = reported(seed=4)
     lower, upper = own.predictive(new).interval(0.95)
@@ -202,7 +239,7 @@ def test_a_reporting_probability_by_district_recovers_the_truth(tmp_path):
 
 
 def test_a_saved_fit_predicts_the_same_once_its_program_is_confirmed(tmp_path):
-    bags, cases, reporting, _ = reported(n=20)
+    bags, cases, *_ = reported(n=20)
     path = edited(tmp_path, *REPORTING)
     own = model_of("totals_exp_poisson", stan_file=path)
     own = quiet_fit(own, bags, cases, stan_data={"reporting": "share"}, **SHORT)
@@ -350,6 +387,7 @@ def test_a_variant_of_an_accelerated_program_gives_draws_alone():
 
 def test_joint_models_take_no_program():
     assert "stan_file" not in JointRegressor().get_params()
+    assert not hasattr(JointRegressor(), "stan_data")
     with pytest.raises(TypeError, match="stan_file"):
         JointRegressor(stan_file="mine.stan")
 
