@@ -41,7 +41,6 @@ from bdr_stan.estimators.own_program import (
     is_plain,
     own_data_of_bags,
     own_data_of_new_bags,
-    program_of_fit,
     program_to_run,
 )
 from bdr_stan.estimators.parameters import estimator
@@ -213,12 +212,12 @@ class EmbeddingEstimator(PosteriorEstimator):
         """
         start = time.monotonic()
         given = {"trials": trials, "exposure": exposure, "offset": offset}
-        bags, labels, label_sd, known, others = self._checked(bags, y, label_sd, given, stan_data)
+        bags, labels, errors, known, others = self._checked(bags, y, label_sd, given, stan_data)
         settings = self._settings(chains, warmup, draws, seed, progress, **cmdstan_options)
-        compressible = self._compressible(labels, label_sd)
+        compressible = self._compressible(labels, errors)
         training = self._training_features(bags, settings.seed, progress, compressible)
         training = replace(training, embedding=replace(training.embedding, **known))
-        self._fit_features(training, labels, label_sd, settings, own=(stan_data or {}, others))
+        self._fit_features(training, labels, errors, settings, own=(stan_data or {}, others))
         columns = {name: value for name, value in given.items() if isinstance(value, str)}
         kept: dict[str, Any] = {"label_columns": columns} if columns else {}
         kept |= self._overdispersion(training, labels)
@@ -268,7 +267,7 @@ class EmbeddingEstimator(PosteriorEstimator):
             model = self._plain_model(training, y, stock, others, label_sd)
         return data_of_training_bags(model)
 
-    def _checked(self, bags, y, label_sd, given, stan_data):
+    def _checked(self, bags: Any, y: Any, label_sd: Any, given: Any, stan_data: Any) -> tuple:
         """Bags, labels, their errors, what else is known of them, other data; all checked."""
         bags = as_bags(bags, in_parts=True, samples=self.takes_samples)
         if isinstance(bags, Samples):
@@ -370,7 +369,7 @@ class EmbeddingEstimator(PosteriorEstimator):
             return
         codes = np.arange(len(self.classes_)) if is_classifier(self) else None
         if self.stan_file is not None:
-            program = program_of_fit(self)
+            program = self._program
             if program is None or not program.generates("y_new"):
                 return
             predictive = self._program_predictive(
@@ -668,7 +667,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         if stan_data is not None:
             check_own_data(self.stan_file, stan_data)
         known = self.known_of_bags(bags, **given, groups=groups)
-        program = program_of_fit(self)
+        program = self._program
         if program is not None:
             known["own_data"] = own_data_of_new_bags(program.columns, bags, stan_data)
         return embedded(bags, self._feature_map, known), bags

@@ -1,6 +1,7 @@
 """Fits of a Stan program that the user edited, and predictions that the program itself makes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 from bdr_stan.bags import Bags, values_of_bags
 from bdr_stan.bags.checks import checked_numbers
 from bdr_stan.cmdstan.programs import resolved_text
+from bdr_stan.cmdstan.scratch import scratch_folder
 from bdr_stan.estimators.validation import StanFileOfFit
 from bdr_stan.models.plain import DATA as DATA_OF_EMBEDDINGS
 from bdr_stan.models.plain import NO_NODES, as_new, take_bags
@@ -191,6 +193,14 @@ class OwnProgram:
         used = {name: values for name, values in data.items() if name in names}
         return cls(Path(program).stem, text, used, columns)
 
+    @contextmanager
+    def written(self) -> Iterator[Path]:
+        """The program as a file that lasts as long as the context."""
+        with scratch_folder() as folder:
+            path = Path(folder) / f"{self.name}.stan"
+            path.write_text(self.code, encoding="utf-8")
+            yield path
+
     def kept(self) -> dict[str, Any]:
         """The program as a setting of a result."""
         return {name: getattr(self, name) for name in ("name", "code", "data", "columns")}
@@ -202,7 +212,7 @@ class OwnProgram:
                 f"predictions run the Stan program of the fit, which was loaded from "
                 f"{stan_file.fit}: check that program, {str(stan_file)!r} on the machine of the "
                 "fit and result_.settings['program']['code'] here, then set it with "
-                "set_params(stan_file=..) to a file of the same text"
+                "set_params(stan_file=..), or --stan-file, to a file of the same text"
             )
         if resolved_text(stan_file) != self.code:
             raise ValueError(
@@ -291,15 +301,9 @@ class OwnProgram:
         return name in declared_in(self.code, "generated quantities")
 
 
-def program_of_fit(model: Any) -> OwnProgram | None:
-    """The user's plain program as the fit of a model ran it."""
-    kept = model.result_.settings.get("program")
-    return None if kept is None else OwnProgram(**kept)
-
-
 def program_to_run(model: Any) -> OwnProgram:
-    """The same for predictions; ValueError where there is none, or it may not run."""
-    program = program_of_fit(model)
+    """The user's plain program for predictions; ValueError where there is none that may run."""
+    program = model._program
     if program is None:
         raise ValueError(
             f"{model.stan_file} is a variant of an accelerated program, which draws no labels of "

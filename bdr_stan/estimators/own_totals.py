@@ -18,7 +18,6 @@ from bdr_stan.estimators.own_program import (
     draws_of_program,
     is_plain,
     own_data_of_new_bags,
-    program_of_fit,
     program_to_run,
 )
 from bdr_stan.estimators.points import evenly_spaced
@@ -116,7 +115,7 @@ def groups_of_training(
     seed: int | None,
 ) -> Groups:
     """What the program predicts of the training bags, as if these were new; {} if nothing."""
-    program = program_of_fit(model)
+    program = model._program
     if program is None or not program.generates("y_new"):
         return {}
     data = _data_of_training(model, training, y, of_bags)
