@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -37,9 +37,11 @@ from bdr_stan.estimators.own_program import (
     check_declares,
     check_own_data,
     check_stock,
+    draws_of_program,
     is_plain,
     own_data_of_bags,
     own_data_of_new_bags,
+    program_to_run,
 )
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.posterior import PosteriorEstimator
@@ -55,7 +57,12 @@ from bdr_stan.kernels.names import AUTO, name_for
 from bdr_stan.kernels.summands import single_bandwidth
 from bdr_stan.models.label_shape import label_advice
 from bdr_stan.models.overdispersion import Overdispersion
-from bdr_stan.models.plain import StanData, as_new, data_of_bags, plain_model
+from bdr_stan.models.plain import (
+    StanData,
+    data_of_bags,
+    data_of_training_bags,
+    plain_model,
+)
 from bdr_stan.posterior.sampling import Posterior, sample_posterior
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.predictive import ClassPredictive, Predictive
@@ -64,7 +71,7 @@ from bdr_stan.predictive.regions import ConformalClasses, ConformalIntervals
 from bdr_stan.results.groups import few_enough, training_groups
 from bdr_stan.results.result import Result
 from bdr_stan.threads import limited_blas
-from bdr_stan.types import Array, ArrayLike, PathName
+from bdr_stan.types import Array, ArrayLike
 from bdr_stan.user_warnings import warn
 
 if TYPE_CHECKING:
@@ -259,9 +266,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         with limited_blas():
             stock = self._model(training, y, **known_errors)
             model = self._plain_model(training, y, stock, others, label_sd)
-        data = model.stan_input(SamplerSettings(method="nuts", seed=0, progress=False)).data
-        of_bags = {name: data[name] for name in model.of_bags}
-        return StanData(data | as_new(of_bags))
+        return data_of_training_bags(model)
 
     def _checked(self, bags: Any, y: Any, label_sd: Any, given: Any, stan_data: Any) -> tuple:
         """Bags, labels, their errors, what else is known of them, other data; all checked."""
@@ -277,7 +282,7 @@ class EmbeddingEstimator(PosteriorEstimator):
             self.check_label_errors(labels, label_sd)
         known = self.check_known(bags, labels, **given)
         self._check_program(known, label_sd, stan_data, several=isinstance(bags, Samples))
-        of_bags, others = self._own_data(bags, stan_data)
+        of_bags, others = own_data_of_bags(self.stan_file, bags, stan_data)
         return bags, labels, label_sd, known | ({"own_data": of_bags} if of_bags else {}), others
 
     def fit_features(
@@ -668,8 +673,9 @@ class EmbeddingEstimator(PosteriorEstimator):
         if stan_data is not None:
             check_own_data(self.stan_file, stan_data)
         known = self.known_of_bags(bags, **given, groups=groups)
-        if self._program is not None:
-            known["own_data"] = own_data_of_new_bags(self._program.columns, bags, stan_data)
+        program = self._program
+        if program is not None:
+            known["own_data"] = own_data_of_new_bags(program.columns, bags, stan_data)
         return embedded(bags, self._feature_map, known), bags
 
     def familiarity(self, bags: BagsLike) -> "pd.DataFrame":
@@ -837,10 +843,6 @@ class EmbeddingEstimator(PosteriorEstimator):
         needed = {name: text for name, text in needed.items() if text}
         check_declares(self.stan_file, needed, stan_data)
 
-    def _own_data(self, bags, stan_data):
-        """Data for the user's program: of the bags, shape (n, ...), and others, by name."""
-        return ({}, {}) if stan_data is None else own_data_of_bags(self.stan_file, bags, stan_data)
-
     def _named_samples(self):
         """Names of samples in parameters that are dicts."""
         given = (getattr(self, parameter) for parameter in _OF_SAMPLES)
@@ -890,13 +892,6 @@ class EmbeddingEstimator(PosteriorEstimator):
 
     # ------------------------------------------------------------ programs of users
 
-    @property
-    def _program(self) -> OwnProgram | None:
-        """The user's plain program as the fit ran it."""
-        fitted = vars(self).get("result_")
-        kept = None if fitted is None else fitted.settings.get("program")
-        return None if kept is None else OwnProgram(**kept)
-
     def _program_labels(self, y: Array) -> Array:
         """Labels as plain programs take them, shape (n,)."""
         if is_classifier(self):
@@ -923,29 +918,18 @@ class EmbeddingEstimator(PosteriorEstimator):
 
         A single draw, of an optimisation, is repeated.
         """
-        program = self._program
-        if program is None:
-            raise ValueError(
-                f"{self.stan_file} is a variant of an accelerated program, which draws no labels "
-                "of new bags: for predictions edit the plain program, from bdr-stan eject"
-            )
-        if not getattr(self, "_program_ran_here", False):
-            program.check_may_run(cast(PathName, self.stan_file))
+        program = program_to_run(self)
         n = len(embedding.mean)
         step = self._program_step(n) if step is None else step
-        kept = self.result_.groups["posterior"]
-        drawn = {str(name): values.values[:, ::step] for name, values in kept.items()}
-        draws = Posterior(drawn, {}, {}).flat()
         y = program.data["y"]
         labels = np.full(n, 0 if self.counts_labels and not is_classifier(self) else y.min())
         predictive = program.predictive(
-            draws,
+            draws_of_program(self, step, repeated),
             data_of_bags(self.coordinates_, embedding, labels.astype(y.dtype), label_sd),
             seed=self.result_.settings["run"]["arguments"]["seed"],
             engine=self.engine,
             is_count=self.counts_labels,
             logarithms=getattr(self, "family", "normal") == "lognormal",
-            repeated=repeated or (FEWEST_DRAWS if len(next(iter(draws.values()))) == 1 else 1),
         )
         return predictive if classes is None else predictive.of_classes(classes, y.min())
 
@@ -980,11 +964,6 @@ class EmbeddingEstimator(PosteriorEstimator):
     def _step(self) -> int:
         """Predictions use every so manyth draw of a chain."""
         return 1
-
-    def _step_to(self, most: int) -> int:
-        """The step at which at most so many draws are used."""
-        sizes = self.result_.groups["posterior"].sizes
-        return -(-sizes["chain"] * sizes["draw"] // most)
 
     def _draws(self) -> dict[str, Array]:
         """Draws that predictions use, all chains in one, those of gamma for scaled covariates.

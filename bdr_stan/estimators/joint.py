@@ -64,8 +64,6 @@ class JointRegressor(AggregateRegressor):
         `thinning_error_`. The points of survey places are never thinned.
     method : {"nuts", "laplace", "optimize"}, default "nuts"
         All but NUTS hold rho and the dispersions at their marginal modes.
-    stan_file : path, optional
-        Your variant of ``aggregate_joint.stan``.
 
     Attributes
     ----------
@@ -110,6 +108,7 @@ class JointRegressor(AggregateRegressor):
 
     methods = METHODS
     closed_form = ()
+    stan_file: ClassVar[None] = None  # type: ignore[misc]  # no parameter
     _training_kind: ClassVar[type[JointFeatures]] = JointFeatures
 
     def fit(  # type: ignore[override]
@@ -215,8 +214,8 @@ class JointRegressor(AggregateRegressor):
             periods=periods(features.kernel, bags, places.places),
         )
 
-    def _fit_features(self, training, y, settings):
-        super()._fit_features(training, y, settings)
+    def _fit_features(self, training, y, settings, own=({}, {}, {})):
+        super()._fit_features(training, y, settings, own)
         drawn = self._draws()
         theta = np.append(drawn["w"].mean(axis=0), drawn["intercept"].mean())
         percentiles = percentiles_of_places(training, theta)
@@ -227,6 +226,13 @@ class JointRegressor(AggregateRegressor):
             if found.disagrees and len(found.slope) > 1:
                 warn(f"{name}: {found.slope_text}")
         return self
+
+    @property
+    def stan_data(self) -> Any:
+        """There is no plain program of joint models: raises AttributeError."""
+        raise AttributeError(
+            "JointRegressor has no stan_data, as there is no plain Stan program of joint models"
+        )
 
     def _keep_posterior(self, model, *args, coordinates, **kept):
         names = {**coordinates, "survey": model.survey_names}
@@ -270,17 +276,15 @@ class JointRegressor(AggregateRegressor):
         """
         check_counts(n_draws=n_draws)
         bags = self._like_training(as_points(self, points), need_weights=False)
-        thetas, scale = self._survey_thetas(survey), None
-        if self.result_.has_draws("rho"):
-            slope = self._of_survey("survey_slope", survey)
-            scale = np.abs(slope) * self.result_.draws("rho")
+        thetas = self._survey_thetas(survey)
+        scale = np.abs(self._of_survey("survey_slope", survey)) * self.result_.draws("rho")
         return PointPredictive(
             bags.read_checked,
             len(bags.points),
             self.feature_map_,
             evenly_spaced(thetas, n_draws),
             LOGIT,
-            rho=None if scale is None else evenly_spaced(scale, n_draws),
+            rho=evenly_spaced(scale, n_draws),
         )
 
     def predictive_surveys(

@@ -13,6 +13,7 @@ from bdr_stan.bags import BagsLike
 from bdr_stan.bags.record import BagsRecord
 from bdr_stan.embedding.covariates import Covariates
 from bdr_stan.estimators.base import BagEstimator
+from bdr_stan.estimators.own_program import OwnProgram
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.validation import check_prior, check_stan_file, checked_settings
 from bdr_stan.extras import require_stanli
@@ -295,6 +296,18 @@ class PosteriorEstimator(BagEstimator):
         small = density is not None and density.n_numbers <= LARGEST_POINTWISE
         self._density = density if small else None
         self._keep(Result(groups, {**record.settings, "priors": model.priors, "run": run, **kept}))
+
+    @property
+    def _program(self) -> OwnProgram | None:
+        """The user's plain program as the fit ran it."""
+        fitted = vars(self).get("result_")
+        kept = None if fitted is None else fitted.settings.get("program")
+        return None if kept is None else OwnProgram(**kept)
+
+    def _step_to(self, most: int) -> int:
+        """The step at which at most so many draws are used."""
+        sizes = self.result_.groups["posterior"].sizes
+        return -(-sizes["chain"] * sizes["draw"] // most)
 
     def _warn_of_trouble(self) -> None:
         """Warn, at the call of `fit`, about poor diagnostics."""

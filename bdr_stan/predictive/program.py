@@ -1,13 +1,15 @@
-"""Predictive distributions whose labels a Stan program draws."""
+"""Predictive distributions of labels, and of rates, that a Stan program draws."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
 
+from bdr_stan.aggregate.links import IDENTITY
 from bdr_stan.predictive.classes import ClassPredictive, OrdinalPredictive
 from bdr_stan.predictive.distributions import draw_quantiles
 from bdr_stan.predictive.mixture import NumericMixture
+from bdr_stan.predictive.points import PointPredictive
 from bdr_stan.types import Array
 
 # Log densities of labels, shape (m,), of the bags with indices of shape (m,), under each draw:
@@ -112,3 +114,31 @@ class ProgramPredictive(NumericMixture):
 
     def _labels(self, components, i, draws, rng):
         return components[draws]
+
+
+class ProgramRates(PointPredictive):
+    """Posterior distribution of the rate at n points, by draws of a user's Stan program.
+
+    Parameters
+    ----------
+    rates : array, shape (S, n)
+        ``rate_new`` under each draw.
+    weights : array, shape (S,), optional
+        Weight of each draw, of sum 1; default equal weights.
+    """
+
+    def __init__(self, rates: Array, weights: Array | None = None) -> None:
+        features: Any = None  # the points are read as their rates
+        n_draws, n = rates.shape
+        no_weights = np.empty((n_draws, 0))
+
+        def read(start, stop):
+            return rates[:, start:stop].T
+
+        super().__init__(read, n, features, no_weights, IDENTITY, weights=weights)
+
+    def __repr__(self) -> str:
+        return super().__repr__().replace(f"link {IDENTITY.name}", "of a Stan program")
+
+    def _function(self, points, rows):
+        return points.copy(), None
