@@ -1,6 +1,6 @@
 """Edited Stan programs of `examples/edits` against the stock ones, on labels that need the edit.
 
-    python benchmarks/edits.py                        6 data sets per edit, a quarter of an hour
+    python benchmarks/edits.py                        6 data sets per edit, half an hour
     python benchmarks/edits.py --only zero_inflated --sets 2
     python benchmarks/edits.py --quick
 
@@ -75,7 +75,7 @@ def fitted(edit, data, program, args, engine="stanli"):
     start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model.fit(data.bags, data.y, seed=1, chains=2, draws=args.draws, warmup=args.draws, **own)
+        model.fit(data.bags, data.y, seed=1, chains=2, warmup=args.draws // 2, draws=args.draws, **own)
     return model, time.perf_counter() - start
 
 
@@ -150,7 +150,7 @@ def main():
     )
     parser.add_argument("--only", nargs="*", default=list(EDITS), choices=list(EDITS))
     parser.add_argument("--sets", type=int, default=6, help="data sets per edit")
-    parser.add_argument("--draws", type=int, default=500, help="of each of two chains")
+    parser.add_argument("--draws", type=int, default=1000, help="of each of two chains")
     parser.add_argument("--quick", action="store_true", help="one edit, one data set, stanli only")
     args = parser.parse_args()
     if args.quick:

@@ -33,8 +33,8 @@ class Simulated:
 def heavy_tails(rng, n):
     """Student-t noise with 1.5 degrees of freedom."""
     bags, f = _bags(rng, rng.normal(size=n))
-    y = f + 0.2 * rng.standard_t(1.5, n)
-    return Simulated(bags, y, truth={"df": 1.5, "sigma": 0.2})
+    y = f + 0.5 * rng.standard_t(1.5, n)
+    return Simulated(bags, y, truth={"df": 1.5, "sigma": 0.5})
 
 
 def noise_of_two_groups(rng, n):

@@ -19,7 +19,7 @@ data {
   vector[N] label_sd;  vector[N_new] label_sd_new;     // known label errors
   vector[N] y;  vector[N_new] y_at;                    // log_lik is at y_at
   vector[D] lambda;                                    // within-bag variances
-  matrix[D, D] weight_basis;                           // beta = weight_basis * w
+  matrix[D, D] weight_basis;                           // beta = basis * w
   real intercept_location, intercept_scale, sigma_scale;
   vector[Q] gamma_scale;
   real rho_median, rho_log_sd, eta_median, eta_log_sd;
