@@ -21,8 +21,8 @@ data {
   real rho_median, rho_log_sd, eta_median, eta_log_sd;  vector[Q] gamma_scale;
 }
 parameters {
-  real intercept;  vector[D] w;  vector[Q] gamma;  vector[N] u;
-  real<lower=0> rho, eta;  vector<lower=0>[K - 2] gap;
+  real intercept;  vector[D] w;  vector[Q] gamma;
+  real<lower=0> rho, eta;  vector<lower=0>[K - 2] gap;  vector[N] u;
 }
 model {
   intercept ~ normal(intercept_location, intercept_scale);

@@ -26,8 +26,8 @@ from bdr_stan.results.leave_one_out import GOOD_K
 from bdr_stan.types import Array, is_integer
 from bdr_stan.user_warnings import warn
 
-# Draws, evenly spaced: more change regions by little, and densities of families are integrals, those
-# of a user's program are computed by Stan.
+# Draws, evenly spaced: more change regions by little, and densities of families are integrals, and
+# Stan computes those of a user's program.
 _MOST_DRAWS, _MOST_COSTLY_DRAWS = 1000, 125
 _BY_BOUNDS = {(-np.inf, np.inf): REAL, (0.0, np.inf): POSITIVE, (0.0, 1.0): SHARES}
 

@@ -65,11 +65,6 @@ def rows_by_size(z: Array, y: Array, sizes: Array) -> Rows:
     return Rows(rows, n_bags, n_bags, bag_size, np.zeros(len(start)), np.ones(len(start)))
 
 
-def row_of_bag(sizes: Array) -> Array:
-    """The row of each bag among `rows_by_size`, shape (n,)."""
-    return np.argsort(order_by_size(sizes))
-
-
 def order_by_size(sizes: Array) -> Array:
     """Bags in the order of their size, those of one size in their own, shape (n,).
 
@@ -144,7 +139,7 @@ def bdr_probit_model(
                 likelihood=partial(probit_likelihood, rows, coordinates.lam),
                 rescaled=rescaled,
                 sampler_only=("t", "precision", "unit"),
-                    )
+            )
 
         return with_best_linear_variance(model_of, coordinates, training, jitter)
 

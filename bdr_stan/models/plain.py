@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from bdr_stan.cmdstan.data_file import write_data
 from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel, most_probable_scales
@@ -18,19 +19,29 @@ from bdr_stan.posterior.model import Draws, Model, StanInput
 from bdr_stan.posterior.priors import FIXED_LOG_SD
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.progress import status
-from bdr_stan.types import Array
+from bdr_stan.types import Array, PathName, as_path
 
 GENERATED = ("y_new", "log_lik")  # a number for each new bag
 # Values of the deviation u ~ N(0, 1) of a new bag, over which log_lik is a trapezoidal sum.
 _NODE = np.linspace(-6, 6, 101)
 _LOG_NODE_WEIGHT = -0.5 * _NODE**2 - 0.5 * np.log(2 * np.pi) + np.log(_NODE[1] - _NODE[0])
-NO_NODES: dict[str, Any] = {"J": 0, "node": [], "log_weight": []}  # if log_lik is not needed
+# Where log_lik is not needed.
+NO_NODES: dict[str, Any] = {"J": 0, "node": [], "log_weight": []}
 # Names of data that fits pass, those of new bags without "_new".
 DATA = (
     *("N", "D", "Q", "K", "z", "x", "size", "label_sd", "known_part", "trials", "y", "y_at"),
     *("lambda", "prior_factor", "weight_basis", "intercept_location", "intercept_scale"),
     *("gamma_scale", "gap_scale", "sigma_scale", "sigma_point_scale", "dispersion_scale"),
-    *("J", "node", "log_weight", "df_above_2_scale", "rho_median", "rho_log_sd", "eta_median", "eta_log_sd"),
+    *(
+        "J",
+        "node",
+        "log_weight",
+        "df_above_2_scale",
+        "rho_median",
+        "rho_log_sd",
+        "eta_median",
+        "eta_log_sd",
+    ),
 )
 _LARGEST_START = 2.0  # of chains, from the most probable scales, in their log sds
 _WIDEST_START_LOG_SD = 0.25
@@ -64,7 +75,32 @@ def as_new(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def take_bags(data: Mapping[str, Any], bags: Array) -> dict[str, Any]:
     """Data of the bags with these indices, out of `data_of_bags`."""
-    return {name: len(bags) if name == "N" else values[bags] for name, values in data.items()}
+    return {n: len(bags) if n == "N" else values[bags] for n, values in data.items()}
+
+
+class StanData(dict[str, Any]):
+    """Data of a plain Stan program: name -> number or array.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import BLR
+    >>> rng = np.random.default_rng(0)
+    >>> bags = [rng.normal(mean, 1, (20, 1)) for mean in range(5)]
+    >>> data = BLR(3, random_state=0).stan_data(bags, np.arange(5.0))
+    >>> data["N"], data["z"].shape, data["y"].shape
+    (5, (5, 3), (5,))
+    """
+
+    def write_json(self, path: PathName) -> None:
+        """Write the data as the JSON file that CmdStan, CmdStanR and others read.
+
+        Parameters
+        ----------
+        path : str or Path
+            An existing file is replaced.
+        """
+        write_data(as_path(path, "path"), self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +108,7 @@ class PlainModel(Model):
     """The model of a plain program with its data, for a program that the user has edited."""
 
     stock: LatentGaussianModel
+    of_bags: tuple[str, ...]  # names of data that have an entry for each bag, and "N"
 
     def stan_input(self, settings: SamplerSettings) -> StanInput:
         """Chains that start near the mode of the stock model.
@@ -130,8 +167,9 @@ def plain_model(
     gaps = [v for name, v in stock.priors.items() if name.startswith("gap_")]
     no_bags = as_new(take_bags(bags, np.arange(0)))
     data = {
-        **{"eta_median": 1.0, "eta_log_sd": 1.0},  # unread where embeddings are exact
-        **stock.priors,
+        "eta_median": 1.0,  # unread where embeddings are exact
+        "eta_log_sd": 1.0,
+        **{name: value for name, value in stock.priors.items() if name in DATA},
         "D": len(coordinates.lam),
         "Q": embedding.x.shape[1],
         "lambda": coordinates.lam,
@@ -151,4 +189,5 @@ def plain_model(
         data=data,
         constants=stock.constants,
         stock=stock,
+        of_bags=tuple(bags),
     )

@@ -15,7 +15,7 @@ from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.training import training_features
 from bdr_stan.models.bdr import bdr_model
 from bdr_stan.models.bdr_glm import bdr_glm_model, blr_glm_model
-from bdr_stan.models.bdr_probit import bdr_probit_model
+from bdr_stan.models.bdr_probit import bdr_probit_model, order_by_size
 from bdr_stan.models.blr import blr_model
 from bdr_stan.models.blr_logit import blr_logit_model
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
@@ -133,6 +133,9 @@ def plain_data(stock, new=()):
     }
     new = np.array(new, int)
     y = stock.y + (stock.program == "bdr_ordinal")
+    node = np.linspace(-8, 8, 321)
+    weights = stats.norm.logpdf(node) + np.log(node[1] - node[0])
+    nodes = {"J": len(node), "node": node, "log_weight": weights}
     gaps = {"K": 4, "gap_scale": [priors.get(f"gap_{k}_scale", 1.0) for k in (2, 3)]}
     return {
         "N": n,
@@ -146,6 +149,7 @@ def plain_data(stock, new=()):
         "lambda": coordinates.lam,
         "prior_factor": coordinates.prior_factor,
         **(gaps if stock.program == "bdr_ordinal" else {}),
+        **(nodes if stock.program in OF_FAMILIES else {}),
         **priors,
         "gamma_scale": np.full(Q, priors.get("gamma_scale", 1.0)),
     }
@@ -201,7 +205,7 @@ def parameters_of(stock, q):
 
 def deviations(stock, values, theta):
     """Deviations u of the bags in their order from e, and the log Jacobian of e -> u."""
-    data, row = stock.data, stock.model.row_of_bag
+    data, row = stock.data, np.argsort(order_by_size(stock.embedding.sizes))
     z, size, eta = data["z"][row], stock.embedding.sizes, values["eta"][0]
     s = eta / (eta + data["lambda"] / size[:, None])
     w = theta[: data["D"]]
