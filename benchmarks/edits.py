@@ -75,7 +75,9 @@ def fitted(edit, data, program, args, engine="stanli"):
     start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model.fit(data.bags, data.y, seed=1, chains=2, warmup=args.draws // 2, draws=args.draws, **own)
+        model.fit(
+            data.bags, data.y, seed=1, chains=2, warmup=args.draws // 2, draws=args.draws, **own
+        )
     return model, time.perf_counter() - start
 
 
@@ -157,7 +159,7 @@ def main():
         args.only, args.sets, args.draws = ["noise_by_column"], 1, 200
 
     print(
-        "edit, lines changed | program | part | labels | 95% | 50% | width | R-hat | diverged | s"
+        "edit, lines changed | program | part | n | 95% | 50% | width | R-hat | diverged | s"
     )
     for name in args.only:
         edit, title = EDITS[name], f"{name}, {changed_lines(name)}"

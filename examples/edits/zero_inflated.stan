@@ -13,7 +13,7 @@ functions {
     return y == 0 ? log_sum_exp(log(zero), counted) : counted;
   }
   int inflated_rng(real h, real zero) {
-    return bernoulli_rng(zero) ? 0 : poisson_log_rng(h);
+    return bernoulli_rng(1 - zero) * poisson_log_rng(h);
   }
 }
 data {

@@ -75,11 +75,11 @@ def test_stanli_takes_it(program, new):
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=named)
-def test_labels_are_drawn_from_the_density(program):
+def test_labels_are_drawn_from_the_density(program, recwarn):
     """The same new bag again and again: its labels have the distribution that log_lik has.
 
     The bound on the distance of the empirical from the true distribution function has a
-    probability of 2 exp(-2 * 2.5^2), 7e-6, to be exceeded.
+    probability of 2 exp(-2 * 2.5^2), 7e-6, to be exceeded. stanli compiles all of the program.
     """
     number = 4000
     data = edited_data(program, [3] * number)
@@ -94,6 +94,7 @@ def test_labels_are_drawn_from_the_density(program):
     assert total == pytest.approx(1, abs=5e-3)
     share = np.searchsorted(np.sort(found["y_new"][0, 0]), grid, side="right") / number
     distance = np.abs(share - below).max()
+    assert not [w for w in recwarn if "stanli" in str(w.message)]
     assert distance < 2.5 / np.sqrt(number) + (0 if counts else density.max() * (grid[1] - grid[0]))
 
 
