@@ -114,7 +114,7 @@ class BDR(UncertainEmbeddings, LinearRegressor):
     Notes
     -----
     The model stands at the head of ``stan/bdr.stan``, that of other families at the head of
-    ``stan/bdr_glm.stan``. Source: Law et al. (2018), sections 3.2
+    ``stan/fast/bdr_glm.stan``. Source: Law et al. (2018), sections 3.2
     and 3.3, in the joint basis of Sigma and R. The paper has R = K and fixes eta; here eta is
     inferred, and R estimated by default, which predicts better and is better calibrated. The prior
     of eta is then as wide as the standard error of that estimate, 0.1 to 2 on the log scale; with

@@ -124,6 +124,7 @@ class LinearEstimator(EmbeddingEstimator):
         y : array, shape (n,), or str, optional
             Labels, by whose spread default priors are scaled: of a model that is not fitted.
         draws : int, default 1000
+            Draws of the parameters, and of the labels of each bag.
         seed : int, optional
             Default `random_state`.
         trials, exposure, offset : array, shape (n,), or str, optional

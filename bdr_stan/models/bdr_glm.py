@@ -66,7 +66,7 @@ def bdr_glm_data(
     samples: Mapping[str, int] | None = None,
     use_likelihood: bool = True,
 ) -> dict[str, Any]:
-    """Data of ``stan/bdr_glm.stan``, but for the whitened coordinates of weights and intercept.
+    """Data of ``stan/fast/bdr_glm.stan``, but for the whitened coordinates of theta.
 
     `rows` are from `rows_by_size`; `lam` has shape (d,); `prior_factor`, shape (d, d), is P of the
     prior w ~ N(0, rho^2 (P'P)^-1); `known_part` and `trials`, shape (n,), are in the rows' order.
@@ -131,7 +131,7 @@ def bdr_glm_model(
     measure_scale: float | str = "evidence",
     prior: Mapping[str, float] | None = None,
 ) -> LatentGaussianModel:
-    """The model of ``stan/bdr_glm.stan`` with its data; see `bdr_model`."""
+    """The model of ``stan/fast/bdr_glm.stan`` with its data; see `bdr_model`."""
     embedding = training.embedding
 
     def model_at(measure_scale):

@@ -42,7 +42,7 @@ class _JointModel(LatentGaussianModel):
 def joint_data(
     totals: Mapping[str, Any], surveys: SurveyRows, family: Family, overall: float
 ) -> dict[str, Any]:
-    """Data of ``stan/aggregate_joint.stan``, from those of the totals alone, but for whitening."""
+    """Data of ``stan/fast/aggregate_joint.stan``, from those of totals alone, but for whitening."""
     of_all = {name: value for name, value in totals.items() if "[" not in name}
     dispersion_scale = totals.get("survey_dispersion_scale", 1.0)  # where there is none
     n_surveys = len(surveys.n_places)
@@ -78,7 +78,7 @@ def joint_model(
     bag_effects: bool = False,
     weight_basis: Array | None = None,
 ) -> LatentGaussianModel:
-    """The model of ``stan/aggregate_joint.stan``, with its data; see `aggregate_model`."""
+    """The model of ``stan/fast/aggregate_joint.stan``, with its data; see `aggregate_model`."""
     # Array of the program -> its entries, which a single survey without a name has as they are.
     arrays = {
         f"survey_{name}": surveys.entries(f"survey_{name}") for name in family.likelihood.scales

@@ -72,7 +72,7 @@ class ProgramPredictive(NumericMixture):
 
     @classmethod
     def pooled(cls, predictives: Sequence[Self], weights: Array) -> Self:
-        """The mixture over the draws of all `predictives`; see `Mixture.pooled`."""
+        """The mixture over the draws of all `predictives`, with `weights` for all these draws."""
 
         def log_density(i, labels):
             return np.concatenate([each.log_density(i, labels) for each in predictives])
