@@ -33,7 +33,9 @@ from bdr_stan.estimators.doubts import doubts
 from bdr_stan.estimators.own_program import (
     FEWEST_DRAWS,
     MOST_NUMBERS,
+    DataAtLabels,
     OwnProgram,
+    at_labels,
     check_declares,
     check_own_data,
     check_stock,
@@ -55,7 +57,7 @@ from bdr_stan.kernels.names import AUTO, name_for
 from bdr_stan.kernels.summands import single_bandwidth
 from bdr_stan.models.label_shape import label_advice
 from bdr_stan.models.overdispersion import Overdispersion
-from bdr_stan.models.plain import data_of_bags, plain_model
+from bdr_stan.models.plain import DATA, data_of_bags, plain_model
 from bdr_stan.posterior.sampling import Posterior, sample_posterior
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.predictive import ClassPredictive, Predictive
@@ -122,6 +124,8 @@ class EmbeddingEstimator(PosteriorEstimator):
     _family: ClassVar[Any] = None  # of its labels, where these are neither normal nor classes
     # Whether the posterior is conditioned on p(y | bag, draw), as leave-one-out needs.
     has_likelihood: ClassVar[bool] = True
+    # Names of data that fits pass to a plain program, those of new bags without "_new".
+    program_data: ClassVar[tuple[str, ...]] = DATA
     # Variables whose draws, where there are any, predictions use.
     predicts_from: ClassVar[tuple[str, ...]] = ("intercept", "w", "sigma", "sigma_point", "eta")
 
@@ -275,7 +279,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         of_new_bags = {} if familiarity is None else familiarity.constants()
         if is_plain(self.stan_file):
             given, others = own
-            model = plain_model(model, training.embedding, self._program_labels(y), **known_errors)
+            model = self._plain_model(model, training, y, **known_errors)
             model = replace(model, data={**model.data, **others})
         posterior, constants = self._sample(model, settings)
         if is_plain(self.stan_file):
@@ -310,7 +314,8 @@ class EmbeddingEstimator(PosteriorEstimator):
             predictive = self._program_predictive(
                 training.embedding, codes, **known_errors, repeated=1
             )
-            has_likelihood, thinning = program.generates("log_lik"), self._program_step(len(y))
+            has_likelihood = self.has_likelihood and program.generates("log_lik")
+            thinning = self._program_step(len(y))
         else:
             draws = self._draws()
             n_draws = len(next(iter(draws.values())))
@@ -600,7 +605,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         if isinstance(bags, Samples):
             bags.check_order(**given)
         if stan_data is not None:
-            check_own_data(self.stan_file, stan_data)
+            check_own_data(self.stan_file, stan_data, self.program_data)
         known = self.known_of_bags(bags, **given, groups=groups)
         if self._program is not None:
             known["own_data"] = own_data_of_new_bags(self._program.columns, bags, stan_data)
@@ -755,8 +760,13 @@ class EmbeddingEstimator(PosteriorEstimator):
             raise ValueError("stan_file is for bags with one sample: leave it out")
         if not is_plain(self.stan_file):
             return
+        needed = self._needed_data(known, label_sd)
+        check_declares(self.stan_file, {name: text for name, text in needed.items() if text})
+
+    def _needed_data(self, known: Mapping[str, Any], label_sd: Any) -> dict[str, str]:
+        """Names of data that a plain program must declare -> what this fit would pass by them."""
         columns = {role: names for role, names in self._columns().items() if names}
-        needed = {
+        return {
             "x": " and ".join(columns),
             "label_sd": "label_sd" * (label_sd is not None),
             "trials": "trials" * ("trials" in known),
@@ -764,13 +774,12 @@ class EmbeddingEstimator(PosteriorEstimator):
             "sigma_point_scale": "label_noise='size'"
             * (getattr(self, "label_noise", "constant") == "size"),
         }
-        check_declares(self.stan_file, {name: text for name, text in needed.items() if text})
 
     def _own_data(self, bags, stan_data):
         """Data for the user's program: of the bags, shape (n, ...), and others, by name."""
         if stan_data is None:
             return {}, {}
-        check_own_data(self.stan_file, stan_data)
+        check_own_data(self.stan_file, stan_data, self.program_data)
         return own_data_of_bags(self.stan_file, bags, stan_data)
 
     def _named_samples(self):
@@ -828,6 +837,21 @@ class EmbeddingEstimator(PosteriorEstimator):
         kept = self.result_.settings.get("program")
         return None if kept is None else OwnProgram(**kept)
 
+    def _plain_model(
+        self, stock: Any, training: Any, y: Array, *, label_sd: Array | None = None
+    ) -> Any:
+        """The model of the user's plain program in the place of a stock model."""
+        return plain_model(stock, training.embedding, self._program_labels(y), label_sd)
+
+    def _program_bags(
+        self, embedding: Embedding, label_sd: Array | None
+    ) -> tuple[dict[str, Any], DataAtLabels]:
+        """Embedded bags as data of the user's program, with any labels, and other labels' data."""
+        y, n = self._program.data["y"], len(embedding.mean)
+        labels = np.full(n, 0 if self.counts_labels and not is_classifier(self) else y.min())
+        bags = data_of_bags(self.coordinates_, embedding, labels.astype(y.dtype), label_sd)
+        return bags, at_labels
+
     def _program_labels(self, y: Array) -> Array:
         """Labels as plain programs take them, shape (n,)."""
         if is_classifier(self):
@@ -869,18 +893,19 @@ class EmbeddingEstimator(PosteriorEstimator):
             for name, values in self.result_.groups["posterior"].items()
         }
         draws = Posterior(drawn, {}, {}).flat()
-        y = program.data["y"]
-        labels = np.full(n, 0 if self.counts_labels and not is_classifier(self) else y.min())
+        bags, data_at = self._program_bags(embedding, label_sd)
         predictive = program.predictive(
             draws,
-            data_of_bags(self.coordinates_, embedding, labels.astype(y.dtype), label_sd),
+            bags,
             seed=self.result_.settings["run"]["arguments"]["seed"],
             engine=self.engine,
             is_count=self.counts_labels,
             logarithms=getattr(self, "family", "normal") == "lognormal",
             repeated=repeated or (FEWEST_DRAWS if len(next(iter(draws.values()))) == 1 else 1),
+            data_at=data_at,
         )
-        return predictive if classes is None else predictive.of_classes(classes, y.min())
+        first = int(self._family is not None)  # categories from 1
+        return predictive if classes is None else predictive.of_classes(classes, first)
 
     # ------------------------------------------------------------ defined by subclasses
 

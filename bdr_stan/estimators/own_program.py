@@ -1,6 +1,6 @@
 """Fits of a Stan program that the user edited, and predictions that the program itself makes."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,13 +11,15 @@ from bdr_stan.bags import Bags, values_of_bags
 from bdr_stan.bags.checks import checked_numbers
 from bdr_stan.cmdstan.programs import resolved_text
 from bdr_stan.estimators.validation import StanFileOfFit
-from bdr_stan.models.plain import DATA, NO_NODES, as_new, take_bags
+from bdr_stan.models.plain import NO_NODES, as_new, take_bags
 from bdr_stan.posterior.declarations import declared, declared_in, unread_parameters
 from bdr_stan.posterior.generated import generated_quantities
 from bdr_stan.predictive.program import ProgramPredictive
 from bdr_stan.types import Array, ArrayLike, PathName
 from bdr_stan.user_warnings import warn
 
+# Data that a program reads of labels, shape (m,), of the new bags with indices of shape (m,).
+DataAtLabels = Callable[[Array, Array], dict[str, Array]]
 MOST_NUMBERS = 4_000_000  # of draws times bags, which Stan writes as text
 FEWEST_DRAWS = 1000
 
@@ -53,15 +55,18 @@ def check_declares(program: PathName, needed: Mapping[str, str]) -> None:
         warn(f"{program} declares the parameter {name}, but nothing in it reads {name}")
 
 
-def check_own_data(program: PathName | None, given: Any) -> None:
-    """Raise TypeError or ValueError unless `stan_data` are data of the program by their names."""
+def check_own_data(program: PathName | None, given: Any, passed: Collection[str]) -> None:
+    """Raise TypeError or ValueError unless `stan_data` are data of the program by their names.
+
+    `passed` are names of data that the fit passes, without "_new".
+    """
     if program is None:
         raise TypeError("stan_data are data of a Stan program of your own: give stan_file, too")
     if not isinstance(given, Mapping):
         raise TypeError(f"stan_data must be a dict of names of data, found {given!r}")
     names = declared(program, "data")
     for name in given:
-        if str(name).removesuffix("_new") in DATA:
+        if str(name).removesuffix("_new") in passed:
             raise ValueError(
                 f"stan_data has {name!r}, which is data that every fit passes: give yours another "
                 "name in the program"
@@ -134,6 +139,11 @@ def _as_data(numbers: Array) -> Array:
     return whole if np.array_equal(whole, numbers) else numbers
 
 
+def at_labels(bags: Array, labels: Array) -> dict[str, Array]:
+    """Labels of new bags as most programs read them."""
+    return {"y_at": labels}
+
+
 @dataclass(frozen=True)
 class OwnProgram:
     """A user's Stan program as a fit ran it, which a saved fit keeps."""
@@ -186,21 +196,25 @@ class OwnProgram:
         is_count: bool = False,
         logarithms: bool = False,
         repeated: int = 1,
+        data_at: DataAtLabels = at_labels,
     ) -> ProgramPredictive:
         """Predictive distribution of n bags, by draws of parameters, each (S, ...).
 
-        `bags` are from `data_of_bags`. Labels of the program may be `logarithms` of labels. Each
-        draw is `repeated`, for as many labels.
+        `bags` are data of each, by names without "_new", and labels `y` of the kind that the
+        program takes, at which it draws labels; `data_at` gives what it reads of labels of new
+        bags. Labels of the program may be `logarithms` of labels. Each draw is `repeated`, for as
+        many labels.
         """
         n = bags["N"]
         draws = {name: np.repeat(v, repeated, axis=0) for name, v in draws.items()}
         n_draws = len(next(iter(draws.values())))
         every = np.arange(n)
-        own_labels = bags["y"]
+        own_labels, others = bags["y"], {k: v for k, v in bags.items() if k != "y"}
+        no_nodes = {name: none for name, none in NO_NODES.items() if "node" in self.data}
 
         def generated(wanted, i, labels):
-            new = as_new(take_bags({**bags, "y": own_labels}, i)) | {"y_at": labels}
-            data = {**self.data, **new, **(NO_NODES if wanted == "y_new" else {})}
+            new = as_new(take_bags(others, i)) | data_at(i, labels)
+            data = {**self.data, **new, **(no_nodes if wanted == "y_new" else {})}
             return generated_quantities(
                 self.name, self.code, data, draws, [wanted], seed=seed, engine=engine
             )[wanted]
