@@ -844,10 +844,10 @@ class EmbeddingEstimator(PosteriorEstimator):
         return plain_model(stock, training.embedding, self._program_labels(y), label_sd)
 
     def _program_bags(
-        self, embedding: Embedding, label_sd: Array | None
+        self, program: OwnProgram, embedding: Embedding, label_sd: Array | None
     ) -> tuple[dict[str, Any], DataAtLabels]:
         """Embedded bags as data of the user's program, with any labels, and other labels' data."""
-        y, n = self._program.data["y"], len(embedding.mean)
+        y, n = program.data["y"], len(embedding.mean)
         labels = np.full(n, 0 if self.counts_labels and not is_classifier(self) else y.min())
         bags = data_of_bags(self.coordinates_, embedding, labels.astype(y.dtype), label_sd)
         return bags, at_labels
@@ -893,7 +893,7 @@ class EmbeddingEstimator(PosteriorEstimator):
             for name, values in self.result_.groups["posterior"].items()
         }
         draws = Posterior(drawn, {}, {}).flat()
-        bags, data_at = self._program_bags(embedding, label_sd)
+        bags, data_at = self._program_bags(program, embedding, label_sd)
         predictive = program.predictive(
             draws,
             bags,

@@ -134,9 +134,9 @@ class InverseEstimator(EmbeddingEstimator):
         return {"label_sd_new": " and ".join(name for name, has in given.items() if has)}
 
     def _plain_model(self, stock, training, y, *, label_sd=None):
-        return plain_inverse_model(stock, training.embedding.sizes)
+        return plain_inverse_model(stock, training.embedding)
 
-    def _program_bags(self, embedding, label_sd):
+    def _program_bags(self, program, embedding, label_sd):
         own, known = self.coordinates_, 0.0 if label_sd is None else label_sd**2
         bags = inverse_data_of_bags(own, embedding, known)
         bags["y"] = np.full(bags["N"], own.labels[0])

@@ -207,7 +207,7 @@ class Stack(BagEstimator):
                     f"{type(model).__name__}(method='optimize') has no posterior draws to weigh it "
                     "by: use method='nuts' or 'laplace'"
                 )
-            if not getattr(model, "has_likelihood", True) and model.stan_file is not None:
+            if not model.has_likelihood and model.stan_file is not None:
                 raise ValueError(
                     f"{type(model).__name__}(stan_file=..) has no densities of held-out labels to "
                     "weigh it by: leave stan_file out"

@@ -175,7 +175,7 @@ def inverse_model(
     )
 
 
-def starts(modes: Mapping[str, Array], settings: SamplerSettings) -> list[dict[str, Array]]:
+def starts(modes: dict[str, Array], settings: SamplerSettings) -> list[dict[str, Array]]:
     """Initial values spread about the mode; one near it for a search of the mode.
 
     At the mode itself the first step of the search may be lost in rounding, which ends it.

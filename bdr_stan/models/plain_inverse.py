@@ -15,7 +15,7 @@ from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.models.bayes_rule import InverseCoordinates, noise_sds
 from bdr_stan.models.embedding_curves import coefficient_scales, curves_given
 from bdr_stan.models.inverse import POSTERIOR_LOG_SDS, PRIORS, InverseModel, starts
-from bdr_stan.models.plain import GENERATED
+from bdr_stan.models.plain import GENERATED, as_new, take_bags
 from bdr_stan.posterior.model import Draws, Model, StanInput
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.predictive.grid import trapezoid_weights, weights_at, weights_between
@@ -70,35 +70,33 @@ class PlainInverseModel(Model):
         return coefficient_scales(functions, at["amplitude"], at["curvature"], level_scale)
 
 
-def plain_inverse_model(stock: InverseModel, sizes: Array) -> PlainInverseModel:
-    """The model of the plain program of a stock model; `sizes` of the training bags, shape (n,).
+def plain_inverse_model(stock: InverseModel, embedding: Embedding) -> PlainInverseModel:
+    """The model of the plain program of a stock model, `embedding` that of the training bags.
 
     Where labels have errors, rows of B and z are those of regression calibration; see
     `rows_without_blur`.
     """
     own, (B, z) = stock.fitted.coordinates, stock.fitted.rows
     n_labels = len(own.labels)
-    widths = _widths(own)
+    no_bags = as_new(take_bags(inverse_data_of_bags(own, embedding), np.arange(0)))
     data = {
         "N": len(z),
-        "N_new": 0,
         "D": len(own.lam),
         "J": B.shape[1],
         "S": own.functions.n_straight,
         "M": n_labels,
         "z": z,
-        "size": sizes,
+        "size": embedding.sizes,
         "B": B,
         "label": own.labels,
-        "log_prior": own.log_prior + np.log(widths),
+        "log_prior": own.log_prior + np.log(_widths(own)),
         "correction": np.zeros(n_labels) if own.offsets is None else own.offsets,
         "B_label": own.functions(own.labels),
         "lambda": own.lam,
         "smooth": own.functions.smooth,
         "power": own.power,
-        "z_new": np.empty((0, len(own.lam))),
-        "size_new": np.empty(0),
-        "label_sd_new": np.empty(0),
+        **no_bags,
+        **(embedding.own_data or {}),
         "y_at_given": np.empty((0, n_labels)),
         **{name: stock.priors[name] for name in PRIORS},
     }

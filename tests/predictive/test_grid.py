@@ -271,3 +271,10 @@ def test_weights_of_noise_add_to_the_share_that_lies_on_the_grid():
     weights = weights_at(labels, grid, sd)
     np.testing.assert_allclose(weights.sum(axis=1), share, rtol=1e-10)
     np.testing.assert_allclose(weights[1] @ grid, 0.5, rtol=1e-10)
+
+
+def test_weights_between_labels_of_the_grid_are_linear_and_none_beyond_it():
+    grid = np.array([0.0, 0.5, 2.0])
+    labels = np.array([-0.1, 0.0, 0.2, 0.5, 1.9, 2.0, 2.1])
+    expected = np.interp(labels, grid, [3.0, 1.0, 4.0], left=0.0, right=0.0)
+    np.testing.assert_allclose(weights_between(labels, grid) @ [3.0, 1.0, 4.0], expected)
