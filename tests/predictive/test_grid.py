@@ -9,7 +9,7 @@ from scipy.integrate import quad
 from scipy.special import logsumexp
 
 from bdr_stan.predictive import GridPredictive, mixture
-from bdr_stan.predictive.grid import RepeatedLabels, trapezoid_weights, weights_at
+from bdr_stan.predictive.grid import RepeatedLabels, trapezoid_weights, weights_at, weights_between
 
 GRID = np.sort(np.r_[np.linspace(-9, 9, 1501), np.random.default_rng(1).uniform(-9, 9, 300)])
 MEAN = np.array([[-1.0, 0.3, 2.0], [-0.5, 0.5, 1.0]])  # two draws, three bags
