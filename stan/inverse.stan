@@ -28,16 +28,16 @@ parameters {
   matrix[D, J] t;
 }
 transformed parameters {
-  matrix[D, J] curve = diag_post_multiply(t, smooth);
+  matrix[D, J] curve = diag_pre_multiply(amplitude, diag_post_multiply(t,
+    append_row(head(smooth, S + 1), curvature * tail(smooth, J - S - 1))));
   curve[, 1] = level_scale * t[, 1];
-  curve[, 2 : J] = diag_pre_multiply(amplitude, curve[, 2 : J]);
-  curve[, S + 2 : J] *= curvature;
 }
 model {
   tau ~ rayleigh(tau_scale);
   amplitude ~ lognormal(log(amplitude_median), amplitude_log_sd);
   curvature ~ lognormal(log(curvature_median), curvature_log_sd);
   to_vector(t) ~ std_normal();
+
   matrix[N, D] variance = rep_matrix(tau' ^ 2, N) + inv(size) * lambda';
   to_vector(z) ~ normal(to_vector(B * curve'), to_vector(sqrt(variance)));
 }

@@ -4,9 +4,12 @@ from bdr_stan.cli.exporting import export
 from bdr_stan.cli.fitting import fit, summary
 from bdr_stan.cli.group import main
 from bdr_stan.cli.predicting import predict
-from bdr_stan.cli.ready import compile_, demo, doctor, eject, setup
+from bdr_stan.cli.ready import compile_, demo, doctor, eject, models, setup
 from bdr_stan.cli.reporting import report
 from bdr_stan.cli.searching import tune
 
-for _command in (fit, tune, predict, summary, report, export, demo, setup, doctor, eject, compile_):
+for _command in (
+    *(fit, tune, predict, summary, report, export),
+    *(demo, setup, doctor, models, eject, compile_),
+):
     main.add_command(_command)

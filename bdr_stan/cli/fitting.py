@@ -42,6 +42,12 @@ from bdr_stan.terminal import show_table
 @click.option("--max-treedepth", type=click.IntRange(1))
 @click.option("--seed", type=click.IntRange(0), help="[default: another one each time]")
 @click.option("--stan-file", type=click.Path(path_type=Path), help="Your variant of the program.")
+@click.option(
+    "--stan-data",
+    multiple=True,
+    metavar="NAME=COLUMN",
+    help="A column, one value per bag, as data NAME of your program; repeatable.",
+)
 @options.force
 def fit(
     data,
@@ -68,6 +74,7 @@ def fit(
     max_treedepth,
     seed,
     stan_file,
+    stan_data,
     force,
     **settings,
 ):
@@ -88,12 +95,27 @@ def fit(
     fit_options = without_none({**known, **sampler})
     check_fit_options(model, estimator, fit_options)
     roles = {"bag": bag, "label": label, "weight": weight, **known}
+    own = _own_columns(stan_data)
+    columns |= {"stan_data": list(own.values())}
     bags, y = read_labelled(data, roles, features, columns, missing, model=model, samples=tables)
     run = {"chains": chains, "warmup": warmup, "draws": draws, "seed": seed, "progress": True}
+    if own:
+        fit_options["stan_data"] = own
     estimator.fit(bags, y, **run, **fit_options)
     estimator.save(output, notes={"bag": bag, "label": label, "weight": weight})
     show_fit(estimator)
     click.echo(f"Wrote {output}")
+
+
+def _own_columns(texts):
+    """Columns for data of the user's program, by the names of these."""
+    pairs = [text.partition("=") for text in texts]
+    for text, (name, _, column) in zip(texts, pairs, strict=True):
+        if not name or not column:
+            raise ValueError(
+                f"--stan-data must be NAME=COLUMN, such as urban=urban, found {text!r}"
+            )
+    return {name: column for name, _, column in pairs}
 
 
 @click.command(short_help="Show what is in a fit.", epilog=example("bdr-stan summary fit.nc --all"))

@@ -36,8 +36,13 @@ _FORMULA = re.compile(r"[=@\t\r]|[+-](?![\d.]+$)")  # not negative numbers
     show_default=True,
     help="Probability of the intervals.",
 )
+@click.option(
+    "--stan-file",
+    type=click.Path(path_type=Path),
+    help="Your Stan program, which predictions run: the text of it as the fit ran it.",
+)
 @options.force
-def predict(fitted, new, output, samples, bag, weight, missing, unseen, level, force):
+def predict(fitted, new, output, samples, bag, weight, missing, unseen, level, stan_file, force):
     """Predict the labels of the bags in NEW, a .parquet or .csv table like that of the fit.
 
     A folder of .parquet files, or a pattern such as 'new/*.parquet', is read part by part; needs
@@ -48,8 +53,12 @@ def predict(fitted, new, output, samples, bag, weight, missing, unseen, level, f
     """
     check_output(output, force, not_to_be=new)
     check_suffix(output, ".csv")
-    check_input(fitted, new)
+    check_input(fitted, new, stan_file)
     model = load_fit(fitted)
+    if stan_file is not None:
+        if getattr(model, "stan_file", None) is None:
+            raise ValueError(f"{fitted} has no Stan program of its own: leave --stan-file out")
+        model.set_params(stan_file=str(stan_file))
     if getattr(model, "needs_trials", False):
         raise ValueError(
             f"{fitted} was fitted with trials, an exposure or an offset that have no column, which "

@@ -61,20 +61,32 @@ def doctor():
     sys.exit(0 if all(finding.ok for finding in findings) else 1)
 
 
+@click.command(short_help="List the Stan programs.", epilog=example("bdr-stan models"))
+def models():
+    """List the plain Stan programs, to read and edit, and the accelerated ones that fits run."""
+    from bdr_stan.cmdstan.programs import program_names, title
+
+    for fast, heading in ((False, "Plain, for eject:"), (True, "Accelerated, for eject --fast:")):
+        click.echo(heading)
+        for name in program_names(fast=fast):
+            click.echo(f"  {name}: {title(name, fast=fast)}")
+
+
 @click.command(
     short_help="Copy a Stan program to edit.", epilog=example("bdr-stan eject bdr my_bdr.stan")
 )
 @click.argument("name")
 @click.argument("target", type=click.Path(path_type=Path))
+@click.option("--fast", is_flag=True, help="The accelerated program, which predicts no labels.")
 @click.option("--force", is_flag=True, help="Overwrite existing files.")
-def eject(name, target, force):
-    """Write the Stan program NAME, with its functions, to TARGET (.stan or a folder).
+def eject(name, target, fast, force):
+    """Write the plain Stan program NAME, one of `bdr-stan models`, to TARGET (.stan or a folder).
 
     Fit your variant with: bdr-stan fit --stan-file TARGET
     """
     from bdr_stan.cmdstan.programs import eject as write
 
-    for path in write(name, target, force=force):
+    for path in write(name, target, fast=fast, force=force):
         click.echo(f"Wrote {path}")
 
 

@@ -4,7 +4,7 @@ Each thread keeps the features of one chunk of points in memory. Points in parti
 they are: each part returns its `BagSums`, which are then merged.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
@@ -74,7 +74,7 @@ class Embedding:
     offset: Array | None = field(default=None, kw_only=True)  # of linear predictors, shape (n,)
     movement: Any = field(default=None, kw_only=True)  # Movement, for contrasts
     # What a user's own Stan program reads of each bag, name -> shape (n, ...).
-    own_data: Mapping[str, Array] | None = field(default=None, kw_only=True)
+    own_data: Any = field(default=None, kw_only=True)
 
     @property
     def x(self) -> Array:

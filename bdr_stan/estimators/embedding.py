@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -57,7 +57,7 @@ from bdr_stan.kernels.names import AUTO, name_for
 from bdr_stan.kernels.summands import single_bandwidth
 from bdr_stan.models.label_shape import label_advice
 from bdr_stan.models.overdispersion import Overdispersion
-from bdr_stan.models.plain import DATA, data_of_bags, plain_model
+from bdr_stan.models.plain import DATA, StanData, data_of_bags, plain_model
 from bdr_stan.posterior.sampling import Posterior, sample_posterior
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.predictive import ClassPredictive, Predictive
@@ -66,7 +66,7 @@ from bdr_stan.predictive.regions import ConformalClasses, ConformalIntervals
 from bdr_stan.results.groups import few_enough, training_groups
 from bdr_stan.results.result import Result
 from bdr_stan.threads import limited_blas
-from bdr_stan.types import Array, ArrayLike
+from bdr_stan.types import Array, ArrayLike, PathName
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -208,9 +208,68 @@ class EmbeddingEstimator(PosteriorEstimator):
             Poor diagnostics, with their values and advice.
         """
         start = time.monotonic()
+        given = {"trials": trials, "exposure": exposure, "offset": offset}
+        bags, labels, errors, known, others = self._checked(bags, y, label_sd, given, stan_data)
+        settings = self._settings(chains, warmup, draws, seed, progress, **cmdstan_options)
+        compressible = self._compressible(labels, errors)
+        training = self._training_features(bags, settings.seed, progress, compressible)
+        training = replace(training, embedding=replace(training.embedding, **known))
+        self._fit_features(training, labels, errors, settings, own=(stan_data or {}, others))
+        columns = {name: value for name, value in given.items() if isinstance(value, str)}
+        kept: dict[str, Any] = {"label_columns": columns} if columns else {}
+        kept |= self._overdispersion(training, labels)
+        return self._keep_too(label_name=label_name(y), seconds=time.monotonic() - start, **kept)
+
+    def stan_data(
+        self,
+        bags: BagsLike,
+        y: ArrayLike,
+        *,
+        label_sd: ArrayLike | str | None = None,
+        trials: ArrayLike | str | None = None,
+        exposure: ArrayLike | str | None = None,
+        offset: ArrayLike | str | None = None,
+        stan_data: Mapping[str, ArrayLike | str] | None = None,
+    ) -> StanData:
+        """Data of the plain Stan program of this model, for CmdStan, R or Julia.
+
+        Its new bags are the training bags, of which the program then draws y_new and log_lik.
+
+        Parameters
+        ----------
+        bags, y, label_sd, trials, exposure, offset, stan_data
+            As for `fit`.
+
+        Returns
+        -------
+        StanData
+            A dict, name -> number or array, as ``docs/programs.md`` describes them; its
+            `write_json(path)` writes the file that every interface to Stan reads.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Unusable bags, labels or parameters, and bags with several samples.
+        """
+        given = {"trials": trials, "exposure": exposure, "offset": offset}
+        bags, labels, label_sd, known, others = self._checked(bags, y, label_sd, given, stan_data)
+        if isinstance(bags, Samples):
+            raise ValueError("plain programs are for bags with one sample: fit one of these alone")
+        training = self._training_features(bags, self._seed(None), False)
+        training = replace(training, embedding=replace(training.embedding, **known))
+        known_errors = {} if label_sd is None else {"label_sd": label_sd}
+        y, _ = self._coded(labels)
+        with limited_blas():
+            stock = self._model(training, y, **known_errors)
+            model = self._plain_model(training, y, stock, label_sd=label_sd)
+        data = model.stan_input(SamplerSettings(method="nuts", seed=0, progress=False)).data
+        return StanData({**data, **others, **model.new_bags})
+
+    def _checked(self, bags: Any, y: Any, label_sd: Any, given: Any, stan_data: Any) -> tuple:
+        """Bags, labels, their errors, what else is known of them, other data; all checked."""
         bags = as_bags(bags, in_parts=True, samples=self.takes_samples)
         if isinstance(bags, Samples):
-            bags.check_order(y=y, trials=trials, exposure=exposure, offset=offset)
+            bags.check_order(y=y, **given)
             self._check_samples(bags, label_sd)
         labels = self.check_labels(bags, y)
         self.check_parameters()
@@ -218,20 +277,10 @@ class EmbeddingEstimator(PosteriorEstimator):
             self._check_takes_label_sd()
             label_sd = label_sd_values(bags, label_sd)
             self.check_label_errors(labels, label_sd)
-        given = {"trials": trials, "exposure": exposure, "offset": offset}
         known = self.check_known(bags, labels, **given)
-        self._check_program(known, label_sd, several=isinstance(bags, Samples))
+        self._check_program(known, label_sd, stan_data, several=isinstance(bags, Samples))
         of_bags, others = self._own_data(bags, stan_data)
-        known |= {"own_data": of_bags} if of_bags else {}
-        settings = self._settings(chains, warmup, draws, seed, progress, **cmdstan_options)
-        compressible = self._compressible(labels, label_sd)
-        training = self._training_features(bags, settings.seed, progress, compressible)
-        training = replace(training, embedding=replace(training.embedding, **known))
-        self._fit_features(training, labels, label_sd, settings, own=(stan_data or {}, others))
-        columns = {name: value for name, value in given.items() if isinstance(value, str)}
-        kept: dict[str, Any] = {"label_columns": columns} if columns else {}
-        kept |= self._overdispersion(training, labels)
-        return self._keep_too(label_name=label_name(y), seconds=time.monotonic() - start, **kept)
+        return bags, labels, label_sd, known | ({"own_data": of_bags} if of_bags else {}), others
 
     def fit_features(
         self,
@@ -248,7 +297,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         self
         """
         self.check_parameters()
-        self._check_program({}, label_sd, several=isinstance(training, SamplesFeatures))
+        self._check_program({}, label_sd, None, several=isinstance(training, SamplesFeatures))
         if isinstance(training, SamplesFeatures):
             self._check_samples(training, label_sd)
         labels = labels_of_training(training, TrainingFeatures, y)
@@ -264,22 +313,18 @@ class EmbeddingEstimator(PosteriorEstimator):
     def _fit_features(self, training, labels, label_sd, settings, own=({}, {})):
         """Fit to embedded bags with labels that were checked; `own` data of the user's program."""
         self._forget()
-        if is_classifier(self):
-            # The order of categories counts for the family that has one alone.
-            ordered = self._family is not None
-            self.classes_, y = classes_and_codes(labels if ordered else np.asarray(labels))
-            classes = {"classes": self.classes_}
-        else:
-            y, classes = np.asarray(labels, float), {}
+        y, classes = self._coded(labels)
+        if classes:
+            self.classes_ = classes["classes"]
         known_errors = {} if label_sd is None else {"label_sd": label_sd}
         # Matrices this small gain nothing from BLAS's threads, and lose much on a busy machine.
         with limited_blas():
             model = self._model(training, y, **known_errors)
             familiarity = Familiarity.from_training(training)
         of_new_bags = {} if familiarity is None else familiarity.constants()
+        given, others = own
         if is_plain(self.stan_file):
-            given, others = own
-            model = self._plain_model(model, training, y, **known_errors)
+            model = self._plain_model(training, y, model, **known_errors)
             model = replace(model, data={**model.data, **others})
         posterior, constants = self._sample(model, settings)
         if is_plain(self.stan_file):
@@ -301,6 +346,15 @@ class EmbeddingEstimator(PosteriorEstimator):
         self._keep_training_predictions(training, posterior, y, known_errors, settings.seed)
         self._warn_of_trouble()
         return self
+
+    def _coded(self, labels):
+        """Labels as numbers, shape (n,), and the classes that these stand for, by name, if any."""
+        if not is_classifier(self):
+            return np.asarray(labels, float), {}
+        # The order of categories counts for the family that has one alone.
+        ordered = self._family is not None
+        classes, y = classes_and_codes(labels if ordered else np.asarray(labels))
+        return y, {"classes": classes}
 
     def _keep_training_predictions(self, training, posterior, y, known_errors, seed):
         """Add the groups posterior_predictive and log_likelihood, unless they are too large."""
@@ -709,6 +763,12 @@ class EmbeddingEstimator(PosteriorEstimator):
         """Labels as an array, checked; see `bags.labels`."""
         return check_classes(bags, y) if is_classifier(self) else check_labels(bags, y)
 
+    @property
+    def columns_of_bags(self) -> list[str]:
+        """Columns of the bags' metadata that predictions need."""
+        own = {} if self._program is None else self._program.columns
+        return [*super().columns_of_bags, *(column for column in own.values() if column)]
+
     def _known_of_labels(
         self,
         bags: Bags,
@@ -752,16 +812,20 @@ class EmbeddingEstimator(PosteriorEstimator):
             check_kernel_and_bandwidth(one.kernel, one.bandwidth)
             check_landmarks(one.landmarks, one.n_landmarks, LANDMARKS)
 
-    def _check_program(self, known: Mapping[str, Any], label_sd: Any, *, several: bool) -> None:
+    def _check_program(
+        self, known: Mapping[str, Any], label_sd: Any, stan_data: Any, *, several: bool
+    ) -> None:
         """Raise, or warn, if a program of the user does not read what the fit passes."""
+        if stan_data is not None:
+            check_own_data(self.stan_file, stan_data, self.program_data)
         if self.stan_file is None:
             return
         if several:
             raise ValueError("stan_file is for bags with one sample: leave it out")
         if not is_plain(self.stan_file):
             return
-        needed = self._needed_data(known, label_sd)
-        check_declares(self.stan_file, {name: text for name, text in needed.items() if text})
+        needed = {n: text for n, text in self._needed_data(known, label_sd).items() if text}
+        check_declares(self.stan_file, needed, stan_data, self.program_data)
 
     def _needed_data(self, known: Mapping[str, Any], label_sd: Any) -> dict[str, str]:
         """Names of data that a plain program must declare -> what this fit would pass by them."""
@@ -777,10 +841,7 @@ class EmbeddingEstimator(PosteriorEstimator):
 
     def _own_data(self, bags, stan_data):
         """Data for the user's program: of the bags, shape (n, ...), and others, by name."""
-        if stan_data is None:
-            return {}, {}
-        check_own_data(self.stan_file, stan_data, self.program_data)
-        return own_data_of_bags(self.stan_file, bags, stan_data)
+        return ({}, {}) if stan_data is None else own_data_of_bags(self.stan_file, bags, stan_data)
 
     def _named_samples(self):
         """Names of samples in parameters that are dicts."""
@@ -834,13 +895,14 @@ class EmbeddingEstimator(PosteriorEstimator):
     @property
     def _program(self) -> OwnProgram | None:
         """The user's plain program as the fit ran it."""
-        kept = self.result_.settings.get("program")
+        fitted = vars(self).get("result_")
+        kept = None if fitted is None else fitted.settings.get("program")
         return None if kept is None else OwnProgram(**kept)
 
     def _plain_model(
-        self, stock: Any, training: Any, y: Array, *, label_sd: Array | None = None
+        self, training: Any, y: Array, stock: Any, *, label_sd: Array | None = None
     ) -> Any:
-        """The model of the user's plain program in the place of a stock model."""
+        """The model of the plain program in the place of a stock model."""
         return plain_model(stock, training.embedding, self._program_labels(y), label_sd)
 
     def _program_bags(
@@ -885,13 +947,11 @@ class EmbeddingEstimator(PosteriorEstimator):
                 "of new bags: for predictions edit the plain program, from bdr-stan eject"
             )
         if not getattr(self, "_program_ran_here", False):
-            program.check_may_run(self.stan_file)
+            program.check_may_run(cast(PathName, self.stan_file))
         n = len(embedding.mean)
         step = self._program_step(n) if step is None else step
-        drawn = {
-            name: values.values[:, ::step]
-            for name, values in self.result_.groups["posterior"].items()
-        }
+        kept = self.result_.groups["posterior"]
+        drawn = {str(name): values.values[:, ::step] for name, values in kept.items()}
         draws = Posterior(drawn, {}, {}).flat()
         bags, data_at = self._program_bags(program, embedding, label_sd)
         predictive = program.predictive(

@@ -133,12 +133,12 @@ class InverseEstimator(EmbeddingEstimator):
         }
         return {"label_sd_new": " and ".join(name for name, has in given.items() if has)}
 
-    def _plain_model(self, stock, training, y, *, label_sd=None):
-        return plain_inverse_model(stock, training.embedding)
+    def _plain_model(self, training, y, stock, *, label_sd=None):
+        return plain_inverse_model(stock, training.embedding, y, label_sd)
 
     def _program_bags(self, program, embedding, label_sd):
-        own, known = self.coordinates_, 0.0 if label_sd is None else label_sd**2
-        bags = inverse_data_of_bags(own, embedding, known)
+        own = self.coordinates_
+        bags = inverse_data_of_bags(own, embedding, label_sd)
         bags["y"] = np.full(bags["N"], own.labels[0])
 
         def data_at(i, labels):

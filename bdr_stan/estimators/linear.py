@@ -1,11 +1,13 @@
 """Estimators that are linear in the embedding: a label is the average of a function of points."""
 
+import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, asdict, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import check_is_fitted
@@ -28,6 +30,7 @@ from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.points import as_points, evenly_spaced
 from bdr_stan.estimators.population import population
 from bdr_stan.estimators.prediction import ProbabilisticClassifier, ProbabilisticRegressor
+from bdr_stan.estimators.prior_predictive import prior_groups
 from bdr_stan.estimators.sensitivity import selection_bounds
 from bdr_stan.estimators.trials_and_exposure import check_family_labels, known_of_labels, missing
 from bdr_stan.estimators.validation import (
@@ -69,6 +72,7 @@ from bdr_stan.predictive.influence import (
     without_gaps,
 )
 from bdr_stan.predictive.robustness import Regression
+from bdr_stan.results.inference_data import InferenceData, build
 from bdr_stan.results.result import Result
 from bdr_stan.types import Array, ArrayLike, check_flags
 from bdr_stan.user_warnings import warn
@@ -97,6 +101,81 @@ class LinearEstimator(EmbeddingEstimator):
 
     _: KW_ONLY
     covariates: Sequence[str] | None = None
+
+    def prior_predictive(
+        self,
+        bags: BagsLike,
+        y: ArrayLike | None = None,
+        *,
+        draws: int = 1000,
+        seed: int | None = None,
+        trials: ArrayLike | str | None = None,
+        exposure: ArrayLike | str | None = None,
+        offset: ArrayLike | str | None = None,
+        stan_data: Mapping[str, ArrayLike | str] | None = None,
+    ) -> InferenceData:
+        """Parameters and labels of bags under the priors alone.
+
+        Whether labels come out in a plausible range shows whether the priors are sensible.
+
+        Parameters
+        ----------
+        bags : Bags, or list of n arrays, shapes (n_points, p)
+        y : array, shape (n,), or str, optional
+            Labels, by whose spread default priors are scaled: of a model that is not fitted.
+        draws : int, default 1000
+        seed : int, optional
+            Default `random_state`.
+        trials, exposure, offset : array, shape (n,), or str, optional
+            As for `predictive`, and so is `stan_data`.
+
+        Returns
+        -------
+        InferenceData (ArviZ 0.x) or DataTree (1.x)
+            Groups prior, parameters as in the group posterior, and prior_predictive, y (chain,
+            draw, bag), of classes their numbers. The `idata` of a fit has both groups from then on,
+            for ``az.plot_prior_posterior`` and ``az.plot_ppc(group="prior")``.
+
+        Raises
+        ------
+        ValueError
+            The model is not fitted, and `y` is missing.
+
+        Notes
+        -----
+        Of a user's own program, NUTS draws without training bags. Scales of groups and smooth
+        functions, which it takes as fixed, are those of the fit.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bdr_stan import BLR
+        >>> rng = np.random.default_rng(0)
+        >>> bags = [rng.normal(mean, 1, (20, 1)) for mean in range(5)]
+        >>> prior = BLR(3).prior_predictive(bags, np.arange(5.0), seed=1)
+        >>> prior["prior_predictive"]["y"].shape
+        (1, 1000, 5)
+        """
+        check_counts(draws=draws)
+        check_seed(seed)
+        given: dict[str, Any] = {"trials": trials, "exposure": exposure, "offset": offset}
+        of_program = {} if stan_data is None else {"stan_data": stan_data}
+        fitted = self
+        if "result_" not in vars(self):
+            if y is None:
+                raise ValueError(
+                    "default priors are scaled by the labels: give y, or fit the model first"
+                )
+            fitted = clone(self).set_params(method="optimize")
+            fitted.fit(bags, y, seed=seed, **given, **of_program)
+        embedding, bags = fitted._embedded(bags, given, stan_data=stan_data)
+        seed = self._seed(seed)
+        groups = prior_groups(
+            fitted, embedding, bags.index, draws, secrets.randbelow(2**31) if seed is None else seed
+        )
+        if fitted is self:
+            self._keep_too(groups)
+        return build(groups)
 
     def population(
         self,

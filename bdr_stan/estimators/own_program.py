@@ -1,6 +1,7 @@
 """Fits of a Stan program that the user edited, and predictions that the program itself makes."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 from bdr_stan.bags import Bags, values_of_bags
 from bdr_stan.bags.checks import checked_numbers
 from bdr_stan.cmdstan.programs import resolved_text
+from bdr_stan.cmdstan.scratch import scratch_folder
 from bdr_stan.estimators.validation import StanFileOfFit
 from bdr_stan.models.plain import NO_NODES, as_new, take_bags
 from bdr_stan.posterior.declarations import declared, declared_in, unread_parameters
@@ -39,12 +41,25 @@ def is_plain(program: PathName | None) -> bool:
     return program is not None and "N_new" in declared(program, "data")
 
 
-def check_declares(program: PathName, needed: Mapping[str, str]) -> None:
+def check_declares(
+    program: PathName,
+    needed: Mapping[str, str],
+    given: Mapping[str, Any] | None,
+    passed: Collection[str],
+) -> None:
     """Raise ValueError if a plain program lacks data, name -> what the fit passes by it.
 
-    Parameters that nothing reads are a warning.
+    And if it declares data that are neither those of every fit, `passed`, nor `given`. Parameters
+    that nothing reads are a warning.
     """
     names = declared(program, "data")
+    for name in names:
+        own = name.removesuffix("_new")
+        if own not in passed and name not in (given or {}) and own not in (given or {}):
+            raise ValueError(
+                f"{program} declares the data {own}, which are none of every fit: give fit "
+                f"stan_data={{{own!r}: ..}}, a column of the bags' metadata or an array"
+            )
     for name, meaning in needed.items():
         if name not in names:
             raise ValueError(
@@ -130,6 +145,12 @@ def _one_per_bag(bags: Bags, values: ArrayLike | str, name: str) -> Array:
             f"stan_data[{name!r}] has {np.size(numbers)} values, but there are {len(bags)} bags: "
             "one for each bag"
         )
+    gaps = np.flatnonzero(~np.isfinite(numbers).reshape(len(bags), -1).all(axis=1))
+    if len(gaps):
+        raise ValueError(
+            f"{column} of {bags.name(gaps[0])} is no finite number ({len(gaps)} in all): give such "
+            "bags a number, or leave them out"
+        )
     return _as_data(numbers)
 
 
@@ -166,6 +187,14 @@ class OwnProgram:
         used = {name: values for name, values in data.items() if name in names}
         return cls(Path(program).stem, text, used, columns)
 
+    @contextmanager
+    def written(self) -> Iterator[Path]:
+        """The program as a file that lasts as long as the context."""
+        with scratch_folder() as folder:
+            path = Path(folder) / f"{self.name}.stan"
+            path.write_text(self.code, encoding="utf-8")
+            yield path
+
     def kept(self) -> dict[str, Any]:
         """The program as a setting of a result."""
         return {name: getattr(self, name) for name in ("name", "code", "data", "columns")}
@@ -177,7 +206,7 @@ class OwnProgram:
                 f"predictions run the Stan program of the fit, which was loaded from "
                 f"{stan_file.fit}: check that program, {str(stan_file)!r} on the machine of the "
                 "fit and result_.settings['program']['code'] here, then set it with "
-                "set_params(stan_file=..) to a file of the same text"
+                "set_params(stan_file=..), or --stan-file, to a file of the same text"
             )
         if resolved_text(stan_file) != self.code:
             raise ValueError(

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from bdr_stan.cmdstan.data_file import write_data
 from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel, most_probable_scales
@@ -18,7 +19,7 @@ from bdr_stan.posterior.model import Draws, Model, StanInput
 from bdr_stan.posterior.priors import FIXED_LOG_SD
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.progress import status
-from bdr_stan.types import Array
+from bdr_stan.types import Array, PathName, as_path
 
 GENERATED = ("y_new", "log_lik")  # a number for each new bag
 # Values of the deviation u ~ N(0, 1) of a new bag, over which log_lik is a trapezoidal sum.
@@ -77,11 +78,37 @@ def take_bags(data: Mapping[str, Any], bags: Array) -> dict[str, Any]:
     return {n: len(bags) if n == "N" else values[bags] for n, values in data.items()}
 
 
+class StanData(dict[str, Any]):
+    """Data of a plain Stan program: name -> number or array.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdr_stan import BLR
+    >>> rng = np.random.default_rng(0)
+    >>> bags = [rng.normal(mean, 1, (20, 1)) for mean in range(5)]
+    >>> data = BLR(3, random_state=0).stan_data(bags, np.arange(5.0))
+    >>> data["N"], data["z"].shape, data["y"].shape
+    (5, (5, 3), (5,))
+    """
+
+    def write_json(self, path: PathName) -> None:
+        """Write the data as the JSON file that CmdStan, CmdStanR and others read.
+
+        Parameters
+        ----------
+        path : str or Path
+            An existing file is replaced.
+        """
+        write_data(as_path(path, "path"), self)
+
+
 @dataclass(frozen=True, kw_only=True)
 class PlainModel(Model):
     """The model of a plain program with its data, for a program that the user has edited."""
 
     stock: LatentGaussianModel
+    new_bags: Mapping[str, Any]  # data of the training bags as new ones
 
     def stan_input(self, settings: SamplerSettings) -> StanInput:
         """Chains that start near the mode of the stock model.
@@ -142,7 +169,7 @@ def plain_model(
     data = {
         "eta_median": 1.0,  # unread where embeddings are exact
         "eta_log_sd": 1.0,
-        **stock.priors,
+        **{name: value for name, value in stock.priors.items() if name in DATA},
         "D": len(coordinates.lam),
         "Q": embedding.x.shape[1],
         "lambda": coordinates.lam,
@@ -162,4 +189,5 @@ def plain_model(
         data=data,
         constants=stock.constants,
         stock=stock,
+        new_bags=as_new(bags),
     )

@@ -6,6 +6,7 @@ coordinates of the embeddings, functions of the label, labels to choose from wit
 probabilities, the power and the corrections of classes.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,7 @@ from bdr_stan.models.plain import GENERATED, as_new, take_bags
 from bdr_stan.posterior.model import Draws, Model, StanInput
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.predictive.grid import trapezoid_weights, weights_at, weights_between
-from bdr_stan.types import Array, ArrayLike
+from bdr_stan.types import Array
 
 # Names of data that fits pass, those of new bags without "_new".
 INVERSE_DATA = (
@@ -35,6 +36,7 @@ class PlainInverseModel(Model):
     """The model of ``stan/inverse.stan`` with its data, for a program that the user has edited."""
 
     stock: InverseModel
+    new_bags: Mapping[str, Any]  # data of the training bags as new ones
 
     def stan_input(self, settings: SamplerSettings) -> StanInput:
         """Chains that start near the most probable scales, at the average curves given these."""
@@ -70,7 +72,9 @@ class PlainInverseModel(Model):
         return coefficient_scales(functions, at["amplitude"], at["curvature"], level_scale)
 
 
-def plain_inverse_model(stock: InverseModel, embedding: Embedding) -> PlainInverseModel:
+def plain_inverse_model(
+    stock: InverseModel, embedding: Embedding, y: Array, label_sd: Array | None = None
+) -> PlainInverseModel:
     """The model of the plain program of a stock model, `embedding` that of the training bags.
 
     Where labels have errors, rows of B and z are those of regression calibration; see
@@ -78,7 +82,9 @@ def plain_inverse_model(stock: InverseModel, embedding: Embedding) -> PlainInver
     """
     own, (B, z) = stock.fitted.coordinates, stock.fitted.rows
     n_labels = len(own.labels)
-    no_bags = as_new(take_bags(inverse_data_of_bags(own, embedding), np.arange(0)))
+    bags = inverse_data_of_bags(own, embedding, label_sd)
+    no_bags = as_new(take_bags(bags, np.arange(0)))
+    given_labels = {"y_at_given": density_given_labels(own, y, bags["label_sd"])}
     data = {
         "N": len(z),
         "D": len(own.lam),
@@ -106,13 +112,15 @@ def plain_inverse_model(stock: InverseModel, embedding: Embedding) -> PlainInver
         data=data,
         constants=stock.constants,
         stock=stock,
+        new_bags=as_new(bags) | given_labels,
     )
 
 
 def inverse_data_of_bags(
-    coordinates: InverseCoordinates, embedding: Embedding, known_variance: ArrayLike = 0.0
+    coordinates: InverseCoordinates, embedding: Embedding, label_sd: Array | None = None
 ) -> dict[str, Any]:
     """Data of the plain program that have an entry for each of n bags, and their number."""
+    known_variance = 0.0 if label_sd is None else label_sd**2
     return {
         "N": len(embedding.mean),
         "z": coordinates.transform(embedding.mean),

@@ -225,6 +225,14 @@ def prior_centres(priors: Mapping[str, float], names: Iterable[str]) -> dict[str
     }
 
 
+def draw_scale(priors: Mapping[str, float], name: str, n: int, rng: np.random.Generator) -> Array:
+    """Draws of a scale from its prior, half-normal or lognormal, shape (n,)."""
+    z = rng.standard_normal(n)
+    if _is_half_normal(priors, name):
+        return _number(priors, name, "scale") * np.abs(z)
+    return _number(priors, name, "median") * np.exp(_number(priors, name, "log_sd") * z)
+
+
 def _is_half_normal(priors, name):
     return f"{name.split('[')[0]}_scale" in priors
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -77,6 +77,18 @@ def named_groups(
     if stats:
         groups["sample_stats"] = dataset(stats, {}, attrs=attrs)
     return groups
+
+
+def draws_group(draws: Mapping[str, Array], coords: Mapping[str, Any]) -> Any:
+    """Draws, shape (chain, draw, ...), as a group with the names of entries that `coords` have."""
+    dims = {name: _dims(name, np.ndim(values) - 2) for name, values in draws.items()}
+    used = {axis for axes in dims.values() for axis in axes}
+    return dataset(draws, dims, {axis: coords[axis].values for axis in used if axis in coords})
+
+
+def labels_group(labels: Array, ids: Sequence | Array) -> Any:
+    """Labels of n bags, shape (chain, draw, n), as a group."""
+    return dataset({"y": labels}, _DIMS, {"bag": ids})
 
 
 def estimate_groups(

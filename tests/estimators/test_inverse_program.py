@@ -1,5 +1,7 @@
 """Inverse models that run a program of the user's own: an unedited one is the stock model."""
 
+import re
+
 import arviz as az
 import numpy as np
 import pandas as pd
@@ -10,6 +12,8 @@ import bdr_stan
 from bdr_stan import Bags, InverseBDR, InverseBDRClassifier, Stacked
 from bdr_stan.cmdstan.programs import eject, program_path
 from bdr_stan.models.bayes_rule import inverse_predictive
+from bdr_stan.posterior.declarations import declared
+from bdr_stan.posterior.stanli import constrained, load
 from bdr_stan.predictive import ClassPredictive, MulticlassPredictive, ProgramPredictive
 
 PLAIN = program_path("inverse", fast=False)
@@ -171,6 +175,7 @@ def test_predictions_follow_an_edit_with_own_data(edited):
         bags[TRAIN], y[TRAIN], seed=1, chains=1, warmup=50, draws=20, stan_data={"urban": "town"}
     )
     np.testing.assert_array_equal(model.predict(bags[NEW]) > 50, urban[NEW] == 1)
+    assert model.columns_of_bags == ["town"]
     with pytest.raises(ValueError, match="data that every fit passes"):
         model.fit(bags[TRAIN], y[TRAIN], stan_data={"label": y[TRAIN]})
 
@@ -184,6 +189,22 @@ def test_what_an_edited_program_cannot_do(own, kind):
         own._draws()
 
 
+def test_stan_data_are_those_of_the_fit_with_the_training_bags_as_new_ones(kind, own):
+    bags, y = problem_of(kind)
+    errors = {"label_sd": np.full(40, 0.1)} if kind == "numbers with errors" else {}
+    model = type(own)(4, random_state=1, **KINDS[kind])
+    data = model.stan_data(bags[TRAIN], y[TRAIN], **errors)
+    assert set(declared(PLAIN, "data")) == set(data)
+    program = own.result_.settings["program"]["data"]
+    for name in ("z", "B", "label", "log_prior", "correction", "power"):
+        np.testing.assert_allclose(data[name], program[name], rtol=1e-9, atol=1e-12)
+    assert data["N_new"] == 40 and data["y_at_given"].shape == (40, data["M"])
+    if kind != "numbers with errors":  # where coordinates of the training bags are scaled
+        np.testing.assert_array_equal(data["z_new"], data["z"])
+    drawn, _ = constrained(load(PLAIN, data), np.zeros((1, 4 * (2 + data["J"]) + 1)))
+    assert np.isfinite(drawn["log_lik"]).all()
+
+
 @pytest.mark.parametrize("method", ["optimize", "laplace"])
 def test_plain_programs_are_for_nuts(method):
     bags, y = problem_of("numbers")
@@ -193,7 +214,11 @@ def test_plain_programs_are_for_nuts(method):
 
 def test_errors_of_labels_need_a_program_that_reads_them(tmp_path):
     program = tmp_path / "mine.stan"
-    program.write_text(PLAIN.read_text().replace("label_sd_new", "spread_new"))
+    without = re.sub(
+        r"vector\[N_new\] label_sd_new;| \+ label_sd_new\[i\].*(?=;)", "", PLAIN.read_text()
+    )
+    assert without.count("label_sd_new") == 0
+    program.write_text(without)
     bags, y = problem_of("numbers")
     with pytest.raises(ValueError, match="does not declare label_sd_new in its data"):
         InverseBDR(stan_file=program).fit(bags, y, label_sd=np.full(50, 0.1))

@@ -1,5 +1,6 @@
 """Plain programs: short, taken by both engines, with the posterior of the accelerated ones."""
 
+import re
 import subprocess
 
 import numpy as np
@@ -13,6 +14,8 @@ from bdr_stan.posterior.stanli import constrained, load
 
 MOST_LINES, MOST_COLUMNS = 60, 80
 N_DRAWS = 20_000
+# The numbers of priors are data; prior_factor * w is linear in w, so that its Jacobian is constant.
+NOT_SO = r"The parameter \w+ has no priors|may contain a non-linear transform of a parameter"
 
 
 def plain_model(name, data):
@@ -37,11 +40,13 @@ def test_a_program_is_short(name):
 
 
 @pytest.mark.parametrize("name", program_names(fast=False))
-def test_stanc_takes_it(name):
+def test_stanc_takes_it_and_warns_of_nothing_that_is_so(name):
     stanc = cmdstan.setup(progress=False) / "bin" / "stanc"
-    command = [stanc, "--o=/dev/null", program_path(name, fast=False)]
+    command = [stanc, "--warn-pedantic", "--o=/dev/null", program_path(name, fast=False)]
     said = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "Warning" not in said.stderr
+    warnings = re.split(r"^Warning", said.stderr, flags=re.MULTILINE)[1:]
+    doubtful = [" ".join(each.split()) for each in warnings]
+    assert [each for each in doubtful if not re.search(NOT_SO, each)] == []
 
 
 @pytest.mark.parametrize("options", [True, False])

@@ -1,0 +1,132 @@
+"""What the priors of a model imply: draws of its parameters and of labels, before the data."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import is_classifier
+
+from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.models.plain import GENERATED, as_new, data_of_bags, take_bags
+from bdr_stan.posterior.model import Draws, StanInput
+from bdr_stan.posterior.priors import draw_scale
+from bdr_stan.posterior.sampling import run
+from bdr_stan.posterior.settings import SamplerSettings
+from bdr_stan.posterior.terms import effect_sds
+from bdr_stan.results.groups import draws_group, labels_group
+from bdr_stan.results.inference_data import Groups
+from bdr_stan.types import Array
+from bdr_stan.user_warnings import warn
+
+if TYPE_CHECKING:
+    from bdr_stan.estimators.own_program import OwnProgram
+
+# Of users' programs: weights are narrow where rho is small, from which no labels keep it.
+_ADAPT_DELTA, _WARMUP, _CHAINS = 0.99, 1000, 4
+_OF_WEIGHTS = ("w", "beta", "gamma", "intercept", "term_effect")
+
+
+def prior_groups(model: Any, embedding: Embedding, ids: Any, n: int, seed: int) -> Groups:
+    """Groups prior and prior_predictive of embedded bags, n draws, under the priors of a fit."""
+    if model.stan_file is not None:
+        return _by_program(model, embedding, ids, n, seed)
+    drawn, used = _stock_draws(model, n, np.random.default_rng(seed))
+    predictive = model._predictive(embedding, used, getattr(model, "classes_", None))
+    labels = predictive.sample(seed=seed)
+    if is_classifier(model):
+        labels = np.searchsorted(model.classes_, labels) if model._family is None else labels
+    posterior = model.result_.groups["posterior"]
+    return {
+        "prior": draws_group({k: v[None] for k, v in drawn.items()}, posterior.coords),
+        "prior_predictive": labels_group(labels[None], ids),
+    }
+
+
+def _stock_draws(model: Any, n: int, rng: np.random.Generator) -> tuple[Draws, Draws]:
+    """Draws from the priors, (n, ...): as the posterior has them, and as predictions take them."""
+    priors, posterior = model.result_.settings["priors"], model.result_.groups["posterior"]
+    scales = {
+        str(name): _scale(priors, name, values, n, rng)
+        for name, values in posterior.items()
+        if name not in _OF_WEIGHTS
+    }
+    own = model.coordinates_
+    rho = own.by_coordinate(scales["rho"])
+    factor = own.prior_factor
+    w = rho * np.linalg.solve(factor, rng.standard_normal((len(factor), n))).T
+    location, spread = priors["intercept_location"], priors["intercept_scale"]
+    drawn = {"intercept": rng.normal(location, spread, n), "w": w, **scales}
+    used = {name: drawn[name] for name in model.predicts_from if name in drawn}
+    if "beta" in posterior:
+        drawn["beta"] = w @ own.basis.T
+    covariates = model._covariates
+    if covariates is None:
+        return drawn, used
+    gamma = rng.normal(0, priors.get("gamma_scale", 1.0), (n, len(covariates.scale)))
+    effects = _effects(covariates.terms, scales, rng)
+    if gamma.shape[1]:
+        drawn["gamma"] = covariates.in_given_units(gamma)
+    if effects.shape[1]:
+        drawn["term_effect"] = effects
+    return drawn, used | {"gamma": np.hstack([gamma, effects])}
+
+
+def _scale(priors: Any, name: Any, values: Any, n: int, rng: np.random.Generator) -> Array:
+    """Draws of a scale, shape (n,), or of an array of them, (n, k), from its prior."""
+    if values.ndim == 2:
+        return draw_scale(priors, str(name), n, rng)
+    of_samples = values.dims[-1] == "sample"
+    entries = values[values.dims[-1]].values if of_samples else range(1, values.shape[-1] + 1)
+    each = [draw_scale(priors, f"{name}[{entry}]", n, rng) for entry in entries]
+    return np.column_stack(each)
+
+
+def _effects(terms: Any, scales: Draws, rng: np.random.Generator) -> Array:
+    """Draws of the effects of groups and smooth functions, shape (n, U)."""
+    n = len(next(iter(scales.values())))
+    sds = np.empty((n, sum(terms.n_effects)))
+    for s in range(n if sds.shape[1] else 0):
+        named = {
+            f"{name}[{k + 1}]": value
+            for name in ("term_sd", "term_length")
+            for k, value in enumerate(scales.get(name, np.empty((n, 0)))[s])
+        }
+        sds[s] = effect_sds(terms, named)
+    return sds * rng.standard_normal(sds.shape)
+
+
+def _by_program(model: Any, embedding: Embedding, ids: Any, n: int, seed: int) -> Groups:
+    """The same of a user's program: NUTS without training bags, and its y_new."""
+    program: OwnProgram = model._program
+    program.check_generates("y_new", "labels under the prior")
+    y = program.data["y"]
+    per_bag = data_of_bags(model.coordinates_, embedding, np.resize(y, len(embedding.mean)))
+    data = dict(program.data)
+    training = {name: data[name] for name in per_bag if name in data}
+    data |= take_bags(training, np.arange(0))
+    data |= {k: v for k, v in as_new(per_bag).items() if k in data}
+    settings = SamplerSettings(
+        warmup=_WARMUP,
+        chains=_CHAINS,
+        draws=-(-n // _CHAINS),
+        seed=seed,
+        progress=False,
+        engine=model.engine,
+        options={"adapt_delta": _ADAPT_DELTA},
+    )
+    with program.written() as path:
+        drawn, stats, _ = run(path, StanInput(data, [{} for _ in range(_CHAINS)]), settings)
+    diverged = int(stats["diverging"].sum())
+    if diverged:
+        warn(
+            f"{diverged} of {n} transitions diverged without labels, so the draws of the prior may "
+            "miss a part of it: weights are narrow where rho is small"
+        )
+    parameters = {k: v for k, v in drawn.items() if v.size and k not in GENERATED}
+    posterior = model.result_.groups["posterior"]
+    labels = drawn["y_new"].reshape(1, -1, len(ids))
+    if getattr(model, "family", "normal") == "lognormal":
+        labels = np.exp(labels)
+    return {
+        "prior": draws_group(parameters, posterior.coords),
+        "prior_predictive": labels_group(labels.reshape(_CHAINS, -1, len(ids)), ids),
+    }
