@@ -252,16 +252,16 @@ class EmbeddingEstimator(PosteriorEstimator):
             Unusable bags, labels or parameters, and bags with several samples.
         """
         given = {"trials": trials, "exposure": exposure, "offset": offset}
-        bags, labels, label_sd, known, others = self._checked(bags, y, label_sd, given, stan_data)
+        bags, labels, errors, known, others = self._checked(bags, y, label_sd, given, stan_data)
         if isinstance(bags, Samples):
             raise ValueError("plain programs are for bags with one sample: fit one of these alone")
         training = self._training_features(bags, self._seed(None), False)
         training = replace(training, embedding=replace(training.embedding, **known))
-        known_errors = {} if label_sd is None else {"label_sd": label_sd}
+        known_errors = {} if errors is None else {"label_sd": errors}
         y, _ = self._coded(labels)
         with limited_blas():
             stock = self._model(training, y, **known_errors)
-            model = self._plain_model(training, y, stock, label_sd=label_sd)
+            model = self._plain_model(training, y, stock, label_sd=errors)
         data = model.stan_input(SamplerSettings(method="nuts", seed=0, progress=False)).data
         return StanData({**data, **others, **model.new_bags})
 
