@@ -137,7 +137,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         "exp" and "logit" only: at most so many weighted points per bag represent all; the error
         is in `thinning_error_`. With "exp" thinned totals are too low and rates are too high by
         as much, as the rate at an average is below the average rate; a fit warns of more than 2%.
-    method : {"nuts", "vb", "laplace", "pathfinder", "optimize"}, default "nuts"
+    method : {"nuts", "vb", "laplace", "optimize"}, default "nuts"
         "optimize" is the mode (the paper's Nystrom MAP), "vb" the variational posterior VBAgg, of
         models without bag_effects.
         All but NUTS hold rho and the dispersion at their marginal modes ("vb": rho at that of the
@@ -246,8 +246,8 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             Predictions are of totals without this error.
         chains, warmup, draws : int, default 4, 300, 1000
             Chains, and iterations of each before and after warmup, which takes 1000 by default for
-            a model with a `stan_file`. Laplace, Pathfinder and "vb" give one chain of `draws`;
-            optimisation one draw.
+            a model with a `stan_file`. Laplace and "vb" give one chain of `draws`; optimisation
+            one draw.
         seed : int, optional
             Seed of landmarks, kernel and Stan; default `random_state`.
         progress : bool, optional

@@ -67,6 +67,7 @@ from bdr_stan.results.groups import few_enough, training_groups
 from bdr_stan.results.result import Result
 from bdr_stan.threads import limited_blas
 from bdr_stan.types import Array, ArrayLike, PathName
+from bdr_stan.user_warnings import warn
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -175,8 +176,8 @@ class EmbeddingEstimator(PosteriorEstimator):
             or the name of a column, as for `trials`. Of all families but the normal ones.
         chains, warmup, draws : int, default 4, 300, 1000
             Chains, and iterations of each before and after warmup, which takes 1000 by default for
-            BDRClassifier and for a model with a `stan_file`. Laplace, Pathfinder and the exact
-            method give one chain of `draws`; optimisation one draw.
+            BDRClassifier and for a model with a `stan_file`. Laplace and the exact method give
+            one chain of `draws`; optimisation one draw.
         seed : int, optional
             Seed of landmarks, bandwidth and Stan; default `random_state`.
         progress : bool, optional
@@ -370,6 +371,11 @@ class EmbeddingEstimator(PosteriorEstimator):
             )
             has_likelihood = self.has_likelihood and program.generates("log_lik")
             thinning = self._program_step(len(y))
+            if self.has_likelihood and not has_likelihood:
+                warn(
+                    f"{self.stan_file} has no log_lik in its generated quantities, so the fit has "
+                    "no log_likelihood, which az.loo, stacking and conformal need"
+                )
         else:
             draws = self._draws()
             n_draws = len(next(iter(draws.values())))

@@ -15,8 +15,6 @@ from bdr_stan.estimators.prediction import ProbabilisticClassifier, Probabilisti
 from bdr_stan.estimators.validation import (
     check_bounds,
     check_choice,
-    check_not_negative,
-    check_power,
 )
 from bdr_stan.models.bayes_rule import InverseCoordinates, inverse_predictive
 from bdr_stan.models.inverse import inverse_model
@@ -48,12 +46,6 @@ class InverseEstimator(EmbeddingEstimator):
         on each column, which suits columns with separate effects.
     covariance : {"average", "pooled"}, default "average"
         Within-bag covariance of the kernel features, as in `BDR`.
-    power : float, 0 < power <= 1, or "held-out" (default)
-        Of the likelihood in Bayes' rule. Coordinates of the embedding are not quite independent
-        given the label, so 1 is too sure; "held-out" takes the power that predicts labels of bags
-        held out of the fit best. Of classes the same bags give offsets of the log odds.
-    jitter : float, default 1e-4
-        Added to the diagonals of the kernel matrix and of the within-bag covariance.
     method : {"nuts", "optimize", "laplace"}, default "nuts"
     stan_file : path, optional
         Your variant of ``inverse.stan`` (``bdr-stan eject inverse my_inverse.stan``), by
@@ -68,7 +60,9 @@ class InverseEstimator(EmbeddingEstimator):
         (component), the share of each coordinate's spread between bags that the label explains;
         curve (component, function), curvature. With `stan_file` all that it draws.
     power_ : float
-        The power of the likelihood.
+        The power of the likelihood in Bayes' rule. Coordinates of the embedding are not quite
+        independent given the label, so 1 is too sure: it is the power that predicts labels of bags
+        held out of the fit best. Of classes the same bags give offsets of the log odds.
     held_out_ : array, shape (n,)
         Log density of each training label by a fit to four fifths of the bags, which uses none of
         the other labels, to compare models by; NaN where a fold could not be fitted. There is no
@@ -77,11 +71,7 @@ class InverseEstimator(EmbeddingEstimator):
     """
 
     covariance: str = "average"
-    _: KW_ONLY
-    power: float | str = "held-out"
-    jitter: float = 1e-4
 
-    methods = ("nuts", "optimize", "laplace")
     coordinates = InverseCoordinates
     predicts_from = ("tau", "curve")
     program_data = INVERSE_DATA
@@ -91,8 +81,6 @@ class InverseEstimator(EmbeddingEstimator):
     def check_parameters(self) -> None:
         super().check_parameters()
         check_choice(self.covariance, "covariance", ("average", "pooled"))
-        check_power(self.power)
-        check_not_negative(jitter=self.jitter)
         if self.method != "nuts" and is_plain(self.stan_file):
             raise ValueError(
                 f"method={self.method!r} would look for the mode of curves and their scales "
@@ -261,8 +249,6 @@ class InverseBDR(ProbabilisticRegressor, InverseEstimator):
             training,
             y,
             distribution=lambda y: label_distribution(self.label_distribution, y, self.bounds),
-            power=self.power,
-            jitter=self.jitter,
             prior=self.prior,
             label_noise=self.label_noise,
             label_sd=label_sd,
@@ -318,4 +304,4 @@ class InverseBDRClassifier(ProbabilisticClassifier, InverseEstimator):
         return check_classes(bags, y, several=True)
 
     def _model(self, training, y):
-        return inverse_model(training, y, power=self.power, jitter=self.jitter, prior=self.prior)
+        return inverse_model(training, y, prior=self.prior)

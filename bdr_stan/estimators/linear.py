@@ -982,7 +982,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
             if self.stan_file is not None and self._without_deviations(len(bags)):
                 raise ValueError(
                     f"method='laplace' of a program of your own takes too long for {len(bags)} "
-                    "bags: use 'optimize', 'pathfinder' or 'nuts'"
+                    "bags: use 'optimize' or 'nuts'"
                 )
             return check_family_labels(self._family, bags, y)
         labels = super().check_labels(bags, y)

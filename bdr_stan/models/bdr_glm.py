@@ -129,7 +129,6 @@ def bdr_glm_model(
     *,
     embedding_prior: str = "empirical",
     measure_scale: float | str = "evidence",
-    jitter: float = 1e-4,
     prior: Mapping[str, float] | None = None,
 ) -> LatentGaussianModel:
     """The model of ``stan/bdr_glm.stan`` with its data; see `bdr_model`."""
@@ -137,7 +136,7 @@ def bdr_glm_model(
 
     def model_at(measure_scale):
         K, R, Sigma = landmark_matrices(
-            training, embedding_prior=embedding_prior, measure_scale=measure_scale, jitter=jitter
+            training, embedding_prior=embedding_prior, measure_scale=measure_scale
         )
         coordinates = joint_coordinates(embedding.m0, Sigma, R, K)
         prior_of_eta = eta_prior(embedding, Sigma, R, embedding_prior=embedding_prior)
@@ -158,7 +157,7 @@ def bdr_glm_model(
         some = None
         if len(y) > 2 * _FIRST_BAGS:
             some = model_of(np.random.default_rng(0).choice(len(y), _FIRST_BAGS, replace=False))
-        return with_best_linear_variance(model_of(None), coordinates, training, jitter, some)
+        return with_best_linear_variance(model_of(None), coordinates, training, some)
 
     return with_measure_scale(
         model_at, training, embedding_prior=embedding_prior, measure_scale=measure_scale

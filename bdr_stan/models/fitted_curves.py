@@ -82,10 +82,9 @@ def fitted_curves(
     labels: TrainingLabels,
     priors: Mapping[str, float],
     *,
-    jitter: float,
     kernel_share: float = 0.0,
 ) -> FittedCurves:
-    """Coordinates and curves of bags; `jitter` and `kernel_share` as for `residual_coordinates`."""
+    """Coordinates and curves of bags; `kernel_share` as for `residual_coordinates`."""
     y, true, prior = labels.y, labels.true, labels.prior
     if prior is None:
         counts = np.bincount(y)
@@ -95,7 +94,7 @@ def fitted_curves(
         functions = functions_of_numbers(labels.plausible)
         grid, log_prior = _grid(prior, _LABELS[0])
     B, blur = (functions(y), None) if true is None else true.moments(functions)
-    m0, basis, lam = residual_coordinates(training, B, jitter=jitter, kernel_share=kernel_share)
+    m0, basis, lam = residual_coordinates(training, B, kernel_share=kernel_share)
     coordinates = InverseCoordinates(m0, basis, lam, functions, grid, log_prior, power=1.0)
     z, sizes = coordinates.transform(training.embedding.mean), training.embedding.sizes
     rows = B, z

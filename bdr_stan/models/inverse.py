@@ -121,8 +121,6 @@ def inverse_model(
     y: Array,
     *,
     distribution: Callable[[Array], LabelDistribution] | None = None,
-    power: float | str = "held-out",
-    jitter: float = 1e-4,
     prior: Mapping[str, float] | None = None,
     label_noise: str = "constant",
     label_sd: Array | None = None,
@@ -131,10 +129,10 @@ def inverse_model(
     """The model of ``stan/inverse.stan`` with its data.
 
     `distribution` maps true labels to their `LabelDistribution`, None for classes, whose labels
-    are the codes 0, 1, .. . `power` "held-out" is that of the highest density of labels of bags
-    held out of the curves, a fifth at a time, as are offsets of the classes. `label_noise` "size"
-    adds errors of variance sigma_point^2 / N_i, `label_sd`, shape (n,), known ones; `bounds` are
-    those of the true labels.
+    are the codes 0, 1, .. . The power of the likelihood is that of the highest density of labels of
+    bags held out of the curves, a fifth at a time, as are offsets of the classes. `label_noise`
+    "size" adds errors of variance sigma_point^2 / N_i, `label_sd`, shape (n,), known ones; `bounds`
+    are those of the true labels.
     """
     embedding, known = training.embedding, 0.0 if label_sd is None else label_sd**2
     by_size = label_noise == "size"
@@ -145,8 +143,7 @@ def inverse_model(
         variance = known + (sigma_point or 0.0) ** 2 / embedding.sizes
         return TrainingLabels(y, distribution, variance if np.any(variance) else None, bounds)
 
-    given = None if isinstance(power, str) else power
-    choose = partial(held_out_labels, training, priors=priors, jitter=jitter, power=given)
+    choose = partial(held_out_labels, training, priors=priors)
     sigma_point, chosen = None, choose(labels_with(None))
     if by_size:
         choose = partial(choose, kernel_shares=(chosen.kernel_share,))
@@ -157,11 +154,7 @@ def inverse_model(
         )
         chosen = choose(labels_with(sigma_point))
     fitted = fitted_curves(
-        training,
-        labels_with(sigma_point),
-        priors,
-        jitter=jitter,
-        kernel_share=chosen.kernel_share,
+        training, labels_with(sigma_point), priors, kernel_share=chosen.kernel_share
     )
     coordinates = replace(fitted.coordinates, power=chosen.power, sigma_point=sigma_point)
     if len(chosen.offsets):

@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
+from bdr_stan.cmdstan.ejected import text_to_edit
 
 from bdr_stan import cmdstan
 from bdr_stan.cmdstan import ToolchainError, home, programs
-from bdr_stan.cmdstan.ejected import text_to_edit
 from bdr_stan.cmdstan.programs import ProgramError, compile_program, eject, runs_at_once
 
 COIN = Path(__file__).parents[1] / "stan" / "driver_coin.stan"
