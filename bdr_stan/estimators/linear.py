@@ -701,15 +701,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         fitted = vars(self).get("result_")
         columns = {} if fitted is None else fitted.settings.get("label_columns", {})
         smooth = [name for columns in smooth_columns(self.smooths or ()) for name in columns]
-        own = {} if self._program is None else self._program.columns
-        of_program = [column for column in own.values() if column is not None]
-        return [
-            *super().columns_of_bags,
-            *(self.groups or ()),
-            *smooth,
-            *columns.values(),
-            *of_program,
-        ]
+        return [*super().columns_of_bags, *(self.groups or ()), *smooth, *columns.values()]
 
     def predict(
         self,

@@ -1,6 +1,6 @@
 """Fits of a Stan program that the user edited, and predictions that the program itself makes."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,6 @@ from bdr_stan.bags.checks import checked_numbers
 from bdr_stan.cmdstan.programs import resolved_text
 from bdr_stan.cmdstan.scratch import scratch_folder
 from bdr_stan.estimators.validation import StanFileOfFit
-from bdr_stan.models.plain import DATA as DATA_OF_EMBEDDINGS
 from bdr_stan.models.plain import NO_NODES, as_new, take_bags
 from bdr_stan.posterior.declarations import declared, declared_in, unread_parameters
 from bdr_stan.posterior.generated import generated_quantities
@@ -22,6 +21,8 @@ from bdr_stan.predictive.program import ProgramPredictive
 from bdr_stan.types import Array, ArrayLike, PathName
 from bdr_stan.user_warnings import warn
 
+# Data that a program reads of labels, shape (m,), of the new bags with indices of shape (m,).
+DataAtLabels = Callable[[Array, Array], dict[str, Array]]
 MOST_NUMBERS = 4_000_000  # of draws times bags, which Stan writes as text
 FEWEST_DRAWS = 1000
 
@@ -45,7 +46,7 @@ def check_declares(
     program: PathName,
     needed: Mapping[str, str],
     given: Mapping[str, Any] | None,
-    passed: Sequence[str] = DATA_OF_EMBEDDINGS,
+    passed: Collection[str],
 ) -> None:
     """Raise ValueError if a plain program lacks data, name -> what the fit passes by it.
 
@@ -77,12 +78,10 @@ def check_has_data(program: PathName, data: Mapping[str, Any], hints: Mapping[st
             raise ValueError(f"{program} reads {name} in its data, which this fit has not: {hint}")
 
 
-def check_own_data(
-    program: PathName | None, given: Any, passed: Sequence[str] = DATA_OF_EMBEDDINGS
-) -> None:
+def check_own_data(program: PathName | None, given: Any, passed: Collection[str]) -> None:
     """Raise TypeError or ValueError unless `stan_data` are data of the program by their names.
 
-    `passed` are names of the data that every fit passes.
+    `passed` are names of data that the fit passes, without "_new".
     """
     if program is None:
         raise TypeError("stan_data are data of a Stan program of your own: give stan_file, too")
@@ -171,6 +170,11 @@ def _as_data(numbers: Array) -> Array:
     return whole if np.array_equal(whole, numbers) else numbers
 
 
+def at_labels(bags: Array, labels: Array) -> dict[str, Array]:
+    """Labels of new bags as most programs read them."""
+    return {"y_at": labels}
+
+
 @dataclass(frozen=True)
 class OwnProgram:
     """A user's Stan program as a fit ran it, which a saved fit keeps."""
@@ -230,19 +234,21 @@ class OwnProgram:
         engine: str | None,
         is_count: bool = False,
         logarithms: bool = False,
+        data_at: DataAtLabels = at_labels,
     ) -> ProgramPredictive:
         """Predictive distribution of n bags, by draws of parameters, each (S, ...).
 
-        `bags` are from `data_of_bags` or `data_of_totals`. Labels of the program may be
-        `logarithms` of labels.
+        `bags` are data of each, by names without "_new", and labels `y` of the kind that the
+        program takes, at which it draws labels; `data_at` gives what it reads of labels of new
+        bags. Labels of the program may be `logarithms` of labels.
         """
         n = bags["N"]
         n_draws = len(next(iter(draws.values())))
         every = np.arange(n)
-        own_labels = bags["y"]
+        own_labels, others = bags["y"], {k: v for k, v in bags.items() if k != "y"}
 
         def generated(wanted, i, labels):
-            new = take_bags({**bags, "y": own_labels}, i) | {"y": labels}
+            new = as_new(take_bags(others, i)) | data_at(i, labels)
             return self._generated(wanted, draws, new, seed, engine)
 
         def log_density(i, labels):
@@ -276,12 +282,12 @@ class OwnProgram:
         `points` are from `data_of_totals`, or `without_bags` of these.
         """
         self.check_generates("rate_new", "rates of points", size="P_new")
-        return self._generated("rate_new", draws, points, seed, engine)
+        return self._generated("rate_new", draws, as_new(points), seed, engine)
 
     def _generated(self, wanted, draws, new, seed, engine):
         """A variable of the program, shape (S, ...), with data of new bags."""
-        needs_nodes = wanted == "log_lik"
-        data = {**self.data, **as_new(new), **({} if needs_nodes else NO_NODES)}
+        has_nodes = "node" in self.data and wanted != "log_lik"
+        data = {**self.data, **new, **(NO_NODES if has_nodes else {})}
         found = generated_quantities(
             self.name, self.code, data, draws, [wanted], seed=seed, engine=engine
         )

@@ -71,6 +71,7 @@ class FittedCurves:
     """The most probable curves of some bags."""
 
     coordinates: InverseCoordinates  # of power 1
+    rows: tuple[Array, Array]  # functions (n, J) and coordinates (n, K) of the bags
     sums: CurveSums
     modes: dict[str, Array]  # most probable tau, amplitude and curvature
     curves: Curves  # at the modes
@@ -96,7 +97,8 @@ def fitted_curves(
     m0, basis, lam = residual_coordinates(training, B, kernel_share=kernel_share)
     coordinates = InverseCoordinates(m0, basis, lam, functions, grid, log_prior, power=1.0)
     z, sizes = coordinates.transform(training.embedding.mean), training.embedding.sizes
-    sums = CurveSums.from_rows(B, z, sizes)
+    rows = B, z
+    sums = CurveSums.from_rows(*rows, sizes)
     modes, curves = most_probable_curves(sums, lam, functions, priors)
     if blur is not None:
         rows = rows_without_blur(z, sizes, lam, B, blur, modes["tau"], curves.mean)
@@ -109,7 +111,7 @@ def fitted_curves(
         coordinates = replace(
             coordinates, labels=grid, log_prior=log_prior, repeated=prior.repeated
         )
-    return FittedCurves(coordinates, sums, modes, curves)
+    return FittedCurves(coordinates, rows, sums, modes, curves)
 
 
 def _grid(prior, n):

@@ -119,7 +119,7 @@ class PlainModel(Model):
     """The model of a plain program with its data, for a program that the user has edited."""
 
     stock: LatentGaussianModel
-    of_bags: tuple[str, ...]  # names of data that have an entry for each bag, and "N"
+    new_bags: Mapping[str, Any]  # data of the training bags as new ones
 
     def stan_input(self, settings: SamplerSettings) -> StanInput:
         """Chains that start near the mode of the stock model.
@@ -198,11 +198,11 @@ def plain_model(
         data=data,
         constants=stock.constants,
         stock=stock,
-        of_bags=tuple(bags),
+        new_bags=as_new(bags),
     )
 
 
 def data_of_training_bags(model: PlainModel) -> StanData:
     """Data of the program of a model whose new bags are the training bags."""
     data = model.stan_input(SamplerSettings(method="nuts", seed=0, progress=False)).data
-    return StanData(data | as_new({name: data[name] for name in model.of_bags}))
+    return StanData({**data, **model.new_bags})

@@ -80,5 +80,5 @@ def plain_totals_model(
         data=data,
         constants=stock.constants,
         stock=stock,
-        of_bags=tuple(bags),
+        new_bags=as_new(bags),
     )

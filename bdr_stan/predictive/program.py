@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 
 from bdr_stan.aggregate.links import IDENTITY
-from bdr_stan.predictive.classes import ClassPredictive, OrdinalPredictive
+from bdr_stan.predictive.classes import ClassPredictive, MulticlassPredictive, OrdinalPredictive
 from bdr_stan.predictive.distributions import draw_quantiles
 from bdr_stan.predictive.mixture import NumericMixture
 from bdr_stan.predictive.points import PointPredictive
@@ -86,7 +86,10 @@ class ProgramPredictive(NumericMixture):
         return {"log_density": self.log_density, "is_count": self.is_count}
 
     def of_classes(self, classes: Array, first: int) -> Any:
-        """The same where labels are codes of `classes`, shape (C,), from the number `first` on."""
+        """The same where labels are codes of `classes`, shape (C,), from the number `first` on.
+
+        Codes of ordered categories begin with 1, those of others with 0.
+        """
         every, shape = np.arange(len(self)), (len(self), self.n_draws)
         log_p = np.stack(
             [self.log_density(every, np.full(len(self), first + k)) for k in range(len(classes))]
@@ -94,7 +97,8 @@ class ProgramPredictive(NumericMixture):
         if len(classes) == 2:
             return ClassPredictive(lambda i: tuple(log_p[:, :, i]), *shape, classes)
         each = np.moveaxis(log_p, 0, -1)
-        return OrdinalPredictive(lambda i: each[:, i], *shape, classes)
+        several = OrdinalPredictive if first == 1 else MulticlassPredictive
+        return several(lambda i: each[:, i], *shape, classes)
 
     def log_density_function(self, i: Array) -> Callable[[Array], Array]:
         return lambda labels: self.log_density(i, labels)
