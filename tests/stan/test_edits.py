@@ -81,7 +81,7 @@ def test_labels_are_drawn_from_the_density(program, recwarn):
     The bound on the distance of the empirical from the true distribution function has a
     probability of 2 exp(-2 * 2.5^2), 7e-6, to be exceeded. stanli compiles all of the program.
     """
-    number = 4000
+    number = 1500
     data = edited_data(program, [3] * number)
     counts = data["y"].dtype.kind == "i"
     middle, reach = np.mean(data["y"]), 60 * np.std(data["y"])
