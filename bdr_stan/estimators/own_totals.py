@@ -186,7 +186,7 @@ def rates(
 def check_no_data(stan_data: Any) -> None:
     """Raise TypeError for data of a user's program where the fit ran none."""
     if stan_data is not None:
-        check_own_data(None, stan_data)
+        check_own_data(None, stan_data, DATA_OF_TOTALS)
 
 
 def _check_asks_for_new(model, district, totals=None):

@@ -68,7 +68,9 @@ def test_training_groups_are_by_chain_and_draw():
 
 
 def test_a_posterior_that_is_not_given_labels_has_no_log_likelihood():
-    found = training_groups(Training(), OWN, Y, IDS, has_likelihood=False, seed=8)
+    found = training_groups(
+        Training(), {"w": np.zeros((2, 5, 3))}, Y, IDS, has_likelihood=False, seed=8
+    )
     assert set(found) == {"posterior_predictive"}
 
 
