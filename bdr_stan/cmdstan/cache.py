@@ -1,7 +1,7 @@
 """The cache folder of compiled programs.
 
-Everything is built under a temporary name, under a lock, and renamed at the end, so that what has
-its final name is complete. A manifest records the files, so that later damage is detected.
+A program is put there under a temporary name, under a lock, and renamed at the end, so that what
+has its final name is complete. A manifest records the files, so that later damage is detected.
 """
 
 import errno
@@ -12,32 +12,17 @@ import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import platformdirs
-from filelock import FileLock, Timeout
+from filelock import FileLock
 
-from bdr_stan.cmdstan.processes import end_all_in
+from bdr_stan.extras import ToolchainError
+from bdr_stan.scratch import belongs_to_user
 
 _MANIFEST = "manifest.json"
 _NOT_WRITABLE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST}
-
-
-class ToolchainError(RuntimeError):
-    """There is no CmdStan, or a program cannot be compiled; the message says how to fix it.
-
-    Examples
-    --------
-    >>> from bdr_stan.cmdstan import ToolchainError
-    >>> from bdr_stan.cmdstan.programs import compile_program
-    >>> try:
-    ...     model = compile_program("blr", progress=False)
-    ... except ToolchainError as error:
-    ...     print(error)  # how to fix it
-    ...
-    """
 
 
 def cache_directory() -> Path:
@@ -83,11 +68,6 @@ def check_trusted() -> None:
     )
 
 
-def belongs_to_user(state: os.stat_result) -> bool:
-    """Whether the user of this process owns a file; Windows, without such ids, has folders each."""
-    return not hasattr(os, "getuid") or state.st_uid == os.getuid()
-
-
 @contextmanager
 def writing() -> Iterator[None]:
     """Raise ToolchainError with advice where the cache folder is full or read-only."""
@@ -121,41 +101,21 @@ def lock(name: str) -> FileLock:
 
 
 @contextmanager
-def built_whole(target: Path) -> Iterator[Path]:
+def whole(target: Path) -> Iterator[Path]:
     """An empty folder that becomes `target` when the block ends without an error.
 
-    Call it under the lock of the target. First it removes what a killed process left behind, and
-    ends compilers that still run there.
+    Call it under the lock of the target.
     """
-    folder = target.with_name(f"{target.name}.building-{os.getpid()}")
-    with writing():
-        for stale in target.parent.glob(f"{target.name}.building-*"):
-            _clear(stale)
-        folder.mkdir(parents=True)
+    new = target.with_name(f"{target.name}.new")
     try:
-        yield folder
         with writing():
+            shutil.rmtree(new, ignore_errors=True)  # of a process that was killed
+            new.mkdir(parents=True)
+            yield new
             shutil.rmtree(target, ignore_errors=True)
-            folder.rename(target)
+            new.rename(target)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def sweep() -> None:
-    """Remove what killed processes left in the cache, unless a process works there."""
-    for stale in programs_directory().glob("*.building-*"):
-        try:
-            with lock(stale.name.partition(".building-")[0]).acquire(timeout=0):
-                _clear(stale)
-        except Timeout:  # a process works there
-            continue
-        except (ToolchainError, OSError):  # a cache that cannot be written to
-            return
-
-
-def _clear(folder):
-    end_all_in(folder)
-    shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(new, ignore_errors=True)
 
 
 # ------------------------------------------------------------------ manifests
@@ -165,8 +125,7 @@ def seal(folder: Path, about: dict[str, Any]) -> None:
     """Write a manifest of the files of a folder, for `damage` to compare, with what it is about."""
     sealed = [path for path in sorted(folder.iterdir()) if path.name != _MANIFEST]
     files = {path.name: _state(path) for path in sealed}
-    with writing():
-        (folder / _MANIFEST).write_text(json.dumps({"files": files, "about": about}, indent=1))
+    (folder / _MANIFEST).write_text(json.dumps({"files": files, "about": about}, indent=1))
 
 
 def damage(folder: Path) -> list[str]:
@@ -184,20 +143,9 @@ def about(folder: Path) -> dict[str, Any]:
 
 
 def _state(path):
-    """Digest of a file, and whether it is executable."""
-    return [digest(path), os.access(path, os.X_OK)]
-
-
-def digest(path: Path) -> str:
-    """SHA-256 of a file, "" where it cannot be read; computed once unless the file changes."""
+    """Digest of a file, "" where it cannot be read, and whether it is executable."""
     try:
-        state = path.stat()
-        return _digest(path, state.st_ino, state.st_size, state.st_mtime_ns)
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError:
-        return ""
-
-
-@lru_cache(4096)
-def _digest(path, *state):
-    with path.open("rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()
+        digest = ""
+    return [digest, os.access(path, os.X_OK)]

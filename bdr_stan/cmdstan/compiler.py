@@ -1,5 +1,6 @@
 """The C++ compiler and make: finding and running them."""
 
+import errno
 import os
 import shutil
 import signal
@@ -9,7 +10,7 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
-from bdr_stan.cmdstan.cache import ToolchainError, cache_directory
+from bdr_stan.extras import ToolchainError
 
 _DISK_FULL_TEXTS = ("No space left on device", "Disk quota exceeded")
 # Output of a compiler that was killed or got no memory.
@@ -60,8 +61,8 @@ def compiler_version(program: str) -> str:
     return output.stdout.partition("\n")[0]
 
 
-def run_make(home: Path, workplace: Path, what: str, *arguments: str) -> tuple[int, str]:
-    """Run make in a home, with temporary files in `workplace`; its exit code and all output.
+def run_make(home: Path, folder: str, what: str, *arguments: str) -> tuple[int, str]:
+    """Run make in a home, with temporary files in `folder`; its exit code and all output.
 
     `what` is compiled, in messages.
     """
@@ -70,7 +71,7 @@ def run_make(home: Path, workplace: Path, what: str, *arguments: str) -> tuple[i
     process = subprocess.Popen(
         [make_program(), *arguments],
         cwd=home,
-        env={**inherited, "TMPDIR": str(workplace)},
+        env={**inherited, "TMPDIR": folder},
         text=True,
         errors="replace",
         stdin=subprocess.DEVNULL,
@@ -81,25 +82,26 @@ def run_make(home: Path, workplace: Path, what: str, *arguments: str) -> tuple[i
     try:
         output, _ = process.communicate()
     except BaseException:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        _end(process)
         raise
-    code = process.returncode
-    if code != 0:
-        check_disk(output, what)
-    if code < 0 or (code != 0 and any(text in output for text in _KILLED_TEXTS)):
+    if process.returncode != 0:
+        _check_machine(output, process.returncode, what)
+    return process.returncode, output
+
+
+def _end(process):
+    """End make and all processes that it started."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+def _check_machine(output, code, what):
+    """Raise the error of a compiler that failed for lack of disk space or memory."""
+    if any(text in output for text in _DISK_FULL_TEXTS):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    if code < 0 or any(text in output for text in _KILLED_TEXTS):
         raise ToolchainError(
             f"the compiler was ended while compiling {what}, most likely for lack of memory "
             "(it takes up to 3 GB); close other programs, then try again"
-        )
-    return code, output
-
-
-def check_disk(output: str, what: str) -> None:
-    """Raise ToolchainError where a failed compiler's output says that the disk is full."""
-    if any(text in output for text in _DISK_FULL_TEXTS):
-        raise ToolchainError(
-            f"the disk is full, compiling {what} in {cache_directory()} stopped; "
-            "make room, or set the environment variable BDR_STAN_CACHE to another folder"
         )

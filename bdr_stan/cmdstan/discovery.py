@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from bdr_stan.cmdstan.cache import ToolchainError
+from bdr_stan.extras import ToolchainError
 
 INSTALL_HINT = (
     "install_cmdstan, a command of CmdStanPy, or in a checkout of bdr_stan make setup; or do "
@@ -40,10 +40,5 @@ def require_cmdstan() -> Path:
 
 def identity(home: Path) -> str:
     """Text that changes when programs must be compiled again for this home."""
-    return repr((str(home), (home / "makefile").read_text(), make_local_texts(home)))
-
-
-def make_local_texts(home: Path) -> list[str]:
-    """Texts of the user's own make settings, which change what is built."""
-    files = (home / "make" / "local", Path.home() / ".config" / "stan" / "make.local")
-    return [path.read_text() for path in files if path.is_file()]
+    files = home / "makefile", home / "make" / "local", Path.home() / ".config/stan/make.local"
+    return repr((str(home), [path.read_text() for path in files if path.is_file()]))

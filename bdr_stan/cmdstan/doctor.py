@@ -6,7 +6,7 @@ import subprocess
 import sys
 from typing import NamedTuple
 
-from bdr_stan.cmdstan.cache import ToolchainError, cache_directory, lock
+from bdr_stan.cmdstan.cache import cache_directory, lock
 from bdr_stan.cmdstan.compiler import compiler_version, cxx_program, make_program
 from bdr_stan.cmdstan.discovery import INSTALL_HINT, find
 from bdr_stan.cmdstan.programs import (
@@ -15,7 +15,7 @@ from bdr_stan.cmdstan.programs import (
     prebuilt_directory,
     program_names,
 )
-from bdr_stan.extras import STANLI_HINT, STANLI_VERSION, stanli_version
+from bdr_stan.extras import STANLI_HINT, STANLI_VERSION, ToolchainError, stanli_version
 
 _MIN_FREE_GB = 0.5  # for a few programs and their compiler's files
 
@@ -67,89 +67,86 @@ def doctor() -> list[Finding]:
     """
     if sys.platform == "win32":
         return [_cache(), _stanli()]
-    to_compile, prebuilt = [_cmdstan(), _compiler(), _make()], []
-    if prebuilt_directory().is_dir():
-        prebuilt = [_prebuilt()]
-    if prebuilt and prebuilt[0].ok:
-        to_compile = [f if f.ok else _for_edited(f) for f in to_compile]
-    return [*prebuilt, *to_compile, _cache(), _programs(), _stanli()]
+    to_compile = [_cmdstan(), _compiler(), _make()]
+    if not prebuilt_directory().is_dir():
+        return [*to_compile, _cache(), _programs(), _stanli()]
+    prebuilt = _prebuilt()
+    if prebuilt.ok:
+        note = "; needed for edited programs only, unless they run on stanli"
+        to_compile = [f if f.ok else Finding(f.what, True, f.detail + note) for f in to_compile]
+    return [prebuilt, *to_compile, _cache(), _programs(), _stanli()]
+
+
+def _finding(what, good, problem, fix):
+    """A finding: `good` to tell, unless there is a problem."""
+    return Finding(what, False, problem, fix) if problem else Finding(what, True, good)
 
 
 def _prebuilt():
     """The programs included in the package; those that cannot be used are compiled."""
     folder = prebuilt_directory()
-    unused = [name for name in program_names() if not is_prebuilt(name)]
-    if not unused:
-        return Finding("prebuilt programs", True, f"{folder}, all run")
-    problem = "cannot be used here: damaged, or made for other settings (CXXFLAGS and the like)"
-    detail = f"{', '.join(unused)} in {folder} {problem}"
-    return Finding("prebuilt programs", False, detail, INSTALL_HINT)
-
-
-def _for_edited(finding):
-    """A missing part that only edited programs need."""
-    detail = f"{finding.detail}; needed for edited programs only, unless they run on stanli"
-    return Finding(finding.what, True, detail)
+    unused = ", ".join(name for name in program_names() if not is_prebuilt(name))
+    problem = unused and (
+        f"{unused} in {folder} cannot be used here: damaged, or made for other settings (CXXFLAGS "
+        "and the like)"
+    )
+    return _finding("prebuilt programs", f"{folder}, all run", problem, INSTALL_HINT)
 
 
 def _cmdstan():
     home = find()
     if home is None:
         return Finding("CmdStan", False, "not found", INSTALL_HINT)
-    stanc = home / "bin" / "stanc"
+    stanc, version, problem = home / "bin" / "stanc", "", ""
     try:
         output = subprocess.run([stanc, "--version"], check=False, capture_output=True, text=True)
+        version = output.stdout.strip()
+        if output.returncode:
+            problem = output.stderr.strip() or f"exit code {output.returncode}"
     except OSError as error:
-        problem = error.strerror
-    else:
-        if output.returncode == 0:
-            return Finding("CmdStan", True, f"{home}, {output.stdout.strip()}")
-        problem = output.stderr.strip() or f"exit code {output.returncode}"
+        problem = str(error.strerror)
+    problem = problem and f"{stanc} does not run: {problem}"
     fix = f"rm -r {shlex.quote(str(home))}, then {INSTALL_HINT}"
-    return Finding("CmdStan", False, f"{stanc} does not run: {problem}", fix)
+    return _finding("CmdStan", f"{home}, {version}", problem, fix)
 
 
 def _compiler():
     program = cxx_program()
     version = compiler_version(program)
-    fix = "" if version else "sudo apt-get install g++"
-    return Finding("C++ compiler", bool(version), version or f"{program} not found", fix)
+    problem = "" if version else f"{program} not found"
+    return _finding("C++ compiler", version, problem, "sudo apt-get install g++")
 
 
 def _make():
     found = shutil.which(make_program())
-    return Finding(
-        "make", bool(found), found or "not found", "" if found else "sudo apt-get install make"
-    )
+    return _finding("make", found, "" if found else "not found", "sudo apt-get install make")
 
 
 def _cache():
-    folder, advice = cache_directory(), "export BDR_STAN_CACHE=/a/folder/with/room"
+    folder, problem, free = cache_directory(), "", 0.0
     try:
         with lock("doctor"):
             free = shutil.disk_usage(folder).free / 1e9
     except (ToolchainError, OSError) as error:
-        return Finding("cache folder", False, str(error), advice)
-    enough = free > _MIN_FREE_GB
+        problem = str(error)
     detail = f"{folder}, {free:.1f} GB free"
-    return Finding("cache folder", enough, detail, "" if enough else advice)
+    problem = problem or (detail if free < _MIN_FREE_GB else "")
+    return _finding("cache folder", detail, problem, "export BDR_STAN_CACHE=/a/folder/with/room")
 
 
 def _programs():
     """The compiled programs; a damaged one is compiled again when it is next used."""
     programs = compiled_programs()
     damaged = {entry: faults for entry, faults in programs.items() if faults}
-    if not damaged:
-        return Finding("compiled programs", True, f"{len(programs)}, all complete")
-    detail = "; ".join(f"{entry}: {', '.join(faults)}" for entry, faults in damaged.items())
-    return Finding("compiled programs", False, detail, f"rm -r {shlex.join(map(str, damaged))}")
+    problem = "; ".join(f"{entry}: {', '.join(faults)}" for entry, faults in damaged.items())
+    fix = f"rm -r {shlex.join(map(str, damaged))}"
+    return _finding("compiled programs", f"{len(programs)}, all complete", problem, fix)
 
 
 def _stanli():
     """The interpreter of Stan that needs no compiler, an extra."""
     found = stanli_version()
-    if found in (None, STANLI_VERSION):
-        return Finding("stanli", True, found or f"not installed, and optional: {STANLI_HINT}")
-    return Finding(
-        "stanli", False, f"{found}, but only {STANLI_VERSION} is tested and used", STANLI_HINT
-    )
+    good = found or f"not installed, and optional: {STANLI_HINT}"
+    problem = f"{found}, but only {STANLI_VERSION} is tested and used"
+    problem = "" if found in (None, STANLI_VERSION) else problem
+    return _finding("stanli", good, problem, STANLI_HINT)

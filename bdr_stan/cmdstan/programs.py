@@ -8,43 +8,37 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bdr_stan.cmdstan.cache import (
-    ToolchainError,
     about,
-    built_whole,
     check_trusted,
     damage,
-    digest,
     lock,
     programs_directory,
     seal,
-    sweep,
-    writing,
+    whole,
 )
 from bdr_stan.cmdstan.compiler import (
-    check_disk,
     compiler_version,
     cxx_program,
     missing_programs,
     require_compiler,
     run_make,
 )
-from bdr_stan.cmdstan.discovery import find, identity, make_local_texts, require_cmdstan
+from bdr_stan.cmdstan.discovery import find, identity, require_cmdstan
 from bdr_stan.cmdstan.ejected import text_to_edit
+from bdr_stan.extras import ToolchainError
 from bdr_stan.progress import status
+from bdr_stan.scratch import scratch_folder
 from bdr_stan.types import PathName, as_path, check_flags, saving_to
 
 if TYPE_CHECKING:
     import cmdstanpy
 
-_RUN_BEFORE: set[tuple[Path, str]] = set()  # executables that run, and their digests
+_RUN_BEFORE: set[tuple[Path, int]] = set()  # executables that run, and when they were written
 _SAFE_PATH = re.compile(r"[A-Za-z0-9_./+-]+")
 # Variables that make reads from the environment.
 _MAKE_VARIABLES = (
@@ -181,18 +175,9 @@ class Recipe(NamedTuple):
 
     name: str  # of the executable
     source: Path
-    files: dict[str, Path]  # the program and its includes, by their names in the program
     options: list[str]  # of stanc
     flags: list[str]  # of make
-
-    def key(self) -> str:
-        """Digest of all of it, and of settings in the environment."""
-        settings = [os.environ.get(name, "") for name in _MAKE_VARIABLES]
-        key = hashlib.sha256(repr([self.options, self.flags, settings]).encode())
-        for name, path in sorted(self.files.items()):
-            content = path.read_bytes()
-            key.update(f"{name} {len(content)} ".encode() + content)
-        return key.hexdigest()[:16]
+    key: str  # digest of all of it, of includes, and of settings in the environment
 
 
 def recipe(program: PathName) -> Recipe:
@@ -202,8 +187,12 @@ def recipe(program: PathName) -> Recipe:
     name = re.sub(r"^(?=\d)", "_", re.sub(r"[^A-Za-z0-9_]", "_", source.stem))
     files = {f"{name}.stan": source, **_includes(source, _include_folders(source))}
     threads = any(_REDUCE_SUM.search(_text(path)) for path in files.values())
+    flags = ["STAN_THREADS=TRUE"] if threads else []
     options = [word for line in _OPTIONS_LINE.findall(_text(source)) for word in line.split()]
-    return Recipe(name, source, files, options, ["STAN_THREADS=TRUE"] if threads else [])
+    settings = [os.environ.get(variable, "") for variable in _MAKE_VARIABLES]
+    texts = [(file, path.read_bytes()) for file, path in sorted(files.items())]
+    key = hashlib.sha256(repr((options, flags, settings, texts)).encode()).hexdigest()[:16]
+    return Recipe(name, source, options, flags, key)
 
 
 def compile_program(program: PathName, *, progress: bool | None = None) -> "cmdstanpy.CmdStanModel":
@@ -233,7 +222,6 @@ def compile_program(program: PathName, *, progress: bool | None = None) -> "cmds
         raise ToolchainError(ON_WINDOWS)
     made_from = recipe(program)
     check_trusted()
-    sweep()
     entry = _compiled(made_from)
     if entry is None:
         home = require_cmdstan()
@@ -270,15 +258,14 @@ def is_prebuilt(name: str) -> bool:
 def compiled_programs() -> dict[Path, list[str]]:
     """Every program in the cache with its faults, an empty list where there are none."""
     entries = sorted(programs_directory().glob("*"))
-    return {entry: damage(entry) for entry in entries if ".building-" not in entry.name}
+    return {entry: damage(entry) for entry in entries if entry.suffix != ".new"}
 
 
 def _compiled(made_from):
     """Folder of an executable that can be used, None if there is none."""
     home = find()
     if home is None or missing_programs():  # whatever is there, the newest first
-        entries = programs_directory().glob(f"{made_from.name}-{made_from.key()}-*")
-        built = [entry for entry in entries if ".building-" not in entry.name]
+        built = list(programs_directory().glob(f"{made_from.name}-{made_from.key}-????????"))
         built.sort(key=lambda entry: entry.stat().st_mtime, reverse=True)
     else:
         built = [_entry(made_from, home)]
@@ -287,27 +274,15 @@ def _compiled(made_from):
 
 
 def _prebuilt(made_from):
-    return prebuilt_directory() / f"{made_from.name}-{made_from.key()}"
+    return prebuilt_directory() / f"{made_from.name}-{made_from.key}"
 
 
 def _entry(made_from, home):
     """Folder in the cache for a program, a CmdStan and a compiler."""
     compiler = cxx_program()
     builder = [platform.machine(), identity(home), compiler, compiler_version(compiler)]
-    flags = [os.environ.get("CXXFLAGS", ""), compiler, *make_local_texts(home)]
-    if any("native" in text for text in flags):
-        builder.append(_cpu_model())
-    digest_of_builder = hashlib.sha256(repr(builder).encode()).hexdigest()[:8]
-    return programs_directory() / f"{made_from.name}-{made_from.key()}-{digest_of_builder}"
-
-
-def _cpu_model():
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    except OSError:
-        return platform.processor()
-    prefixes = ("model name", "flags", "Features")
-    return "\n".join(sorted({x for x in text.splitlines() if x.startswith(prefixes)}))
+    digest = hashlib.sha256(repr(builder).encode()).hexdigest()[:8]
+    return programs_directory() / f"{made_from.name}-{made_from.key}-{digest}"
 
 
 def _runs(entry, name):
@@ -316,7 +291,7 @@ def _runs(entry, name):
 
 def _trial(executable):
     """Error of an executable asked for its info, "" if it runs; asked once per process."""
-    state = (executable, digest(executable))
+    state = (executable, executable.stat().st_mtime_ns)
     if state in _RUN_BEFORE:
         return ""
     try:
@@ -350,61 +325,51 @@ def _model(entry, name):
 
 
 def _build(entry, made_from, home):
-    """Compile in a separate folder that becomes the cache entry.
+    """Compile in a temporary folder, and put the executable into the cache.
 
     No name that a user chose reaches make or its shell.
     """
-    name, key = made_from.name, made_from.key()
-    with built_whole(entry) as building, _path_for_make(building) as folder:
-        with writing():
-            shutil.copyfile(made_from.source, building / f"{name}.stan")
-        known = json.loads(_stanc(home, building, made_from, "--info"))
-        known.pop("included_files", None)  # paths of this folder
-        _stanc(home, building, made_from, f"--o={name}.hpp")
-        if made_from.key() != key:
-            raise ToolchainError(f"{made_from.source} was changed meanwhile: compile it again")
-        arguments = [*made_from.flags, "REUSE=1", f"{folder}/{name}"]
-        code, output = run_make(home, building, made_from.source.name, *arguments)
-        if code != 0:
-            raise ProgramError(f"{made_from.source} does not compile as C++:\n{_errors(output)}")
-        error = _trial(building / name)
-        if error:
-            raise ToolchainError(f"{made_from.source} compiled, but does not run: {error}")
-        for path in building.iterdir():
-            if path.name not in (name, f"{name}.stan"):
-                path.unlink()
-        seal(building, known)
-
-
-@contextmanager
-def _path_for_make(building: Path) -> Iterator[str]:
-    """A path to a folder without characters that are special to make or its shell."""
-    with tempfile.TemporaryDirectory(prefix="bdr_stan-") as folder:
+    name, source = made_from.name, made_from.source
+    with scratch_folder(f"compiling {source.name}") as folder:
         if not _SAFE_PATH.fullmatch(folder):
             raise ToolchainError(
                 f"make cannot build in a folder with blanks or signs in its name: {folder}; "
                 "set the environment variable TMPDIR to another folder"
             )
-        link = Path(folder) / "link"
-        link.symlink_to(building)
-        yield str(link)
+        for link, path in _links(source).items():
+            Path(folder, link).symlink_to(path)
+        shutil.copyfile(source, Path(folder, f"{name}.stan"))
+        known = json.loads(_stanc(home, folder, made_from, "--info"))
+        known.pop("included_files", None)  # paths of this folder
+        _stanc(home, folder, made_from, f"--o={name}.hpp")
+        if recipe(source) != made_from:
+            raise ToolchainError(f"{source} was changed meanwhile: compile it again")
+        goal = [*made_from.flags, "REUSE=1", f"{folder}/{name}"]
+        code, output = run_make(home, folder, source.name, *goal)
+        if code != 0:
+            raise ProgramError(f"{source} does not compile as C++:\n{_errors(output)}")
+        with whole(entry) as new:
+            for file in (name, f"{name}.stan"):
+                shutil.copy(Path(folder, file), new)
+            error = _trial(new / name)
+            if error:
+                raise ToolchainError(f"{source} compiled, but does not run: {error}")
+            seal(new, known)
 
 
-def _stanc(home, building, made_from, *options):
-    """Run stanc on a program; its output. ProgramError with its message alone.
+def _links(source):
+    """Links to the folders of includes: stanc takes a list of folders apart at commas."""
+    return {f"include{i}": path for i, path in enumerate(_include_folders(source))}
 
-    It takes a list of folders apart at commas, so it gets links to them.
-    """
-    links = {f"include{i}": path for i, path in enumerate(_include_folders(made_from.source))}
-    for link, path in links.items():
-        if not (building / link).is_symlink():
-            (building / link).symlink_to(path)
-    shown = f"--filename-in-msg={made_from.name}.stan"
-    folders = f"--include-paths={','.join(links)}"
+
+def _stanc(home, folder, made_from, *options):
+    """Run stanc on a program; its output. ProgramError with its message alone."""
+    links = _links(made_from.source)
+    shown = [f"--filename-in-msg={made_from.name}.stan", f"--include-paths={','.join(links)}"]
     program = f"include0/{made_from.source.name}"
     output = subprocess.run(
-        [home / "bin" / "stanc", shown, folders, *made_from.options, *options, program],
-        cwd=building,
+        [home / "bin" / "stanc", *shown, *made_from.options, *options, program],
+        cwd=folder,
         check=False,
         capture_output=True,
         text=True,
@@ -413,7 +378,6 @@ def _stanc(home, building, made_from, *options):
     if output.returncode == 0:
         return output.stdout
     message = (output.stderr or output.stdout).strip()
-    check_disk(message, made_from.source.name)
     message = message.replace(f"'{made_from.name}.stan'", f"'{made_from.source}'")
     for link, path in links.items():
         message = message.replace(f"'{link}/", f"'{path}/")

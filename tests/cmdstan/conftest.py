@@ -1,11 +1,5 @@
 """Caches of their own for the tests, and a CmdStan whose compiler takes no time."""
 
-import os
-import signal
-import subprocess
-import sys
-from contextlib import suppress
-
 import pytest
 
 from bdr_stan import cmdstan
@@ -67,28 +61,3 @@ def quick_home(stanc, no_cmdstan, quick_compiler, tmp_path, monkeypatch):
 def quick_cache(quick_home, no_cmdstan):
     """An empty cache, to be filled with what the quick compiler makes."""
     return no_cmdstan
-
-
-@pytest.fixture
-def python(tmp_path):
-    """Starts a Python process, in a group of its own, that runs some code."""
-    started = []
-
-    def start(code, *arguments):
-        process = subprocess.Popen(
-            [sys.executable, "-c", code, *map(str, arguments)],
-            text=True,
-            start_new_session=True,
-            cwd=tmp_path,  # where Stan writes the times of profiles
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
-        )
-        started.append(process)
-        return process
-
-    yield start
-    for process in started:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # with what it started
-        process.communicate()

@@ -41,11 +41,17 @@ def test_a_cache_below_a_file_is_one_sentence(tmp_path, monkeypatch):
         pass
 
 
-def test_a_failed_build_leaves_nothing(tmp_path):
-    with pytest.raises(RuntimeError, match="half way"), cache.built_whole(tmp_path / "x") as folder:
-        (folder / "part").touch()
+def test_what_fails_leaves_nothing_and_what_is_done_is_whole(tmp_path):
+    target = tmp_path / "x"
+    (tmp_path / "x.new").mkdir()  # of a process that was killed
+    (tmp_path / "x.new" / "half").touch()
+    with cache.whole(target) as folder:
+        (folder / "part").write_text("first")
+    with pytest.raises(RuntimeError, match="half way"), cache.whole(target) as folder:
+        (folder / "part").write_text("half")
         raise RuntimeError("half way")
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.rglob("*")] == ["x", "part"]
+    assert (target / "part").read_text() == "first"
 
 
 def test_the_lock_ends_with_the_process(no_cmdstan):

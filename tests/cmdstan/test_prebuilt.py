@@ -26,13 +26,13 @@ RUNS = "#!/bin/sh\necho stan_version_major = 2\n"
 def put(folder, *names, text=RUNS):
     """A folder with programs that do no more than to tell what they are; the first of them."""
     for name in names:
-        entry = folder / f"{name}-{recipe(name).key()}"
+        entry = folder / f"{name}-{recipe(name).key}"
         entry.mkdir(parents=True, exist_ok=True)
         (entry / name).write_text(text)
         (entry / name).chmod(0o755)
         shutil.copyfile(program_path(name), entry / f"{name}.stan")
         seal(entry, ABOUT)
-    return folder / f"{names[0]}-{recipe(names[0]).key()}" / names[0]
+    return folder / f"{names[0]}-{recipe(names[0]).key}" / names[0]
 
 
 @pytest.fixture

@@ -6,12 +6,13 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 import pytest
 
-from bdr_stan import cmdstan
+from bdr_stan import cmdstan, scratch
 from bdr_stan.cmdstan import ToolchainError, programs
 from bdr_stan.cmdstan.ejected import text_to_edit
 from bdr_stan.cmdstan.programs import ProgramError, compile_program, eject, runs_at_once
@@ -176,8 +177,6 @@ def test_the_key_changes_with_all_that_matters(quick_home, user, entry, monkeypa
     for name, value in (("STAN_THREADS", "1"), ("O", "0"), ("CXXFLAGS", "-march=native")):
         monkeypatch.setenv(name, value)
         keys.append(entry(user))
-    monkeypatch.setattr(programs, "_cpu_model", lambda: "another processor")
-    keys.append(entry(user))
     monkeypatch.setattr(programs, "compiler_version", lambda program: "g++ 99")
     keys.append(entry(user))
     (quick_home / "make").mkdir()
@@ -261,10 +260,11 @@ def test_what_the_cpp_compiler_says_is_shown_without_make(quick_cache, quick_com
 def test_an_odd_folder_of_temporary_files(quick_cache, user, monkeypatch):
     odd = user.parent / "a folder; $(id)"
     odd.mkdir()
-    monkeypatch.setattr(programs.tempfile, "tempdir", str(odd))
+    monkeypatch.setattr(tempfile, "tempdir", str(odd))
+    scratch._process_folder.cache_clear()
     with pytest.raises(ToolchainError, match="blanks or signs in its name.*TMPDIR to another"):
         compile_program(user, progress=False)
-    assert list(odd.iterdir()) == []
+    scratch._process_folder.cache_clear()
 
 
 def test_a_program_that_is_edited_meanwhile_is_not_taken_for_another(
@@ -279,7 +279,7 @@ def test_a_program_that_is_edited_meanwhile_is_not_taken_for_another(
     monkeypatch.setattr(programs, "_stanc", edits)
     with pytest.raises(ToolchainError, match="mine.stan was changed meanwhile: compile it again"):
         compile_program(user, progress=False)
-    assert list((quick_cache / "compiled").iterdir()) == []
+    assert list(quick_cache.glob("compiled/*")) == []
 
 
 def test_a_cache_folder_that_cannot_be_written(user, monkeypatch):
@@ -404,7 +404,10 @@ def test_a_compiler_that_makes_rubbish_is_told(quick_cache, quick_compiler, user
 @pytest.mark.parametrize(
     ("said", "message"),
     [
-        ("x.s: No space left on device", "^the disk is full, compiling mine.stan in .*make room"),
+        (
+            "x.s: No space left on device",
+            "^the disk is full, compiling mine.stan stopped in .*TMPDIR",
+        ),
         ("g++: fatal error: Killed signal terminated program cc1plus", "^the compiler was ended"),
         ("make: *** [mine.o] Error 134", "^the compiler was ended"),
         ("virtual memory exhausted: Cannot allocate memory", "^the compiler was ended .* memory"),
@@ -418,13 +421,11 @@ def test_why_the_compiler_stopped(quick_cache, quick_compiler, user, said, messa
         compile_program(user, progress=False)
 
 
-def test_temporary_files_of_the_compiler_stay_in_the_cache(
-    quick_cache, quick_compiler, user, tmp_path, monkeypatch
-):
+def test_temporary_files_of_the_compiler_go(quick_cache, quick_compiler, user, tmp_path):
     quick_compiler.write_text(quick_compiler.read_text() + f'\necho "$TMPDIR" >> {tmp_path}/log\n')
     compile_program(user, progress=False)
     folders = set((tmp_path / "log").read_text().split())
-    assert all(folder.startswith(str(quick_cache)) for folder in folders)
+    assert all(folder.startswith(tempfile.gettempdir()) for folder in folders)
     assert not any(os.path.exists(folder) for folder in folders)
 
 
@@ -451,16 +452,20 @@ def test_killed_compiles_then_two_compile_once_in_odd_folders(user, tmp_path, mo
     """Killed with its compilers, then without, which leaves them running."""
     odd_cache = tmp_path / "a,b $HOME 'c' ü:d"
     monkeypatch.setenv("BDR_STAN_CACHE", str(odd_cache))
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
     folder = tmp_path / "x;y '&' (copy)"
     shutil.copytree(user.parent / "functions", folder / "functions")
     program = shutil.copy(user, folder / "2 mine.stan")
     for kill in (lambda process: os.killpg(process.pid, signal.SIGKILL), subprocess.Popen.kill):
         process = compiling(program)
-        while not list(odd_cache.glob(f"compiled/*.building-{process.pid}/_2_mine.hpp")):
+        while not list(temporary.glob("bdr_stan-fit-*/*/_2_mine.hpp")):
             assert process.poll() is None, process.communicate()  # until the compiler runs
             time.sleep(0.02)
         kill(process)
         process.communicate()
+        assert not list(odd_cache.glob("compiled/*"))
     make, log = user.parent / "make", user.parent / "log"
     make.write_text(f'#!/bin/sh\necho "$@" >> {log}\nexec make "$@"\n')
     make.chmod(0o755)
@@ -470,6 +475,7 @@ def test_killed_compiles_then_two_compile_once_in_odd_folders(user, tmp_path, mo
     assert [process.returncode for process in both] == [0, 0], outputs
     assert outputs[0][0] == outputs[1][0]
     assert len(os.listdir(odd_cache / "compiled")) == 1
+    assert list(temporary.glob("bdr_stan-fit-*")) == []
     executable = Path(outputs[0][0].strip())
     assert set(os.listdir(executable.parent)) == {"_2_mine", "_2_mine.stan", "manifest.json"}
     assert len(log.read_text().splitlines()) == 1

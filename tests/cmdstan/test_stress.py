@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 from builders.problems import location_bags
 
-from bdr_stan import BLR, load
-from bdr_stan.cmdstan import programs, scratch
+from bdr_stan import BLR, load, scratch
+from bdr_stan.cmdstan import programs
 from bdr_stan.cmdstan.programs import compile_program
 
 pytestmark = pytest.mark.slow
@@ -77,21 +77,13 @@ def well(process):
     return output[0]
 
 
-def left_in_cache(folder):
-    return [
-        path
-        for path in folder.rglob("*")
-        if ".building-" in path.name or path.suffix in (".tmp", ".new")
-    ]
-
-
 def moments(rng, longest):
     return [(SIGNALS[i % len(SIGNALS)], rng.uniform(0, longest)) for i in range(TIMES)]
 
 
-def test_compiling_that_is_struck(quick_cache, python, tmp_path, rng, monkeypatch):
+def test_compiling_that_is_struck(quick_cache, python, temporary, tmp_path, rng, monkeypatch):
     earlier = Path(compile_program(COIN, progress=False).exe_file)
-    before = earlier.read_bytes()
+    before, of_this_process = earlier.read_bytes(), set(temporary.glob("bdr_stan-fit-*"))
     for i, (how, delay) in enumerate(moments(rng, 1.2)):
         program = tmp_path / f"mine{i}.stan"
         program.write_text(f"parameters {{ real x{i}; }}\nmodel {{ x{i} ~ normal(0, 1); }}\n")
@@ -99,8 +91,9 @@ def test_compiling_that_is_struck(quick_cache, python, tmp_path, rng, monkeypatc
         struck(python(COMPILE, program), how, delay)
         monkeypatch.setenv("QUICK_SLEEP", "0")
         well(python(COMPILE, program))
-        assert left_in_cache(quick_cache) == []
-        assert working_in_any(quick_cache) == []
+        assert list(quick_cache.rglob("*.new")) == []
+        assert set(temporary.glob("bdr_stan-fit-*")) == of_this_process
+        assert working_in_any(temporary) == []
         assert not any(programs.compiled_programs().values())
         assert earlier.read_bytes() == before
 
@@ -187,12 +180,13 @@ def test_saving_that_is_struck(tmp_path, rng):
         assert load(path).notes_ == {"saved": -1}
 
 
-def test_an_interrupted_compile_ends_its_compiler(quick_cache, python, monkeypatch):
+def test_an_interrupted_compile_ends_its_compiler(quick_cache, python, temporary, monkeypatch):
     monkeypatch.setenv("QUICK_SLEEP", "100")
     process = python(COMPILE, COIN)
-    while not list(quick_cache.glob("compiled/*/*.o")):
+    while not list(temporary.glob("*/*/*.o")):
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
     assert struck(process, signal.SIGINT, 0.2) < SOON
-    assert working_in_any(quick_cache) == []
-    assert left_in_cache(quick_cache) == []
+    assert working_in_any(temporary) == []
+    assert os.listdir(temporary) == []
+    assert list(quick_cache.glob("compiled/*")) == []

@@ -54,13 +54,18 @@ def run_make(home: Path, *arguments: str) -> str:
     try:
         output, _ = process.communicate()
     except BaseException:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        _end(process)
         raise
     if process.returncode:
         raise BuildError(_why(output))
     return output
+
+
+def _end(process):
+    """End make and all processes that it started."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
 
 
 def _compilers_at_once():

@@ -45,7 +45,7 @@ def prebuild(folder: Path) -> None:
     shutil.copy2(home / "lib" / _LIBRARY, folder)
     for name in program_names():
         compiled = Path(str(compile_program(name).exe_file)).parent
-        entry = folder / f"{name}-{recipe(name).key()}"
+        entry = folder / f"{name}-{recipe(name).key}"
         shutil.copytree(compiled, entry)
         _set_library_path(entry / name)
         seal(entry, about(compiled))
