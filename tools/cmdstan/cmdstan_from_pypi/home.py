@@ -21,13 +21,14 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from filelock import FileLock
 
 from cmdstan_from_pypi.make import BuildError, require_compiler, run_make
 
-HTTPSTAN_VERSION = "4.13.0"
-STAN_VERSION = "2.35.0"
+# Releases of httpstan for which the driver is written, and their Stan.
+STAN_OF_HTTPSTAN = {"4.13.0": "2.35.0", "4.17.0": "2.39.0"}
 
 _HERE = Path(__file__).parent
 _MANIFEST = "manifest.json"
@@ -49,13 +50,25 @@ model {
 """
 
 
+class Wheel(NamedTuple):
+    """The installed package httpstan."""
+
+    folder: Path
+    version: str
+
+    @property
+    def stan_version(self) -> str:
+        """The version of Stan."""
+        return STAN_OF_HTTPSTAN[self.version]
+
+
 def default_home() -> Path:
     """Where CmdStanPy looks by itself."""
-    return Path.home() / ".cmdstan" / f"cmdstan-{STAN_VERSION}"
+    return Path.home() / ".cmdstan" / f"cmdstan-{find_wheel().stan_version}"
 
 
-def find_wheel() -> Path:
-    """Folder of the installed httpstan package, found without importing it, else BuildError."""
+def find_wheel() -> Wheel:
+    """The installed httpstan package, found without importing it, else BuildError."""
     if sys.platform != "linux":
         raise BuildError("building Stan from PyPI packages works on Linux only: install_cmdstan")
     try:
@@ -63,12 +76,13 @@ def find_wheel() -> Path:
         spec = importlib.util.find_spec("httpstan")
     except (importlib.metadata.PackageNotFoundError, ModuleNotFoundError):
         version, spec = "no httpstan", None
-    if version != HTTPSTAN_VERSION or spec is None or spec.origin is None:
+    if version not in STAN_OF_HTTPSTAN or spec is None or spec.origin is None:
+        needed = "4.13.0" if sys.version_info < (3, 12) else "4.17.0"
         raise BuildError(
-            f"building Stan {STAN_VERSION} needs the PyPI package httpstan, its headers and its "
-            f"compiler, found {version}: pip install 'httpstan=={HTTPSTAN_VERSION}'"
+            "building Stan needs the PyPI package httpstan, its headers and its compiler, found "
+            f"{version}: pip install 'httpstan=={needed}'"
         )
-    return Path(spec.origin).parent
+    return Wheel(Path(spec.origin).parent, version)
 
 
 def is_own(home: Path) -> bool:
@@ -152,25 +166,26 @@ def _writing(home):
         raise BuildError(f"cannot build in {home.parent}: {error.strerror or error}") from error
 
 
-def fill(home: Path, wheel: Path, *, headers: bool = True) -> None:
+def fill(home: Path, wheel: Wheel, *, headers: bool = True) -> None:
     """Write everything but the drivers and the manifest to an empty folder."""
     (home / "bin").mkdir()
-    shutil.copy2(wheel / "stanc", home / "bin" / "stanc")
+    shutil.copy2(wheel.folder / "stanc", home / "bin" / "stanc")
     (home / "bin" / "stanc").chmod(0o755)
     (home / "lib").mkdir()
     for pattern in _LIBRARIES:
-        for library in (wheel / "lib").glob(pattern):
+        for library in (wheel.folder / "lib").glob(pattern):
             shutil.copy2(library, home / "lib")
     (home / "lib" / "libtbb.so").symlink_to("libtbb.so.2")
     shutil.copytree(_HERE / "driver", home / "src")
-    shutil.copyfile(_HERE / "makefile", home / "makefile")
+    makefile = (_HERE / "makefile").read_text()
+    (home / "makefile").write_text(makefile.replace("{STAN_VERSION}", wheel.stan_version))
     shutil.copyfile(_HERE / "summaries.py", home / "bin" / "summaries.py")
     example = home / "examples" / "bernoulli"
     example.mkdir(parents=True)
     (example / "bernoulli.stan").write_text(_EXAMPLE)
     if headers:
         shutil.copytree(
-            wheel / "include",
+            wheel.folder / "include",
             home / "include",
             copy_function=_link_or_copy,
             ignore=shutil.ignore_patterns("*.gch"),
@@ -210,7 +225,7 @@ def _state(path):
 
 def _digest_of_sources():
     sources = [_HERE / "makefile", _HERE / "summaries.py", *sorted((_HERE / "driver").iterdir())]
-    digest = hashlib.sha256(HTTPSTAN_VERSION.encode())
+    digest = hashlib.sha256()
     for source in sources:
         digest.update(source.name.encode() + source.read_bytes())
     return digest.hexdigest()

