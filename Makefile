@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 # Stan's programs, named on stdin, two at a time where there is the memory, 3 GB for each compiler,
 # and before the tests, so that none waits for what another compiles.
-COMPILERS := $(or $(shell awk '/MemTotal/ { print $$2 > 6e6 ? 2 : 1 }' /proc/meminfo),1)
+COMPILERS := $(or $(shell awk '/MemTotal/ { print (($$2 > 6e6) ? 2 : 1) }' /proc/meminfo),1)
 COMPILE := xargs -n 1 -P $(COMPILERS) $(BIN)/bdr-stan compile
 ALL_PROGRAMS := from bdr_stan.cmdstan.programs import program_names; print(*program_names())
 # Byte code is kept, though beside no source: a process that finds none takes seconds more to start.
