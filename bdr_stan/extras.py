@@ -1,4 +1,4 @@
-"""Libraries of the package's extras, which an installation may lack."""
+"""What an installation may lack: libraries of the package's extras, and tools."""
 
 import importlib.metadata
 import threading
@@ -6,6 +6,21 @@ from importlib import import_module
 
 STANLI_VERSION = "0.24.0"  # the only one that is tested
 STANLI_HINT = "pip install 'bdr-stan[stanli]'"
+
+
+class ToolchainError(RuntimeError):
+    """There is no CmdStan, or a program cannot be compiled; the message says how to fix it.
+
+    Examples
+    --------
+    >>> from bdr_stan.cmdstan import ToolchainError
+    >>> from bdr_stan.cmdstan.programs import compile_program
+    >>> try:
+    ...     model = compile_program("blr", progress=False)
+    ... except ToolchainError as error:
+    ...     print(error)  # how to fix it
+    ...
+    """
 
 
 def require(message: str, *modules: str) -> None:

@@ -2,8 +2,10 @@
 
 import os
 import signal
+import subprocess
 import sys
 from collections import Counter
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 
@@ -96,3 +98,28 @@ def reference_data():
     if not folder.is_dir():
         pytest.skip("no reference data: set BDR_STAN_REFERENCE_DATA to its folder")
     return folder
+
+
+@pytest.fixture
+def python(tmp_path):
+    """Starts a Python process, in a group of its own, that runs some code."""
+    started = []
+
+    def start(code, *arguments):
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, *map(str, arguments)],
+            text=True,
+            start_new_session=True,
+            cwd=tmp_path,  # where Stan writes the times of profiles
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # with what it started
+        process.communicate()

@@ -25,12 +25,13 @@ DEFAULT = [
     "tests/cli",
     "tests/estimators/test_contract.py::test_file_and_pickle_keep_the_fit",
     "tests/estimators/test_contract.py::test_scikit_learn_searches",
-    "tests/cmdstan/test_summaries.py",
+    "tools/cmdstan/tests/test_summaries.py",
     "tests/posterior/test_log_density.py",
     "tests/test_portability.py",
 ]
 INSTALL = ("-m", "pip", "install", "--quiet", "--no-compile", "--disable-pip-version-check")
-NEWEST = ("--upgrade", "--upgrade-strategy", "eager", "-e", f"{ROOT}[test]")
+PACKAGES = ("-e", f"{ROOT}[test]", "-e", f"{ROOT}/tools/cmdstan")
+NEWEST = ("--upgrade", "--upgrade-strategy", "eager", *PACKAGES)
 VERSIONS = """
 from importlib.metadata import version
 from platform import python_version

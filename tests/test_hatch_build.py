@@ -26,30 +26,30 @@ def test_a_pure_wheel_has_the_stan_programs(tmp_path, monkeypatch):
     path, wheel, info = build(tmp_path)
     assert path.name.endswith("-py3-none-any.whl")
     assert info["Root-Is-Purelib"] == "true"
-    assert {"bdr_stan/stan/bdr.stan", "bdr_stan/cmdstan/makefile"} <= set(wheel.namelist())
+    assert {"bdr_stan/stan/bdr.stan", "bdr_stan/cmdstan/programs.py"} <= set(wheel.namelist())
     assert not [name for name in wheel.namelist() if "prebuilt/" in name]
 
 
 def test_a_wheel_with_prebuilt_programs_is_one_for_the_platform(tmp_path, monkeypatch):
     folder = tmp_path / "pre built"
-    folder.mkdir()
-    (folder / "programs.json").write_text("{}")
-    (folder / "bdr").write_text("program")
-    (folder / "bdr").chmod(0o755)
+    (folder / "bdr-0").mkdir(parents=True)
+    (folder / "notice.txt").write_text("notice")
+    (folder / "bdr-0" / "bdr").write_text("program")
+    (folder / "bdr-0" / "bdr").chmod(0o755)
     monkeypatch.setenv("BDR_STAN_PREBUILT", str(folder))
     path, wheel, info = build(tmp_path)
     assert path.name.endswith(f"-py3-none-{MANYLINUX}.whl")
     assert info["Root-Is-Purelib"] == "false"
     assert set(info.get_all("Tag")) == {f"py3-none-{each}" for each in MANYLINUX.split(".")}
-    assert wheel.read("bdr_stan/prebuilt/programs.json") == b"{}"
-    program = wheel.getinfo("bdr_stan/prebuilt/bdr")
+    assert wheel.read("bdr_stan/prebuilt/notice.txt") == b"notice"
+    program = wheel.getinfo("bdr_stan/prebuilt/bdr-0/bdr")
     assert program.external_attr >> 16 & 0o111 == 0o111  # pip makes it executable
 
 
 def test_builds_from_two_folders_at_two_times_are_the_same_file(tmp_path, monkeypatch):
     monkeypatch.delenv("BDR_STAN_PREBUILT", raising=False)
     (tmp_path / "pre").mkdir()
-    (tmp_path / "pre" / "programs.json").write_text("{}")
+    (tmp_path / "pre" / "notice.txt").write_text("notice")
     copy = tmp_path / "my project (copy)"
     for name in ("bdr_stan", "stan"):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -66,6 +66,6 @@ def test_builds_from_two_folders_at_two_times_are_the_same_file(tmp_path, monkey
 
 def test_a_folder_without_programs_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("BDR_STAN_PREBUILT", str(tmp_path))
-    with pytest.raises(FileNotFoundError, match="holds no prebuilt programs: python -m bdr_stan"):
+    with pytest.raises(FileNotFoundError, match="holds no prebuilt programs: tools/cmdstan"):
         build(tmp_path)
     assert not list(tmp_path.glob("*.whl"))

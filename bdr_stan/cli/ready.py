@@ -30,21 +30,16 @@ def demo(quick, output):
 
 
 @click.command(short_help="Make Stan ready to use.", epilog=example("bdr-stan setup"))
-@click.option(
-    "--from",
-    "source",
-    type=click.Choice(["auto", "pypi", "github"]),
-    default="auto",
-    show_default=True,
-    help="auto: a CmdStan that is there, else pypi. pypi: build from the package httpstan. "
-    "github: download the official release.",
-)
-def setup(source):
-    """Find or build CmdStan, and compile the programs of the models. Quick when done already."""
-    from bdr_stan import cmdstan
+def setup():
+    """Compile the programs of the models, unless they came with the package or are done already.
 
-    home = cmdstan.setup(source, programs=SETUP_PROGRAMS)
-    click.echo(f"Stan is ready: {home}, with {' and '.join(SETUP_PROGRAMS)} compiled")
+    Compiling needs a CmdStan that CmdStanPy finds; without one this says what to do.
+    """
+    from bdr_stan.cmdstan.programs import compile_program
+
+    for program in SETUP_PROGRAMS:
+        compile_program(program)
+    click.echo(f"Stan is ready, with {' and '.join(SETUP_PROGRAMS)} compiled")
 
 
 @click.command(short_help="Check everything that Stan needs.", epilog=example("bdr-stan doctor"))

@@ -1,7 +1,7 @@
-"""The cache folder of CmdStan homes and compiled programs.
+"""The cache folder of compiled programs.
 
-Everything is built under a temporary name, under a lock, and renamed at the end, so that what has
-its final name is complete. A manifest records the files, so that later damage is detected.
+A program is put there under a temporary name, under a lock, and renamed at the end, so that what
+has its final name is complete. A manifest records the files, so that later damage is detected.
 """
 
 import errno
@@ -10,36 +10,19 @@ import json
 import os
 import shutil
 import stat
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import platformdirs
-from filelock import FileLock, Timeout
+from filelock import FileLock
 
-from bdr_stan.cmdstan.processes import end_all_in
+from bdr_stan.extras import ToolchainError
+from bdr_stan.scratch import belongs_to_user
 
 _MANIFEST = "manifest.json"
 _NOT_WRITABLE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST}
-
-# Set while an interrupted call waits for its threads, which then start nothing new.
-interrupted = threading.Event()
-
-
-class ToolchainError(RuntimeError):
-    """Stan cannot be set up, or a program cannot be compiled; the message says how to fix it.
-
-    Examples
-    --------
-    >>> from bdr_stan.cmdstan import ToolchainError, setup
-    >>> try:
-    ...     home = setup(progress=False)
-    ... except ToolchainError as error:
-    ...     print(error)  # how to fix it
-    ...
-    """
 
 
 def cache_directory() -> Path:
@@ -57,6 +40,11 @@ def cache_directory() -> Path:
     """
     folder = os.environ.get("BDR_STAN_CACHE") or platformdirs.user_cache_dir("bdr_stan")
     return Path(folder).expanduser().absolute()
+
+
+def programs_directory() -> Path:
+    """Folder of the compiled programs in the cache."""
+    return cache_directory() / "compiled"
 
 
 def check_trusted() -> None:
@@ -80,11 +68,6 @@ def check_trusted() -> None:
     )
 
 
-def belongs_to_user(state: os.stat_result) -> bool:
-    """Whether the user of this process owns a file; Windows, without such ids, has folders each."""
-    return not hasattr(os, "getuid") or state.st_uid == os.getuid()
-
-
 @contextmanager
 def writing() -> Iterator[None]:
     """Raise ToolchainError with advice where the cache folder is full or read-only."""
@@ -106,24 +89,11 @@ def writing() -> Iterator[None]:
 # ------------------------------------------------------------------ one builder at a time
 
 
-@contextmanager
-def locked(name: str) -> Iterator[None]:
-    """Wait for the lock called `name`, and keep it during the block.
+def lock(name: str) -> FileLock:
+    """The lock called `name` in the cache folder, not acquired yet.
 
-    The system releases the lock when the process ends, however it ends.
+    The system releases it when the process ends, however it ends.
     """
-    try:
-        lock = _lock(name).acquire(cancel_check=interrupted.is_set)
-    except Timeout as error:
-        raise ToolchainError(
-            f"waiting for another process to build {name} was interrupted"
-        ) from error
-    with lock:
-        yield
-
-
-def _lock(name):
-    """Lock in the cache folder, not acquired yet."""
     folder = cache_directory() / "locks"
     with writing():
         folder.mkdir(parents=True, exist_ok=True)
@@ -131,96 +101,51 @@ def _lock(name):
 
 
 @contextmanager
-def workplace(target: Path) -> Iterator[Path]:
-    """An empty folder next to `target` that is removed when the block ends.
+def whole(target: Path) -> Iterator[Path]:
+    """An empty folder that becomes `target` when the block ends without an error.
 
-    Call it under the lock of the target. First it removes what a killed process left behind, and
-    ends compilers that still run there.
+    Call it under the lock of the target.
     """
-    folder = target.with_name(f"{target.name}.building-{os.getpid()}")
-    with writing():
-        for stale in target.parent.glob(f"{target.name}.building-*"):
-            _clear(stale)
-        folder.mkdir(parents=True)
+    new = target.with_name(f"{target.name}.new")
     try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def built_whole(target: Path) -> Iterator[Path]:
-    """A `workplace` that becomes `target` when the block ends without an error."""
-    with workplace(target) as building:
-        yield building
         with writing():
+            shutil.rmtree(new, ignore_errors=True)  # of a process that was killed
+            new.mkdir(parents=True)
+            yield new
             shutil.rmtree(target, ignore_errors=True)
-            building.rename(target)
-
-
-def sweep() -> None:
-    """Remove what killed processes left in the cache, unless a process works there."""
-    folder = cache_directory()
-    for stale in (*folder.glob("*.building-*"), *folder.glob("programs/*.building-*")):
-        try:
-            with _lock(stale.name.partition(".building-")[0]).acquire(timeout=0):
-                _clear(stale)
-        except Timeout:  # a process works there
-            continue
-        except (ToolchainError, OSError):  # a cache that cannot be written to
-            return
-
-
-def _clear(folder):
-    end_all_in(folder)
-    shutil.rmtree(folder, ignore_errors=True)
+            new.rename(target)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
 
 
 # ------------------------------------------------------------------ manifests
 
 
-def seal(folder: Path) -> None:
-    """Write a manifest of the files of a folder, for `damage` to compare."""
-    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    manifest = {
-        str(path.relative_to(folder)): [digest(path), os.access(path, os.X_OK)] for path in files
-    }
-    with writing():
-        (folder / _MANIFEST).write_text(json.dumps(manifest, indent=1))
+def seal(folder: Path, about: dict[str, Any]) -> None:
+    """Write a manifest of the files of a folder, for `damage` to compare, with what it is about."""
+    sealed = [path for path in sorted(folder.iterdir()) if path.name != _MANIFEST]
+    files = {path.name: _state(path) for path in sealed}
+    (folder / _MANIFEST).write_text(json.dumps({"files": files, "about": about}, indent=1))
 
 
 def damage(folder: Path) -> list[str]:
     """Differences from the folder's manifest, each as a short text; empty if there are none."""
     try:
-        manifest = json.loads((folder / _MANIFEST).read_text()).items()
-        return [
-            f"{name} is {damaged}"
-            for name, (sealed, executable) in manifest
-            if (damaged := _damage_of_file(folder / name, sealed, executable))
-        ]
-    except (OSError, ValueError, AttributeError, TypeError):
+        files = json.loads((folder / _MANIFEST).read_text())["files"].items()
+        return [f"{name} is damaged" for name, state in files if _state(folder / name) != state]
+    except (OSError, ValueError, KeyError, AttributeError, TypeError):
         return [f"{_MANIFEST} is missing or damaged"]
 
 
-def _damage_of_file(path, sealed, executable):
-    """How a file differs from its digest and permission in the manifest, "" if it does not."""
-    if not path.is_file():
-        return "missing"
-    if digest(path) != sealed:
-        return "damaged"
-    return "not executable" if executable and not os.access(path, os.X_OK) else ""
+def about(folder: Path) -> dict[str, Any]:
+    """What was sealed with a folder about it."""
+    return dict(json.loads((folder / _MANIFEST).read_text())["about"])
 
 
-def digest(path: Path) -> str:
-    """SHA-256 of a file, "" where it cannot be read; computed once unless the file changes."""
+def _state(path):
+    """Digest of a file, "" where it cannot be read, and whether it is executable."""
     try:
-        state = path.stat()
-        return _digest(path, state.st_ino, state.st_size, state.st_mtime_ns)
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError:
-        return ""
-
-
-@lru_cache(4096)
-def _digest(path, *state):
-    with path.open("rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()
+        digest = ""
+    return [digest, os.access(path, os.X_OK)]

@@ -1,47 +1,44 @@
-"""Which CmdStan is used: the one that cmdstanpy finds, else the home built by this package."""
+"""Which CmdStan compiles programs: the one that CmdStanPy finds."""
 
 from pathlib import Path
 
-from bdr_stan.cmdstan.home import assemble, faults, home_directory, is_own
+from bdr_stan.extras import ToolchainError
+
+INSTALL_HINT = (
+    "install_cmdstan, a command of CmdStanPy, or in a checkout of bdr_stan make setup; or do "
+    "without CmdStan, by pip install 'bdr-stan[stanli]' and engine='stanli'"
+)
 
 
 def find() -> Path | None:
-    """Home of a CmdStan that is ready, without building anything; None if there is none.
+    """Home of the CmdStan that CmdStanPy finds; None if there is none.
 
     Examples
     --------
     >>> from bdr_stan.cmdstan import find
     >>> home = find()
-    >>> home is None or (home / "bin" / "stanc").exists()
+    >>> home is None or (home / "makefile").exists()
     True
     """
-    home = foreign_home()
-    if home is not None:
-        return home
-    return None if faults(home_directory()) else home_directory()
-
-
-def choose(source: str = "auto") -> Path:
-    """Home to use, for a `source` of `setup`; one of ours may not be built yet."""
-    foreign = foreign_home() if source == "auto" else None
-    return foreign or home_directory()
-
-
-def foreign_home() -> Path | None:
-    """The CmdStan that cmdstanpy finds, unless it was built by this package."""
     import cmdstanpy
 
     try:
-        home = Path(cmdstanpy.cmdstan_path())
+        return Path(cmdstanpy.cmdstan_path())
     except ValueError:
         return None
-    return None if is_own(home) else home
 
 
-def ready(home: Path) -> None:
-    """Make cmdstanpy use a home; one of ours is assembled or repaired, except its driver."""
-    import cmdstanpy
+def require_cmdstan() -> Path:
+    """The home, or ToolchainError with what to do where there is none."""
+    home = find()
+    if home is None:
+        raise ToolchainError(
+            f"compiling a Stan program needs CmdStan, and there is none: run {INSTALL_HINT}"
+        )
+    return home
 
-    if home == home_directory():
-        assemble()
-    cmdstanpy.set_cmdstan_path(str(home))
+
+def identity(home: Path) -> str:
+    """Text that changes when programs must be compiled again for this home."""
+    files = home / "makefile", home / "make" / "local", Path.home() / ".config/stan/make.local"
+    return repr((str(home), [path.read_text() for path in files if path.is_file()]))

@@ -1,32 +1,23 @@
 """Check everything that Stan needs, with advice on how to fix what is wrong."""
 
-import os
 import shlex
 import shutil
 import subprocess
 import sys
 from typing import NamedTuple
 
-from bdr_stan.cmdstan import prebuilt
-from bdr_stan.cmdstan.cache import ToolchainError, cache_directory, locked
-from bdr_stan.cmdstan.compiler import (
-    COMPILER_HINT,
-    ZIG_VERSION,
-    compiler_version,
-    cxx_program,
-    make_program,
-)
-from bdr_stan.cmdstan.discovery import foreign_home
-from bdr_stan.cmdstan.home import WHEEL_VERSION, faults, find_wheel, home_directory
+from bdr_stan.cmdstan.cache import cache_directory, lock
+from bdr_stan.cmdstan.compiler import compiler_version, cxx_program, make_program
+from bdr_stan.cmdstan.discovery import INSTALL_HINT, find
 from bdr_stan.cmdstan.programs import (
     compiled_programs,
     is_prebuilt,
+    prebuilt_directory,
     program_names,
-    programs_left_over,
 )
-from bdr_stan.extras import STANLI_HINT, STANLI_VERSION, stanli_version
+from bdr_stan.extras import STANLI_HINT, STANLI_VERSION, ToolchainError, stanli_version
 
-_MIN_FREE_GB = 0.5  # a home and a few programs
+_MIN_FREE_GB = 0.5  # for a few programs and their compiler's files
 
 
 class Finding(NamedTuple):
@@ -56,7 +47,7 @@ class Finding(NamedTuple):
 
 
 def doctor() -> list[Finding]:
-    """Check compiler, make, the httpstan package, the cache folder, CmdStan, programs and stanli.
+    """Check CmdStan, compiler, make, the cache folder, programs and stanli.
 
     Builds nothing. Where the package includes compiled programs, what only compiling needs may be
     missing. On Windows, where programs run on stanli, cache folder and stanli are checked alone.
@@ -70,147 +61,92 @@ def doctor() -> list[Finding]:
     >>> from bdr_stan.cmdstan import doctor
     >>> findings = doctor()
     >>> [finding.what for finding in findings]
-    ['C++ compiler', 'make', ..., 'compiled programs', 'stanli']
+    ['CmdStan', 'C++ compiler', 'make', ..., 'compiled programs', 'stanli']
     >>> all(finding.ok or finding.fix for finding in findings)
     True
     """
     if sys.platform == "win32":
         return [_cache(), _stanli()]
-    to_compile = [_compiler(), _make(), *_stan()]
-    if not prebuilt.prebuilt_directory().is_dir():
+    to_compile = [_cmdstan(), _compiler(), _make()]
+    if not prebuilt_directory().is_dir():
         return [*to_compile, _cache(), _programs(), _stanli()]
-    prebuilt_programs = _prebuilt()
-    if prebuilt_programs.ok:
-        to_compile = [finding if finding.ok else _for_edited(finding) for finding in to_compile]
-    return [prebuilt_programs, *to_compile, _cache(), _programs(), _stanli()]
+    prebuilt = _prebuilt()
+    if prebuilt.ok:
+        note = "; needed for edited programs only, unless they run on stanli"
+        to_compile = [f if f.ok else Finding(f.what, True, f.detail + note) for f in to_compile]
+    return [prebuilt, *to_compile, _cache(), _programs(), _stanli()]
+
+
+def _finding(what, good, problem, fix):
+    """A finding: `good` to tell, unless there is a problem."""
+    return Finding(what, False, problem, fix) if problem else Finding(what, True, good)
 
 
 def _prebuilt():
     """The programs included in the package; those that cannot be used are compiled."""
-    folder = prebuilt.prebuilt_directory()
-    unused = [name for name in program_names() if not is_prebuilt(name)]
-    if unused:
-        return Finding(
-            "prebuilt programs",
-            False,
-            f"{', '.join(unused)} in {folder} cannot be used here: damaged, made for other "
-            "settings (CXXFLAGS and the like), or another CmdStan is there",
-            f"{COMPILER_HINT}, and they are compiled",
-        )
-    return Finding("prebuilt programs", True, f"{folder}, all run")
-
-
-def _for_edited(finding):
-    """A missing part that only edited programs need."""
-    return Finding(
-        finding.what,
-        True,
-        f"{finding.detail}; needed for edited programs only: {COMPILER_HINT} installs all of it",
+    folder = prebuilt_directory()
+    unused = ", ".join(name for name in program_names() if not is_prebuilt(name))
+    problem = unused and (
+        f"{unused} in {folder} cannot be used here: damaged, or made for other settings (CXXFLAGS "
+        "and the like)"
     )
+    return _finding("prebuilt programs", f"{folder}, all run", problem, INSTALL_HINT)
+
+
+def _cmdstan():
+    home = find()
+    if home is None:
+        return Finding("CmdStan", False, "not found", INSTALL_HINT)
+    stanc, version, problem = home / "bin" / "stanc", "", ""
+    try:
+        output = subprocess.run([stanc, "--version"], check=False, capture_output=True, text=True)
+        version = output.stdout.strip()
+        if output.returncode:
+            problem = output.stderr.strip() or f"exit code {output.returncode}"
+    except OSError as error:
+        problem = str(error.strerror)
+    problem = problem and f"{stanc} does not run: {problem}"
+    fix = f"rm -r {shlex.quote(str(home))}, then {INSTALL_HINT}"
+    return _finding("CmdStan", f"{home}, {version}", problem, fix)
 
 
 def _compiler():
     program = cxx_program()
     version = compiler_version(program)
-    source = f", of the PyPI package ziglang {ZIG_VERSION}" if program.startswith("zig ") else ""
-    return Finding(
-        "C++ compiler",
-        bool(version),
-        version + source if version else f"{program} not found",
-        "" if version else f"sudo apt-get install g++, or {COMPILER_HINT}",
-    )
+    problem = "" if version else f"{program} not found"
+    return _finding("C++ compiler", version, problem, "sudo apt-get install g++")
 
 
 def _make():
     found = shutil.which(make_program())
-    if not found and not os.environ.get("MAKE"):
-        return Finding("make", True, "not found, its commands are run without it")
-    return Finding(
-        "make", bool(found), found or "not found", "" if found else "sudo apt-get install make"
-    )
+    return _finding("make", found, "" if found else "not found", "sudo apt-get install make")
 
 
 def _cache():
-    folder, advice = cache_directory(), "export BDR_STAN_CACHE=/a/folder/with/room"
+    folder, problem, free = cache_directory(), "", 0.0
     try:
-        with locked("doctor"):
+        with lock("doctor"):
             free = shutil.disk_usage(folder).free / 1e9
-    except ToolchainError as error:
-        return Finding("cache folder", False, str(error), advice)
-    enough = free > _MIN_FREE_GB
+    except (ToolchainError, OSError) as error:
+        problem = str(error)
     detail = f"{folder}, {free:.1f} GB free"
-    return Finding("cache folder", enough, detail, "" if enough else advice)
-
-
-def _stan():
-    """The CmdStan that is used; for one of ours also the package it is built from."""
-    foreign = foreign_home()
-    if foreign is not None:
-        return [_stanc(foreign)]
-    try:
-        wheel = Finding("httpstan package", True, str(find_wheel()))
-    except ToolchainError as error:
-        wheel = Finding(
-            "httpstan package", False, str(error), f"pip install 'httpstan=={WHEEL_VERSION}'"
-        )
-    home = home_directory()
-    found = faults(home)
-    if found:
-        return [wheel, Finding("CmdStan", False, f"{home}: {'; '.join(found)}", "bdr-stan setup")]
-    return [wheel, _stanc(home)]
-
-
-def _stanc(home):
-    stanc = home / "bin" / "stanc"
-    try:
-        output = subprocess.run([stanc, "--version"], check=False, capture_output=True, text=True)
-    except OSError as error:
-        problem = error.strerror
-    else:
-        if output.returncode == 0:
-            return Finding("CmdStan", True, f"{home}, {output.stdout.strip()}")
-        problem = output.stderr.strip() or f"exit code {output.returncode}"
-    return Finding(
-        "CmdStan",
-        False,
-        f"{stanc} does not run: {problem}",
-        f"rm -r {shlex.quote(str(home))}; bdr-stan setup",
-    )
+    problem = problem or (detail if free < _MIN_FREE_GB else "")
+    return _finding("cache folder", detail, problem, "export BDR_STAN_CACHE=/a/folder/with/room")
 
 
 def _programs():
     """The compiled programs; a damaged one is compiled again when it is next used."""
     programs = compiled_programs()
     damaged = {entry: faults for entry, faults in programs.items() if faults}
-    if not damaged:
-        return Finding(
-            "compiled programs", True, f"{len(programs)}, all complete{_stale_programs_text()}"
-        )
-    return Finding(
-        "compiled programs",
-        False,
-        "; ".join(f"{entry}: {', '.join(faults)}" for entry, faults in damaged.items()),
-        f"rm -r {shlex.join(map(str, damaged))}",
-    )
+    problem = "; ".join(f"{entry}: {', '.join(faults)}" for entry, faults in damaged.items())
+    fix = f"rm -r {shlex.join(map(str, damaged))}"
+    return _finding("compiled programs", f"{len(programs)}, all complete", problem, fix)
 
 
 def _stanli():
     """The interpreter of Stan that needs no compiler, an extra."""
     found = stanli_version()
-    if found in (None, STANLI_VERSION):
-        return Finding("stanli", True, found or f"not installed, and optional: {STANLI_HINT}")
-    return Finding(
-        "stanli", False, f"{found}, but only {STANLI_VERSION} is tested and used", STANLI_HINT
-    )
-
-
-def _stale_programs_text():
-    """Text about programs of earlier versions, which only take disk space."""
-    entries = programs_left_over()
-    if not entries:
-        return ""
-    folder = shlex.quote(str(entries[0].parent))
-    return (
-        f"; {len(entries)} of an earlier version, no longer used"
-        f" (rm -r {folder} clears all; what is used is compiled again)"
-    )
+    good = found or f"not installed, and optional: {STANLI_HINT}"
+    problem = f"{found}, but only {STANLI_VERSION} is tested and used"
+    problem = "" if found in (None, STANLI_VERSION) else problem
+    return _finding("stanli", good, problem, STANLI_HINT)

@@ -2,68 +2,49 @@
 
 import hashlib
 import itertools
+import json
 import os
 import platform
 import re
-import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bdr_stan.cmdstan.cache import (
-    ToolchainError,
-    built_whole,
-    cache_directory,
+    about,
     check_trusted,
     damage,
-    digest,
-    locked,
+    lock,
+    programs_directory,
     seal,
-    sweep,
-    writing,
+    whole,
 )
 from bdr_stan.cmdstan.compiler import (
-    compile_with_make,
     compiler_version,
     cxx_program,
-    disk_is_full,
-    make_local_texts,
     missing_programs,
     require_compiler,
-    side_by_side,
+    run_make,
 )
-from bdr_stan.cmdstan.discovery import choose, find, ready
-from bdr_stan.cmdstan.home import (
-    compile_driver,
-    home_directory,
-    identity,
-    is_own,
-    path_to_run,
-    repair_libraries,
-)
-from bdr_stan.cmdstan.prebuilt import Prebuilt, find_prebuilt
+from bdr_stan.cmdstan.discovery import find, identity, require_cmdstan
+from bdr_stan.extras import ToolchainError
 from bdr_stan.progress import status
+from bdr_stan.scratch import scratch_folder
 from bdr_stan.types import PathName, as_path, check_flags, saving_to
 
 if TYPE_CHECKING:
     import cmdstanpy
 
-_STANC_FLAG, _HEADER_FLAG = "STANCFLAGS+=", "USER_HEADER="
-_RUN_BEFORE: set[tuple[Path, str]] = set()  # executables that run, and their digests
+_RUN_BEFORE: set[tuple[Path, int]] = set()  # executables that run, and when they were written
 _SAFE_PATH = re.compile(r"[A-Za-z0-9_./+-]+")
 # Variables that make reads from the environment.
 _MAKE_VARIABLES = (
-    *("CPPFLAGS", "CXXFLAGS", "LDFLAGS", "LDLIBS", "O", "STANCFLAGS"),
+    *("CPPFLAGS", "CXXFLAGS", "LDFLAGS", "LDLIBS", "O"),
     *("STAN_THREADS", "STAN_NO_RANGE_CHECKS", "STAN_CPP_OPTIMS"),
 )
-# Name, digest of what the executable depends on, digest of the compiler.
-_ENTRY_NAME = re.compile(r".+-[0-9a-f]{16}-[0-9a-f]{8}")
 _INCLUDE = re.compile(r"#include\s+(?:\"([^\"\n]+)\"|<([^>\n]+)>|([^\s\"<]\S*))")
 # A program's own line for stanc: its options, such as "// stanc: --O1".
 _OPTIONS_LINE = re.compile(r"^// stanc:((?: +--\S+)+) *$", re.MULTILINE)
@@ -192,33 +173,45 @@ def _resolved(text, includes):
     return _COMMENT_OR_INCLUDE.sub(content, text)
 
 
-# ------------------------------------------------------------------ compiling
+# ------------------------------------------------------------------ compiled programs
 
 
-def compile_program(
-    program: PathName,
-    *,
-    threads: bool | None = None,
-    progress: bool | None = None,
-    stanc_options: Mapping[str, Any] | None = None,
-    cpp_options: Mapping[str, Any] | None = None,
-) -> "cmdstanpy.CmdStanModel":
+class Recipe(NamedTuple):
+    """What an executable is made from, beside CmdStan and the compiler."""
+
+    name: str  # of the executable
+    source: Path
+    options: list[str]  # of stanc
+    flags: list[str]  # of make
+    key: str  # digest of all of it, of includes, and of settings in the environment
+
+
+def recipe(program: PathName) -> Recipe:
+    """What the executable of a stock program, by name, or of a user's file is made from."""
+    source = source_path(program)
+    # A name without characters that are special to make, the shell or C++.
+    name = re.sub(r"^(?=\d)", "_", re.sub(r"[^A-Za-z0-9_]", "_", source.stem))
+    files = {f"{name}.stan": source, **_includes(source, _include_folders(source))}
+    threads = any(_REDUCE_SUM.search(_text(path)) for path in files.values())
+    flags = ["STAN_THREADS=TRUE"] if threads else []
+    options = [word for line in _OPTIONS_LINE.findall(_text(source)) for word in line.split()]
+    settings = [os.environ.get(variable, "") for variable in _MAKE_VARIABLES]
+    texts = [(file, path.read_bytes()) for file, path in sorted(files.items())]
+    key = hashlib.sha256(repr((options, flags, settings, texts)).encode()).hexdigest()[:16]
+    return Recipe(name, source, options, flags, key)
+
+
+def compile_program(program: PathName, *, progress: bool | None = None) -> "cmdstanpy.CmdStanModel":
     """Compile a Stan program, or take the executable from the package or the cache.
 
-    Nothing is written next to the program. Sets up CmdStan first if there is none and something has
-    to be compiled.
+    Nothing is written next to the program. What calls reduce_sum is built with STAN_THREADS.
 
     Parameters
     ----------
     program : str or path
         Name of a stock program, or path of a .stan file. Its includes are searched in its own
-        folder, then in that of the stock programs.
-    threads : bool, default whether the program calls reduce_sum
-        Build with STAN_THREADS (reduce_sum, several chains in one process).
+        folder, then in that of the stock programs. A line "// stanc: --O1" has options of stanc.
     progress : bool, default True; show long tasks on stderr
-    stanc_options : dict, such as {"O1": True}, as for cmdstanpy
-        In addition to those in a line "// stanc: --O1" of the program.
-    cpp_options : dict, variables for make, such as {"STAN_NO_RANGE_CHECKS": True}
 
     Returns
     -------
@@ -229,88 +222,182 @@ def compile_program(
     ValueError : no such stock program.
     FileNotFoundError : no such file.
     ProgramError : the program does not compile; the text is the compiler's message.
-    ToolchainError : no compiler, no disk space.
+    ToolchainError : no CmdStan, no compiler, no disk space.
     """
-    import cmdstanpy
-
-    show = progress is None or bool(progress)
-    source = source_path(program)
     if sys.platform == "win32":
         raise ToolchainError(ON_WINDOWS)
+    made_from = recipe(program)
     check_trusted()
-    name = _safe_name(source.stem)
-    files, flags = _ingredients(source, threads, stanc_options, cpp_options)
-    home = choose()
-    prebuilt = _prebuilt(name, files, flags, home)
-    if prebuilt:
-        return _prebuilt_model(prebuilt, source, home)
-    sweep()
-    entry = _entry(f"{name}-{_key(files, flags, home)}")
-    if not _is_ready(entry, name, home):
-        require_compiler(is_own(home))
-        ready(home)
-        first = is_own(home) and not any(home.glob("driver*.o"))
-        text = f"Compiling {source.name}" + (" and, once, Stan's driver" if first else "")
-        with status(text, show), locked(entry.name):
-            if not _is_ready(entry, name, home):
-                _build(entry, name, source, files, flags, home)
-    cmdstanpy.set_cmdstan_path(str(home))
-    return _model(entry, name)
-
-
-@cache
-def _model(entry, name):
-    """The model of a program in the cache, kept because cmdstanpy runs stanc to make it."""
-    import cmdstanpy
-
-    # cmdstanpy gives stanc the folder as a path of includes, which stanc cuts at commas.
-    text = None if "," in os.path.realpath(entry) else entry / f"{name}.stan"
-    return cmdstanpy.CmdStanModel(stan_file=text, exe_file=entry / name)
-
-
-def is_prebuilt(name: str) -> bool:
-    """Whether the package's own executable of a stock program is used."""
-    files, flags = _ingredients(program_path(name))
-    return _prebuilt(name, files, flags, choose()) is not None
+    entry = _compiled(made_from)
+    if entry is None:
+        home = require_cmdstan()
+        require_compiler()
+        entry = _entry(made_from, home)
+        text, show = f"Compiling {made_from.source.name}", progress is None or bool(progress)
+        with status(text, show), lock(entry.name):
+            if not _runs(entry, made_from.name):
+                _build(entry, made_from, home)
+    return _model(entry, made_from.name)
 
 
 def runs_at_once(program: PathName) -> bool:
     """Whether a program is compiled, or CmdStan and a compiler are there to do it."""
     if sys.platform == "win32":
         return False
-    source, home = source_path(program), choose()
     check_trusted()
-    name = _safe_name(source.stem)
-    files, flags = _ingredients(source)
-    if _prebuilt(name, files, flags, home):
+    if _compiled(recipe(program)):
         return True
-    try:
-        if _is_ready(_entry(f"{name}-{_key(files, flags, home)}"), name, home):
-            return True
-    except ToolchainError:  # CmdStan was built with packages that this environment lacks
-        return False
-    return find() is not None and not missing_programs(is_own(home))
+    return find() is not None and not missing_programs()
 
 
-def stock_key(name: str) -> str:
-    """Digest of everything the executable of a stock program is made from, with our home."""
-    files, flags = _ingredients(program_path(name))
-    return _key(files, flags, home_directory())
+def prebuilt_directory() -> Path:
+    """Folder of the executables that came with the package; only platform wheels have it."""
+    return Path(__file__).parents[1] / "prebuilt"
+
+
+def is_prebuilt(name: str) -> bool:
+    """Whether the package's own executable of a stock program is used."""
+    made_from = recipe(name)
+    return _runs(_prebuilt(made_from), made_from.name)
 
 
 def compiled_programs() -> dict[Path, list[str]]:
     """Every program in the cache with its faults, an empty list where there are none."""
-    return {entry: damage(entry) for entry in _cached() if _ENTRY_NAME.fullmatch(entry.name)}
+    entries = sorted(programs_directory().glob("*"))
+    return {entry: damage(entry) for entry in entries if entry.suffix != ".new"}
 
 
-def programs_left_over() -> list[Path]:
-    """Programs compiled by earlier versions of bdr_stan, which are no longer used."""
-    return [entry for entry in _cached() if not _ENTRY_NAME.fullmatch(entry.name)]
+def _compiled(made_from):
+    """Folder of an executable that can be used, None if there is none."""
+    home = find()
+    if home is None or missing_programs():  # whatever is there, the newest first
+        built = list(programs_directory().glob(f"{made_from.name}-{made_from.key}-????????"))
+        built.sort(key=lambda entry: entry.stat().st_mtime, reverse=True)
+    else:
+        built = [_entry(made_from, home)]
+    candidates = [_prebuilt(made_from), *built]
+    return next((entry for entry in candidates if _runs(entry, made_from.name)), None)
 
 
-def _cached():
-    entries = sorted((cache_directory() / "programs").glob("*"))
-    return [entry for entry in entries if entry.is_dir() and ".building-" not in entry.name]
+def _prebuilt(made_from):
+    return prebuilt_directory() / f"{made_from.name}-{made_from.key}"
+
+
+def _entry(made_from, home):
+    """Folder in the cache for a program, a CmdStan and a compiler."""
+    compiler = cxx_program()
+    builder = [platform.machine(), identity(home), compiler, compiler_version(compiler)]
+    digest = hashlib.sha256(repr(builder).encode()).hexdigest()[:8]
+    return programs_directory() / f"{made_from.name}-{made_from.key}-{digest}"
+
+
+def _runs(entry, name):
+    return not damage(entry) and not _trial(entry / name)
+
+
+def _trial(executable):
+    """Error of an executable asked for its info, "" if it runs; asked once per process."""
+    state = (executable, executable.stat().st_mtime_ns)
+    if state in _RUN_BEFORE:
+        return ""
+    try:
+        output = subprocess.run(
+            [executable, "info"], check=False, capture_output=True, text=True, errors="replace"
+        )
+    except OSError as error:
+        return str(error.strerror)
+    if output.returncode != 0 or "stan_version_major" not in output.stdout:
+        return output.stderr.strip() or f"exit code {output.returncode}"
+    _RUN_BEFORE.add(state)
+    return ""
+
+
+@cache
+def _model(entry, name):
+    """The model of a compiled program, which needs no stanc for what is known about it."""
+    import cmdstanpy
+
+    known = about(entry)
+
+    class CompiledModel(cmdstanpy.CmdStanModel):
+        def src_info(self) -> dict[str, Any]:
+            return known
+
+    with cmdstanpy.disable_logging():  # which would tell that there is no CmdStan
+        return CompiledModel(stan_file=entry / f"{name}.stan", exe_file=entry / name)
+
+
+# ------------------------------------------------------------------ compiling
+
+
+def _build(entry, made_from, home):
+    """Compile in a temporary folder, and put the executable into the cache.
+
+    No name that a user chose reaches make or its shell.
+    """
+    name, source = made_from.name, made_from.source
+    with scratch_folder(f"compiling {source.name}") as folder:
+        if not _SAFE_PATH.fullmatch(folder):
+            raise ToolchainError(
+                f"make cannot build in a folder with blanks or signs in its name: {folder}; "
+                "set the environment variable TMPDIR to another folder"
+            )
+        for link, path in _links(source).items():
+            Path(folder, link).symlink_to(path)
+        shutil.copyfile(source, Path(folder, f"{name}.stan"))
+        known = json.loads(_stanc(home, folder, made_from, "--info"))
+        known.pop("included_files", None)  # paths of this folder
+        _stanc(home, folder, made_from, f"--o={name}.hpp")
+        if recipe(source) != made_from:
+            raise ToolchainError(f"{source} was changed meanwhile: compile it again")
+        goal = [*made_from.flags, "REUSE=1", f"{folder}/{name}"]
+        code, output = run_make(home, folder, source.name, *goal)
+        if code != 0:
+            raise ProgramError(f"{source} does not compile as C++:\n{_errors(output)}")
+        with whole(entry) as new:
+            for file in (name, f"{name}.stan"):
+                shutil.copy(Path(folder, file), new)
+            error = _trial(new / name)
+            if error:
+                raise ToolchainError(f"{source} compiled, but does not run: {error}")
+            seal(new, known)
+
+
+def _links(source):
+    """Links to the folders of includes: stanc takes a list of folders apart at commas."""
+    return {f"include{i}": path for i, path in enumerate(_include_folders(source))}
+
+
+def _stanc(home, folder, made_from, *options):
+    """Run stanc on a program; its output. ProgramError with its message alone."""
+    links = _links(made_from.source)
+    shown = [f"--filename-in-msg={made_from.name}.stan", f"--include-paths={','.join(links)}"]
+    program = f"include0/{made_from.source.name}"
+    output = subprocess.run(
+        [home / "bin" / "stanc", *shown, *made_from.options, *options, program],
+        cwd=folder,
+        check=False,
+        capture_output=True,
+        text=True,
+        errors="replace",
+    )
+    if output.returncode == 0:
+        return output.stdout
+    message = (output.stderr or output.stdout).strip()
+    message = message.replace(f"'{made_from.name}.stan'", f"'{made_from.source}'")
+    for link, path in links.items():
+        message = message.replace(f"'{link}/", f"'{path}/")
+    raise ProgramError(f"{made_from.source} is not a valid Stan program.\n{message}")
+
+
+def _errors(output):
+    """The compiler's first error with the lines after it, without make's own lines."""
+    lines = [line for line in output.splitlines() if not line.startswith("make")]
+    first = next((i for i, line in enumerate(lines) if "error" in line.lower()), 0)
+    return "\n".join(lines[first : first + 15])
+
+
+# ------------------------------------------------------------------ texts
 
 
 def source_path(program: PathName) -> Path:
@@ -331,49 +418,9 @@ def source_path(program: PathName) -> Path:
     return path
 
 
-def _ingredients(source, threads=None, stanc_options=None, cpp_options=None):
-    """Files of a program, by the names they are compiled under, and flags of stanc and make."""
-    includes = _includes(source, _include_folders(source, stanc_options))
-    files = {f"{_safe_name(source.stem)}.stan": source, **includes}
-    if threads is None:
-        threads = any(_REDUCE_SUM.search(_text(path)) for path in files.values())
-    stanc_flags = _stanc_flags(_declared_options(source) | dict(stanc_options or {}))
-    return files, [*stanc_flags, *_make_flags(cpp_options, threads)]
-
-
-def _prebuilt(name, files, flags, home):
-    """The package's executable of a program, or None."""
-    # A CmdStan of the user's compiles programs itself where it can.
-    if not is_own(home) and not missing_programs(own=False):
-        return None
-    found = find_prebuilt(name, _key(files, flags, home_directory()))
-    return None if found is None or _trial(found.executable) else found
-
-
-def _prebuilt_model(prebuilt: Prebuilt, source: Path, home: Path) -> "cmdstanpy.CmdStanModel":
-    """A model that needs no stanc for the information about its program."""
-    import cmdstanpy
-
-    class PrebuiltModel(cmdstanpy.CmdStanModel):
-        def src_info(self) -> dict[str, Any]:
-            return prebuilt.about
-
-    if is_own(home):
-        cmdstanpy.set_cmdstan_path(str(path_to_run(home)))
-    return PrebuiltModel(stan_file=source, exe_file=prebuilt.executable)
-
-
-def _safe_name(stem):
-    """A name without characters that are special to make, the shell or C++."""
-    return re.sub(r"^(?=\d)", "_", re.sub(r"[^A-Za-z0-9_]", "_", stem))
-
-
-def _include_folders(source, stanc_options=None):
+def _include_folders(source):
     """Folders to search for includes, in order."""
-    given = (stanc_options or {}).get("include-paths", [])
-    given = given.split(",") if isinstance(given, str) else [os.fspath(p) for p in given]
-    folders = [source.parent, *map(Path, given), fast_directory()]
-    return [folder.absolute() for folder in folders]
+    return [source.parent.absolute(), fast_directory().absolute()]
 
 
 def _includes(source, folders):
@@ -395,214 +442,3 @@ def _includes(source, folders):
 
 def _text(path):
     return path.read_text(encoding="utf-8", errors="replace")
-
-
-def _declared_options(source):
-    """Options of stanc in a program's line "// stanc: --O1"."""
-    words = [word for line in _OPTIONS_LINE.findall(_text(source)) for word in line.split()]
-    return {word.removeprefix("--"): True for word in words}
-
-
-def _stanc_flags(options):
-    flags = []
-    for name, value in (options or {}).items():
-        if name == "include-paths" or value is False or value is None:
-            continue
-        flags.append(f"--{name}" if value is True else f"--{name}={value}")
-    return [_STANC_FLAG + flag for flag in flags]
-
-
-def _make_flags(cpp_options, threads):
-    options = dict(cpp_options or {})
-    if threads:
-        options.setdefault("STAN_THREADS", "TRUE")
-    # make tests whether a variable is set, not its value.
-    given = {name: value for name, value in options.items() if value not in (None, "")}
-    return [f"{name}={value}" for name, value in given.items() if value is not False]
-
-
-def _entry(stem):
-    """Cache entry of a program for the current compiler, or without one, for any compiler."""
-    folder = cache_directory() / "programs"
-    if missing_programs():
-        built = [path for path in folder.glob(f"{stem}-*") if ".building-" not in path.name]
-        if built:
-            return max(built, key=lambda path: path.stat().st_mtime)
-    program = cxx_program()
-    compiler = hashlib.sha256(f"{program} {compiler_version(program)}".encode())
-    return folder / f"{stem}-{compiler.hexdigest()[:8]}"
-
-
-def _is_ready(entry, name, home):
-    """Whether a program can be run; also repairs what it needs of the home."""
-    if damage(entry):
-        return False
-    if is_own(home):
-        repair_libraries(home)
-    return not _trial(entry / name)
-
-
-def _trial(executable):
-    """Error of an executable asked for its info, "" if it runs; asked once per process."""
-    state = (executable, digest(executable))
-    if state in _RUN_BEFORE:
-        return ""
-    try:
-        output = subprocess.run(
-            [executable, "info"], check=False, capture_output=True, text=True, errors="replace"
-        )
-    except OSError as error:
-        return str(error.strerror)
-    if output.returncode != 0 or "stan_version_major" not in output.stdout:
-        return output.stderr.strip() or f"exit code {output.returncode}"
-    _RUN_BEFORE.add(state)
-    return ""
-
-
-def _key(files, flags, home):
-    """Digest of everything the executable depends on except the compiler."""
-    settings = [os.environ.get(name, "") for name in _MAKE_VARIABLES]
-    machine = [platform.machine()]
-    if any(
-        "native" in text for text in [*flags, *settings, cxx_program(), *make_local_texts(home)]
-    ):
-        machine.append(_cpu_model())
-    key = hashlib.sha256(repr([flags, settings, machine, identity(home)]).encode())
-    header = _user_header(flags)
-    for name, path in sorted({**files, **({_HEADER_FLAG: header} if header else {})}.items()):
-        content = path.read_bytes() if path.is_file() else b""
-        key.update(f"{name} {len(content)} ".encode() + content)
-    return key.hexdigest()[:16]
-
-
-def _cpu_model():
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    except OSError:
-        return platform.processor()
-    prefixes = ("model name", "flags", "Features")
-    return "\n".join(sorted({x for x in text.splitlines() if x.startswith(prefixes)}))
-
-
-# No name that a user chose reaches make or its shell: program, includes and header are copied or
-# linked under safe names to a folder next to the home and compiled there.
-
-
-def _build(entry, name, source, files, flags, home):
-    """Compile in a separate folder that becomes the cache entry."""
-    stanc_flags = [f"--filename-in-msg={name}.stan", "--include-paths=."]
-    stanc_flags += [f.removeprefix(_STANC_FLAG) for f in flags if f.startswith(_STANC_FLAG)]
-    make_flags = [f for f in flags if not f.startswith((_STANC_FLAG, _HEADER_FLAG))]
-    with built_whole(entry) as building, _path_for_make(building, home) as folder:
-        with writing():
-            copies = _copy(files, building)
-            arguments = [*make_flags, *_link_header(flags, source, building, folder)]
-        _translate(home, building, name, stanc_flags, source, copies)
-        arguments += [_STANC_FLAG + shlex.quote(flag).replace("$", "$$") for flag in stanc_flags]
-        arguments.append("REUSE=1")
-        if is_own(home):
-            # So that the cache can be copied to another place.
-            arguments.append(f"RUN_PATH=$$ORIGIN/../../{home.name}/lib")
-            with side_by_side(1) as pool:
-                driver = pool.submit(compile_driver, home, make_flags, show=False)
-                _make(home, building, source, *arguments, f"{folder}/{name}.o")
-                driver.result()
-        _make(home, building, source, *arguments, f"{folder}/{name}")
-        for helper in (f"{name}.hpp", "user_header.hpp", "user"):
-            (building / helper).unlink(missing_ok=True)
-        error = _trial(building / name)
-        if error:
-            raise ToolchainError(f"{source} compiled, but does not run: {error}")
-        seal(building)
-
-
-@contextmanager
-def _path_for_make(building: Path, home: Path) -> Iterator[str]:
-    """A path to a folder without characters that are special to make or its shell."""
-    relative = os.path.relpath(building, home)
-    if _SAFE_PATH.fullmatch(relative):
-        yield relative
-        return
-    with tempfile.TemporaryDirectory(prefix="bdr_stan-") as folder:
-        if not _SAFE_PATH.fullmatch(folder):
-            raise ToolchainError(
-                f"make cannot build in a folder with blanks or signs in its name: {building}; "
-                "set the environment variable BDR_STAN_CACHE to another folder"
-            )
-        link = Path(folder) / "link"
-        link.symlink_to(building)
-        yield str(link)
-
-
-def _copy(files, building):
-    """Copy program and includes; the name of each copy -> path of the original.
-
-    An include by an absolute path or through ".." gets another name, also in the copies' text.
-    """
-    outside = [name for name in files if os.path.isabs(name) or ".." in Path(name).parts]
-    names = {name: f"outside/{i}/{Path(name).name}" for i, name in enumerate(outside)}
-
-    def renamed(match):
-        name = next(filter(None, match.groups()))
-        return f'#include "{names[name]}"' if name in names else match.group()
-
-    for name, path in files.items():
-        copy = building / names.get(name, name)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        if outside:
-            text = path.read_bytes().decode(errors="surrogateescape")
-            copy.write_bytes(_INCLUDE.sub(renamed, text).encode(errors="surrogateescape"))
-        else:
-            shutil.copyfile(path, copy)
-    return {names.get(name, name): path for name, path in files.items()}
-
-
-def _user_header(flags):
-    """Path of the user's C++ code, None if there is none."""
-    given = [flag.removeprefix(_HEADER_FLAG) for flag in flags if flag.startswith(_HEADER_FLAG)]
-    return Path(given[-1]).expanduser().absolute() if given else None
-
-
-def _link_header(flags, source, building, folder):
-    """Write a header that includes the user's from its own folder; arguments of make."""
-    path = _user_header(flags)
-    if path is None and not any("allow-undefined" in flag for flag in flags):
-        return []
-    path = path or source.parent / "user_header.hpp"
-    (building / "user").symlink_to(path.parent)
-    (building / "user_header.hpp").write_text(f'#include "user/{path.name}"\n')
-    return [f"{_HEADER_FLAG}{folder}/user_header.hpp"]
-
-
-def _translate(home, building, name, flags, source, copies):
-    """Run stanc to write the C++ code; separately from make, for its message alone."""
-    output = subprocess.run(
-        [home / "bin" / "stanc", *flags, f"--o={name}.hpp", f"{name}.stan"],
-        cwd=building,
-        check=False,
-        capture_output=True,
-        text=True,
-        errors="replace",
-    )
-    if output.returncode == 0:
-        return
-    message = (output.stderr or output.stdout).strip()
-    if "No space left on device" in message:
-        raise ToolchainError(disk_is_full(source.name))
-    for copy, path in copies.items():
-        for quoted in (copy, f"./{copy}"):
-            message = message.replace(f"'{quoted}'", f"'{path}'")
-    raise ProgramError(f"{source} is not a valid Stan program.\n{message}")
-
-
-def _make(home, building, source, *arguments):
-    code, output = compile_with_make(home, building, source.name, *arguments)
-    if code != 0:
-        raise ProgramError(f"{source} does not compile as C++:\n{_errors(output)}")
-
-
-def _errors(output):
-    """The compiler's first error with the lines after it, without make's own lines."""
-    lines = [line for line in output.splitlines() if not line.startswith("make")]
-    first = next((i for i, line in enumerate(lines) if "error" in line.lower()), 0)
-    return "\n".join(lines[first : first + 15])

@@ -11,13 +11,13 @@ import numpy as np
 from bdr_stan.bags import Bags, values_of_bags
 from bdr_stan.bags.checks import checked_numbers
 from bdr_stan.cmdstan.programs import resolved_text
-from bdr_stan.cmdstan.scratch import scratch_folder
 from bdr_stan.estimators.validation import StanFileOfFit
 from bdr_stan.models.plain import NO_NODES, as_new, take_bags
 from bdr_stan.posterior.declarations import declared, declared_in, unread_parameters
 from bdr_stan.posterior.generated import generated_quantities
 from bdr_stan.posterior.sampling import Posterior
 from bdr_stan.predictive.program import ProgramPredictive
+from bdr_stan.scratch import scratch_folder
 from bdr_stan.types import Array, ArrayLike, PathName
 from bdr_stan.user_warnings import warn
 

@@ -7,9 +7,9 @@ import numpy as np
 
 from bdr_stan.cmdstan.csv_files import read_without_polars
 from bdr_stan.cmdstan.programs import compile_program
-from bdr_stan.cmdstan.scratch import scratch_folder
 from bdr_stan.posterior.model import Draws
 from bdr_stan.results.draws import fit_attrs, sample_stats, stan_draws
+from bdr_stan.scratch import scratch_folder
 from bdr_stan.types import PathName
 
 __all__ = ["sample_on_workers"]

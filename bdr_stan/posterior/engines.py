@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from bdr_stan.cmdstan.programs import runs_at_once
-from bdr_stan.cmdstan.scratch import scratch_folder
 from bdr_stan.extras import STANLI_VERSION, in_main_thread, require_stanli, stanli_version
 from bdr_stan.posterior.options import STANLI_OPTIONS
 from bdr_stan.posterior.settings import ENGINES, SamplerSettings
+from bdr_stan.scratch import scratch_folder
 from bdr_stan.types import PathName
 from bdr_stan.user_warnings import warn
 
@@ -40,7 +40,7 @@ def engine_of_run(program: PathName, settings: SamplerSettings) -> str:
             return "cmdstan"
     warn(
         f"CmdStan is not set up, so {Path(program).stem} runs on stanli, an interpreter of Stan "
-        "that is still in its alpha stage: set CmdStan up by bdr-stan setup, or set "
+        "that is still in its alpha stage: install it by install_cmdstan, or set "
         "engine='stanli' to choose it without this warning"
     )
     return "stanli"

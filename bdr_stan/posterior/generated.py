@@ -9,11 +9,11 @@ import numpy as np
 
 from bdr_stan.cmdstan.data_file import write_data
 from bdr_stan.cmdstan.programs import compile_program
-from bdr_stan.cmdstan.scratch import scratch_folder
 from bdr_stan.posterior import stanli
 from bdr_stan.posterior.declarations import declared
 from bdr_stan.posterior.engines import engine_of_run
 from bdr_stan.posterior.settings import SamplerSettings
+from bdr_stan.scratch import scratch_folder
 from bdr_stan.types import Array
 
 

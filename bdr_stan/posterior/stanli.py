@@ -11,7 +11,6 @@ from scipy.linalg import solve_triangular
 
 from bdr_stan.cmdstan.data_file import write_data
 from bdr_stan.cmdstan.programs import ProgramError, fast_directory, source_path
-from bdr_stan.cmdstan.scratch import scratch_folder
 from bdr_stan.extras import STANLI_VERSION, require_main_thread
 from bdr_stan.posterior.declarations import block_of, declared
 from bdr_stan.posterior.model import Draws, StanInput
@@ -19,6 +18,7 @@ from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.posterior.unconstrained_mode import hessian, mode_of_density
 from bdr_stan.progress import status
 from bdr_stan.results.draws import renamed_stats
+from bdr_stan.scratch import scratch_folder
 from bdr_stan.types import Array, ArrayLike, PathName
 
 # Options by CmdStanPy's names -> stanli's, and those of the search for the mode.

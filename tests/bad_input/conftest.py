@@ -86,7 +86,6 @@ def no_stan(monkeypatch):
     for module, name in (
         ("posterior.latent_gaussian", "most_probable_scales"),
         ("posterior.sampling", "compile_program"),
-        ("cmdstan.programs", "choose"),
-        ("cmdstan.setup", "choose"),
+        ("cmdstan.programs", "find"),
     ):
         monkeypatch.setattr(import_module(f"bdr_stan.{module}"), name, started)

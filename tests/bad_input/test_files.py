@@ -4,7 +4,7 @@ from builders.mistakes import BAGS, FITTED, FOLDED, POINTS, RNG, Y, check_call, 
 from sklearn.base import clone
 
 import bdr_stan
-from bdr_stan import BDR, cmdstan, datasets
+from bdr_stan import BDR, datasets
 from bdr_stan.cmdstan.programs import compile_program, eject
 from data_gen.bag_sizes import negative_binomial_sizes
 from experiments import paper_data
@@ -63,14 +63,13 @@ FILES = [
 
 
 STAN = [
-    ("an unknown source", lambda: cmdstan.setup("conda"), "source"),
-    ("an unknown program to set up", lambda: cmdstan.setup(programs=["bdx"]), "bdx"),
-    ("programs that are one", lambda: cmdstan.setup(programs="bdr"), "programs"),
     ("a program ejected to nowhere", lambda: eject("bdr", None), "target"),
     ("an unknown program", lambda: compile_program("bdx"), "bdx"),
     ("a program that is not there", lambda: compile_program("mine.stan"), "mine.stan"),
     ("a program below a file", lambda: compile_program("table.csv/mine.stan"), "mine.stan"),
     ("a program by number", lambda: compile_program(3), "program"),
+    ("no program", lambda: compile_program(None), "program"),
+    ("a program without a name", lambda: compile_program(""), "''"),
     ("an unknown program to eject", lambda: eject("bdx", "new.stan"), "bdx"),
     ("a program ejected over another", lambda: eject("bdr", "taken.stan"), "taken.stan"),
     ("a program ejected below a file", lambda: eject("bdr", "table.csv/bdr.stan"), "table.csv"),

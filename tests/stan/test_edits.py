@@ -60,7 +60,7 @@ def test_the_tutorial_shows_the_changed_lines(program):
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=named)
 def test_stanc_takes_it(program):
-    stanc = cmdstan.setup(progress=False) / "bin" / "stanc"
+    stanc = cmdstan.find() / "bin" / "stanc"
     command = [stanc, "--o=/dev/null", program]
     said = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "Warning" not in said.stderr

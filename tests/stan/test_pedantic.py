@@ -43,7 +43,7 @@ FALSE = [
 
 def warnings_of(name):
     """What stanc says of a program, a line a warning."""
-    stanc = cmdstan.setup(progress=False) / "bin" / "stanc"
+    stanc = cmdstan.find() / "bin" / "stanc"
     options = ["--warn-pedantic", f"--include-paths={fast_directory()}", "--o=/dev/null"]
     said = subprocess.run(
         [stanc, *options, program_path(name)], check=True, capture_output=True, text=True
@@ -77,6 +77,6 @@ def test_a_slip_is_found(tmp_path):
     """The mode is on: a division of integers is one of its warnings."""
     program = tmp_path / "slip.stan"
     program.write_text("parameters {\n  real x;\n}\nmodel {\n  x ~ normal(0, 1 / 2);\n}\n")
-    command = [cmdstan.setup(progress=False) / "bin" / "stanc", "--warn-pedantic", program]
+    command = [cmdstan.find() / "bin" / "stanc", "--warn-pedantic", program]
     said = subprocess.run([*command, "--o=/dev/null"], capture_output=True, text=True, check=True)
     assert "Warning" in said.stderr

@@ -41,7 +41,7 @@ def test_a_program_is_short(name):
 
 @pytest.mark.parametrize("name", program_names(fast=False))
 def test_stanc_takes_it_and_warns_of_nothing_that_is_so(name):
-    stanc = cmdstan.setup(progress=False) / "bin" / "stanc"
+    stanc = cmdstan.find() / "bin" / "stanc"
     command = [stanc, "--warn-pedantic", "--o=/dev/null", program_path(name, fast=False)]
     said = subprocess.run(command, capture_output=True, text=True, check=True)
     warnings = re.split(r"^Warning", said.stderr, flags=re.MULTILINE)[1:]

@@ -10,6 +10,7 @@
 #include <stan/io/json/json_data.hpp>
 #include <stan/io/stan_csv_reader.hpp>
 #include <stan/model/model_base.hpp>
+#include <stan/version.hpp>
 
 #include <iostream>
 #include <memory>
@@ -106,10 +107,19 @@ inline Csv read_csv(const std::string& path) {
   std::stringstream messages;
   stan::io::stan_csv_adaptation adaptation;
   stan::io::stan_csv_timing timing;
-  if (!reader::read_header(stream, csv.header, &messages, false))
-    throw std::invalid_argument("File \"" + path + "\" has no column names" + messages.str());
+#if STAN_MINOR > 35
+  const bool has_names = reader::read_header(stream, csv.header, false);
+  reader::read_adaptation(stream, adaptation);
+  const bool has_rows = !stream.good() || reader::read_samples(stream, csv.rows, timing);
+#else
+  const bool has_names = reader::read_header(stream, csv.header, &messages, false);
   reader::read_adaptation(stream, adaptation, &messages);
-  if (stream.good() && !reader::read_samples(stream, csv.rows, timing, &messages))
+  const bool has_rows =
+      !stream.good() || reader::read_samples(stream, csv.rows, timing, &messages);
+#endif
+  if (!has_names)
+    throw std::invalid_argument("File \"" + path + "\" has no column names" + messages.str());
+  if (!has_rows)
     throw std::invalid_argument("File \"" + path + "\" has a bad row. " + messages.str());
   return csv;
 }

@@ -7,12 +7,8 @@ import cmdstanpy
 import numpy as np
 import pandas as pd
 import pytest
-from builders.executables import own_driver
+from cmdstan_from_pypi import summaries
 
-from bdr_stan.cmdstan import summaries
-from bdr_stan.cmdstan.programs import compile_program
-
-COIN = Path(__file__).parents[1] / "stan" / "driver_coin.stan"
 HEAD = """# model = x_model
 # method = sample (Default)
 #     num_warmup = 4
@@ -128,10 +124,9 @@ def test_every_fault_is_found(tmp_path, values, capsys):
     assert output.endswith("Processing complete.\n")
 
 
-@own_driver
-def test_cmdstanpy_summarises_and_diagnoses(tmp_path, monkeypatch):
+@pytest.mark.slow
+def test_cmdstanpy_summarises_and_diagnoses(coin, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # the program's profile.csv is written to the working directory
-    coin = compile_program(COIN, progress=False)
     folder = tmp_path / "it's here; (1)"
     data = {"N": 2, "y": [0, 1], "trouble": 0}
     fit = coin.sample(data=data, chains=2, seed=1, show_progress=False, output_dir=folder)
@@ -145,9 +140,7 @@ def test_cmdstanpy_summarises_and_diagnoses(tmp_path, monkeypatch):
     pd.testing.assert_frame_equal(again.loc[found.index], found, check_names=False)
 
 
-@pytest.mark.slow
-@own_driver
-def test_cmdstanpy_rebuilds_the_home(assembled, quick_make, monkeypatch):
+def test_cmdstanpy_rebuilds_the_home(assembled, quick_compiler, monkeypatch):
     monkeypatch.setenv("CMDSTAN", str(assembled))
     cmdstanpy.rebuild_cmdstan(progress=False)
     assert (assembled / "examples" / "bernoulli" / "bernoulli").is_file()

@@ -3,9 +3,6 @@
 import shutil
 
 import pytest
-from builders.executables import own_driver
-
-pytestmark = own_driver
 
 
 @pytest.mark.parametrize(

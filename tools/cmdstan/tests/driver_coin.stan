@@ -1,6 +1,6 @@
 // driver_coin: coin tosses with every kind of trouble a run can meet, on demand.
 //   y_n ~ bernoulli(theta)   theta ~ uniform(0, 1)
-// Data: tests/builders/executables.py.
+// Data: executables.py.
 data {
   int<lower=0> N;                       // tosses
   array[N] int<lower=0, upper=1> y;     // heads

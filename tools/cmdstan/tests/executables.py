@@ -5,18 +5,10 @@ import subprocess
 from pathlib import Path
 
 import numpy as np
-import pytest
 
-from bdr_stan import cmdstan
-from bdr_stan.cmdstan.discovery import choose
-
-STAN = Path(__file__).parents[1] / "stan"
+COIN = Path(__file__).with_name("driver_coin.stan")
 
 TOSSES = [0, 1, 0, 0, 0, 0, 0, 0, 0, 1]
-
-own_driver = pytest.mark.skipif(
-    not cmdstan.is_own(choose()), reason="another CmdStan is installed and used"
-)
 
 
 class Runner:
@@ -62,3 +54,8 @@ def names(text):
 def rows(text):
     lines = [line for line in body(text)[1:] if not line.startswith("#")]
     return np.array([line.split(",") for line in lines], float)
+
+
+def column(text, name):
+    """The values of a column; their order depends on Stan's version."""
+    return rows(text)[:, names(text).index(name)]

@@ -1,8 +1,8 @@
 """CmdStan's programs stansummary and diagnose, which CmdStanPy calls, based on ArviZ.
 
-Run as ``python -m bdr_stan.cmdstan.summaries stansummary [options] FILE ...`` with one Stan CSV
-file per chain. Table and texts are those of CmdStan 2.36 and later, with rank-normalised
-diagnostics.
+Run as ``python summaries.py stansummary [options] FILE ...`` with one Stan CSV file per chain. A
+home has a copy of this file. Table and texts are those of CmdStan 2.36 and later, with
+rank-normalised diagnostics.
 
 Source: Vehtari, Gelman, Simpson, Carpenter, Burkner (2021), Rank-normalization, folding, and
 localization: an improved R-hat.
@@ -16,9 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 from cmdstanpy.utils import stancsv
-
-from bdr_stan.cmdstan.csv_files import numbers
-from bdr_stan.types import Array
+from numpy.typing import NDArray
 
 _MAX_RHAT, _MIN_ESS_PER_CHAIN, _MIN_BFMI = 1.01, 100, 0.3  # CmdStan's limits
 
@@ -27,7 +25,7 @@ class Draws(NamedTuple):
     """Contents of Stan CSV files."""
 
     names: list[str]  # columns as Stan prints them, "beta[1,2]"
-    values: Array  # shape (chain, draw, column), without warmup
+    values: NDArray[np.float64]  # shape (chain, draw, column), without warmup
     seconds: float  # sampling time of all chains
     max_depth: int  # largest tree depth the sampler was allowed
 
@@ -71,7 +69,9 @@ def _read_chain(file):
     warmup = 0
     if settings.get("save_warmup"):
         warmup = -(-settings.get("num_warmup", 0) // settings.get("thin", 1))
-    values = numbers(rows[warmup:]).reshape(-1, len(columns))
+    values = np.empty((0, len(columns)))
+    if rows[warmup:]:
+        values = np.loadtxt(rows[warmup:], delimiter=",", ndmin=2)
     return columns, values, stancsv.parse_timing_lines(comments).get("Sampling", 0.0), settings
 
 

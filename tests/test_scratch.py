@@ -11,13 +11,14 @@ import time
 
 import pytest
 
-from bdr_stan.cmdstan import ToolchainError, scratch
-from bdr_stan.cmdstan.processes import working_in
+from bdr_stan import scratch
+from bdr_stan.cmdstan import ToolchainError
+from bdr_stan.scratch import working_in
 
 CHAIN = "import time; print('on', flush=True); time.sleep(100)"
 HOLD = f"""
 import subprocess, sys, time
-from bdr_stan.cmdstan.scratch import scratch_folder
+from bdr_stan.scratch import scratch_folder
 with scratch_folder() as folder:
     command = [sys.executable, "-c", {CHAIN!r}, f"file={{folder}}/draws.csv"]
     chain = subprocess.Popen(command, stdout=subprocess.PIPE)
@@ -29,7 +30,7 @@ with scratch_folder() as folder:
 STARTS = f"""
 import subprocess, sys, time
 from concurrent.futures import ThreadPoolExecutor
-from bdr_stan.cmdstan.scratch import scratch_folder
+from bdr_stan.scratch import scratch_folder
 with scratch_folder() as folder, ThreadPoolExecutor(1) as threads:
     command = [sys.executable, "-c", {CHAIN!r}, f"file={{folder}}/draws.csv"]
     threads.submit(subprocess.run, command)

@@ -1,8 +1,8 @@
-"""Temporary folders for what Stan reads and writes during a fit.
+"""Temporary folders for what Stan reads and writes during a fit, and compilers during a build.
 
 They are in one folder per process, with a file beside it that the process locks. A process that is
-killed leaves both, and perhaps chains that still write there: the next process ends these and
-removes it.
+killed leaves both, and perhaps chains or compilers that still write there: the next process ends
+these and removes it.
 """
 
 import atexit
@@ -13,23 +13,30 @@ import shutil
 import signal
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
-from bdr_stan.cmdstan.cache import ToolchainError, belongs_to_user
-from bdr_stan.cmdstan.processes import end_all_in
+from bdr_stan.extras import ToolchainError
+
+if TYPE_CHECKING:
+    import psutil
 
 _PREFIX = "bdr_stan-fit-"
 _MIN_FREE_BYTES = 1 << 20  # with less, chains have most likely failed for lack of space
 
 
 @contextmanager
-def scratch_folder() -> Iterator[str]:
-    """An empty folder; on an error, processes that still run in it are ended."""
+def scratch_folder(what: str = "the fit") -> Iterator[str]:
+    """An empty folder; on an error, processes that still run in it are ended.
+
+    `what` is done there, in the message about a full disk.
+    """
     folder = None
     try:
         folder = Path(tempfile.mkdtemp(dir=_existing_process_folder()))
@@ -41,7 +48,7 @@ def scratch_folder() -> Iterator[str]:
             _end(folder)
         if full:
             raise ToolchainError(
-                f"the disk is full, the fit stopped in {tempfile.gettempdir()}; make room, or "
+                f"the disk is full, {what} stopped in {tempfile.gettempdir()}; make room, or "
                 "set the environment variable TMPDIR to another folder"
             ) from error
         raise
@@ -148,3 +155,45 @@ def _clear(folder):
         if run.is_dir():
             end_all_in(run)
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def belongs_to_user(state: os.stat_result) -> bool:
+    """Whether the user of this process owns a file; Windows, without such ids, has folders each."""
+    return not hasattr(os, "getuid") or state.st_uid == os.getuid()
+
+
+# ------------------------------------------------------------------ processes
+
+
+def working_in(folder: Path) -> "list[psutil.Process]":
+    """Processes of this user that write to a folder (file=...) or have temporary files there."""
+    import psutil
+
+    writes = [f"file={name}{os.sep}" for name in {folder, folder.resolve()}]
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):  # ended meanwhile, or another user's
+            command = process.cmdline()
+            works = any(text in argument for argument in command for text in writes)
+            works = works or process.environ().get("TMPDIR") == str(folder)
+            if works and process.pid != os.getpid():
+                found.append(process)
+    return found
+
+
+def end_all_in(folder: Path) -> None:
+    """End every process that works in a folder, and those that they start meanwhile.
+
+    Repeats until none is found twice: a new process shows its command only a moment after it
+    starts.
+    """
+    import psutil
+
+    deadline, quiet = time.monotonic() + 10, 0
+    while quiet < 2 and time.monotonic() < deadline:
+        found = working_in(folder)
+        for process in found:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        quiet = 0 if found else quiet + 1
+        time.sleep(0.02)

