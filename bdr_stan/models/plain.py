@@ -176,7 +176,8 @@ def plain_model(
     coordinates = Coordinates.from_constants({n: v for n, (v, _) in stock.constants.items()})
     bags = data_of_bags(coordinates, embedding, y, label_sd)
     gaps = [v for name, v in stock.priors.items() if name.startswith("gap_")]
-    no_bags = as_new(take_bags(bags, np.arange(0)))
+    # CmdStan crashes in vectorised random numbers of an empty vector and a number.
+    one_bag = as_new(take_bags(bags, np.arange(1)))
     data = {
         "eta_median": 1.0,  # unread where embeddings are exact
         "eta_log_sd": 1.0,
@@ -190,7 +191,7 @@ def plain_model(
         "gap_scale": np.array(gaps),
         **NODES,
         **bags,
-        **no_bags,
+        **one_bag,
     }
     return PlainModel(
         program=stock.program,
