@@ -40,7 +40,7 @@ def engine_of_run(program: PathName, settings: SamplerSettings) -> str:
             return "cmdstan"
     warn(
         f"CmdStan is not set up, so {Path(program).stem} runs on stanli, an interpreter of Stan "
-        "that is still in its alpha stage: install it by install_cmdstan, or set "
+        "that is still in its alpha stage: install CmdStan by install_cmdstan, or set "
         "engine='stanli' to choose it without this warning"
     )
     return "stanli"
