@@ -158,9 +158,7 @@ def main():
     if args.quick:
         args.only, args.sets, args.draws = ["noise_by_column"], 1, 200
 
-    print(
-        "edit, lines changed | program | part | n | 95% | 50% | width | R-hat | diverged | s"
-    )
+    print("edit, lines changed | program | part | n | 95% | 50% | width | R-hat | diverged | s")
     for name in args.only:
         edit, title = EDITS[name], f"{name}, {changed_lines(name)}"
         for program in (None, PROGRAMS / f"{name}.stan"):

@@ -295,7 +295,6 @@ FITS = {
     "BLR laplace, rational quadratic": regressor(
         BLR(8, kernel="rational quadratic", method="laplace"), draws=100
     ),
-    "BLR pathfinder": regressor(BLR(8, method="pathfinder"), draws=100),
     "Shrinkage": regressor(Shrinkage(8)),
     "Shrinkage, weights": regressor(Shrinkage(8), weighted=True),
     "Shrinkage, kernel prior": regressor(Shrinkage(8, embedding_prior="kernel")),
@@ -315,7 +314,6 @@ FITS = {
     "BDR optimize, length scales": regressor(
         BDR(8, kernel="cauchy", bandwidth=[1.0, 3.0], bandwidth_scale=0.8, method="optimize")
     ),
-    "BDR pathfinder": regressor(BDR(8, method="pathfinder"), draws=100),
     "BLRClassifier nuts": classifier(BLRClassifier(8), **SHORT),
     "BLRClassifier optimize": classifier(BLRClassifier(8, method="optimize")),
     "ShrinkageClassifier": classifier(ShrinkageClassifier(8)),

@@ -55,7 +55,7 @@ def _shift_seeds(shift):
 
         setattr(owner, name, of_shifted_seed)
 
-    for method in ("sample", "optimize", "laplace_sample", "pathfinder"):
+    for method in ("sample", "optimize", "laplace_sample"):
         shift_option(cmdstanpy.CmdStanModel, method)
     shift_option(stanli.Model, "sample")
     shift_option(sampling, "sample_on_workers")  # other processes, which know of no shift

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from builders.curves import give_power
 from builders.drawn_bags import bags as drawn_bags
 from builders.drawn_bags import generators
 from builders.problems import (
@@ -46,7 +47,7 @@ from bdr_stan import (
     SupportMeasureMachine,
     load,
 )
-from bdr_stan.baselines import DFDR, AggregateNN, BagPixel, ConstantRate
+from bdr_stan.baselines import DFDR, AggregateNN, BagPixel, ConstantRate, dfdr
 from bdr_stan.kernels import RBF
 
 # How far numbers may be apart, as a share of the largest. Sums in another order differ in the last
@@ -74,17 +75,14 @@ def fits_at(u, b):
         "BLRClassifier": BLRClassifier(method="optimize", **placed),
         "ShrinkageClassifier": ShrinkageClassifier(**placed),
         "BDRClassifier": BDRClassifier(method="optimize", **placed),
-        # held-out bags and edges of labels are found by folds
-        "InverseBDR": InverseBDR(
-            label_distribution="normal", power=0.8, method="optimize", **placed
-        ),
-        "InverseBDRClassifier": InverseBDRClassifier(power=0.8, method="optimize", **placed),
+        "InverseBDR": InverseBDR(label_distribution="normal", method="optimize", **placed),
+        "InverseBDRClassifier": InverseBDRClassifier(method="optimize", **placed),
         "RBFNetwork": RBFNetwork(alpha=1e-2, **placed),
         "FreqShrinkage": FreqShrinkage(alpha=1e-2, **placed),
         "MERR": MERR(bandwidth=b, alpha=1e-3),
         "MERR, outer": MERR(bandwidth=b, outer="rbf", alpha=1e-3),
         "MERR, landmarks": MERR(alpha=1e-3, **placed),
-        "DFDR": DFDR(bandwidths=None if isinstance(b, str) else [np.mean(b)], smoothings=[0.5]),
+        "DFDR": DFDR(bandwidths=None if isinstance(b, str) else [np.mean(b)]),
         "SupportMeasureMachine": SupportMeasureMachine(bandwidth=b),
         "OneClassSMM": OneClassSMM(bandwidth=b, outer="gaussian"),
         "AggregateRegressor, vb": AggregateRegressor("poisson", method="vb", **rates),
@@ -93,14 +91,23 @@ def fits_at(u, b):
     }
 
 
+@pytest.fixture(scope="module", autouse=True)
+def no_choices():
+    """The power that held-out bags teach and the best of a grid are found by folds."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        give_power(monkeypatch, 0.8)
+        monkeypatch.setattr(dfdr, "_SMOOTHINGS", [0.5])
+        yield
+
+
 def others():
     """Models that are fitted once, to be asked for predictions, besides those of `fits_at`."""
     return {
         "BDR, laplace": BDR(5, method="laplace"),
         "InverseBDR, laplace": InverseBDR(5, method="laplace"),
         "RBFNetwork, Fourier": RBFNetwork(5, features="fourier", alpha=1e-2),
-        "MERRCV": MERRCV({"one": [RBF(1.0)], "other": [RBF(2.0)]}, alphas=[1e-3], average=True),
-        "DFDR, l1": DFDR(distance="l1", n_samples=200, bandwidths=[0.5], smoothings=[0.5]),
+        "MERRCV": MERRCV({"one": [RBF(1.0)], "other": [RBF(2.0)]}, average=True),
+        "DFDR, l1": DFDR(distance="l1", n_samples=200, bandwidths=[0.5]),
         "BagPixel": BagPixel("poisson", n_landmarks=5, method="vb"),
         "ConstantRate": ConstantRate(),
         "AggregateNN": AggregateNN(5, n_restarts=1, max_iter=20),

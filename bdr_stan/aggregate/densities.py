@@ -30,7 +30,7 @@ def aggregate_likelihood(
     rho: float = 0.0,
     **scales: float,
 ) -> LogLikelihood:
-    """The likelihood of ``stan/aggregate_*.stan`` at given scales, as a function of theta.
+    """The likelihood of ``stan/fast/aggregate_*.stan`` at given scales, as a function of theta.
 
     `exact_curvature=False` gives the Fisher information in place of the negative Hessian: where the
     points' own rows are many, a small part of the work, and nearly as good for Newton steps. `rho`

@@ -44,6 +44,7 @@ class AggregateFeatures:
     record: BagsRecord
     mean_points: Array | None = None  # of bags in memory, shape (n, p)
     effect_columns: EffectColumns | None = None  # with coefficients that differ between bags
+    plain_data: Mapping[str, Any] | None = None  # of the points, for a program of the user's own
 
 
 def training_features(

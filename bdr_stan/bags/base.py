@@ -26,16 +26,7 @@ _SHOWN = 12  # names of columns in notebooks
 _MIN_MASK_SIZE = 6  # fewer indices may well be all 0 and 1 without being a mask
 
 
-class _AnswersReaders(type):
-    """Type of the containers: answers readers by the names that they have in other libraries."""
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(cls, name):
-            return unknown_attribute(cls, name)
-
-
-class BagsBase(metaclass=_AnswersReaders):
+class BagsBase:
     """Bags in memory or in partitions: a subclass defines their number, columns and points."""
 
     ids: Array | None

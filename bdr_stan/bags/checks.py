@@ -5,12 +5,11 @@ point and column and says how to correct it.
 """
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from typing import SupportsIndex
 
 import numpy as np
 
-from bdr_stan.arguments import guessed
+from bdr_stan.arguments import near
 from bdr_stan.bags.memory_map import memory_map
 from bdr_stan.types import Array, ArrayLike
 
@@ -87,10 +86,8 @@ def plain(value: object) -> object:
 def near_names(name: object, known: Iterable[object]) -> str:
     """Advice for an unknown name: the known names that are similar, or else all of them."""
     names = [str(k) for k in known]
-    guess = guessed(str(name), names)
-    near = [guess] if guess else get_close_matches(str(name), names, n=3, cutoff=0.5)
-    if near:
-        return f"did you mean {' or '.join(map(repr, near))}?"
+    if meant := near(str(name), tuple(names), n=3, cutoff=0.5):
+        return f"did you mean {' or '.join(map(repr, meant))}?"
     shown = ", ".join(map(repr, names[:_MAX_NAMES]))
     return f"it has {shown}" + (", .." if len(names) > _MAX_NAMES else "")
 

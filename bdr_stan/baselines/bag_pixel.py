@@ -1,13 +1,16 @@
 """The baseline that takes each bag for one point."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from bdr_stan.aggregate.mean_points import mean_points
 from bdr_stan.aggregate.training import AggregateFeatures
 from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.bags.record import BagsRecord
 from bdr_stan.estimators.aggregate import AggregateRegressor
-from bdr_stan.predictive import AggregatePredictive, Contrast, Predictive
+from bdr_stan.models.plain import StanData
+from bdr_stan.predictive import AggregatePredictive, Contrast, Predictive, ProgramPredictive
 from bdr_stan.types import ArrayLike
 
 
@@ -60,16 +63,30 @@ class BagPixel(AggregateRegressor):
         )
         return replace(found, record=BagsRecord.from_bags(as_bags(bags)))
 
+    def stan_data(
+        self,
+        bags: BagsLike,
+        y: ArrayLike,
+        *,
+        trials: ArrayLike | str | None = None,
+        label_sd: ArrayLike | str | None = None,
+        stan_data: Mapping[str, ArrayLike | str] | None = None,
+    ) -> StanData:
+        """As `AggregateRegressor.stan_data`, of the bags' mean points."""
+        given: dict[str, Any] = {"trials": trials, "label_sd": label_sd, "stan_data": stan_data}
+        return super().stan_data(mean_points(bags), y, **given)
+
     def predictive(
         self,
         bags: BagsLike,
         *,
         trials: ArrayLike | str | None = None,
         district: ArrayLike | str | bool = True,
-    ) -> AggregatePredictive | Predictive:
+        stan_data: Mapping[str, ArrayLike | str] | None = None,
+    ) -> AggregatePredictive | Predictive | ProgramPredictive:
         """As `AggregateRegressor.predictive`, of the bags' mean points."""
         points = mean_points(self._like_training(bags))
-        return super().predictive(points, trials=trials, district=district)
+        return super().predictive(points, trials=trials, district=district, stan_data=stan_data)
 
     def contrast(
         self, bags_a: BagsLike, bags_b: BagsLike, *, trials: ArrayLike | str | None = None

@@ -28,7 +28,7 @@ from bdr_stan.results.groups import estimate_groups
 from bdr_stan.results.result import Result
 from bdr_stan.types import Array, ArrayLike, Seed
 
-# Tried by default: bandwidths of the densities as parts of the median rule, and of the smoothing
+# Bandwidths of the densities tried by default, as parts of the median rule, and of the smoothing,
 # as parts of the median distance between the training bags' densities.
 _BANDWIDTHS = 2.0 ** np.arange(-5, 1)
 _SMOOTHINGS = 2.0 ** np.arange(-5, 1.25, 0.5)
@@ -49,9 +49,6 @@ class DFDR(BagRegressor):
     bandwidths : sequence of float, optional
         h to try, > 0, in the units of the points; default 1/32, 1/16, .., 1 times the median rule
         on columns divided by their standard deviations, h then in these.
-    smoothings : sequence of float, optional
-        b to try, > 0, as parts of the median distance between the training bags' densities;
-        default 2^-5, 2^-4.5, .., 2.
     n_samples : int, default 2000
         Points for the integrals of "l1", drawn from the average density of the training bags.
     random_state : int, optional
@@ -68,7 +65,8 @@ class DFDR(BagRegressor):
 
     Notes
     -----
-    h and b are chosen by the squared error on validation bags, else by leave-one-out. "l2" omits a
+    h and b are chosen by the squared error on validation bags, else by leave-one-out; b of 2^-5,
+    2^-4.5, .., 2 times the median distance between the training bags' densities. "l2" omits a
     factor of all distances, on which the result does not depend. Source: Poczos, Singh, Rinaldo,
     Wasserman (2013), "Distribution-free distribution regression"; their weights have a bounded
     support, with which some bags have no neighbour.
@@ -88,7 +86,6 @@ class DFDR(BagRegressor):
     _: KW_ONLY
     distance: str = "l2"
     bandwidths: Sequence[float] | None = None
-    smoothings: Sequence[float] | None = None
     n_samples: int = 2000
     random_state: int | None = None
 
@@ -136,10 +133,7 @@ class DFDR(BagRegressor):
         if bandwidths is None:
             rule: Any = RBF().resolved(bags, seed=rng)
             bandwidths, units = _BANDWIDTHS * rule.bandwidth, rule.units
-        smoothings = _SMOOTHINGS if self.smoothings is None else self.smoothings
-        bandwidths, smoothings = (
-            np.atleast_1d(grid).astype(float) for grid in (bandwidths, smoothings)
-        )
+        bandwidths = np.atleast_1d(bandwidths).astype(float)
         scores = []
         for h, distances, constants in self._distances(bags, together, bandwidths, units, rng):
             unit = _median_distance(distances[: len(bags)], h)
@@ -149,12 +143,16 @@ class DFDR(BagRegressor):
                 distances = distances[len(bags) :]
             errors = [
                 np.mean((smoothed_labels(distances, y, b * unit) - held_out_y) ** 2)
-                for b in smoothings
+                for b in _SMOOTHINGS
             ]
             best = int(np.argmin(errors))
             scores.append(
                 _Score(
-                    float(np.sqrt(errors[best])), float(h), float(smoothings[best]), unit, constants
+                    float(np.sqrt(errors[best])),
+                    float(h),
+                    float(_SMOOTHINGS[best]),
+                    unit,
+                    constants,
                 )
             )
         scores.sort(key=lambda score: score.rmse)
@@ -241,14 +239,11 @@ class DFDR(BagRegressor):
 
     def check_parameters(self) -> None:
         check_choice(self.distance, "distance", ("l1", "l2"))
-        for name in ("bandwidths", "smoothings"):
-            values = getattr(self, name)
-            if values is None:
-                continue
-            if np.size(values) == 0:
-                raise ValueError(f"{name} is empty: give at least one number")
-            for value in np.atleast_1d(values):
-                check_bandwidth(value, name)
+        if self.bandwidths is not None:
+            if np.size(self.bandwidths) == 0:
+                raise ValueError("bandwidths is empty: give at least one number")
+            for value in np.atleast_1d(self.bandwidths):
+                check_bandwidth(value, "bandwidths")
         check_counts(n_samples=self.n_samples)
 
 

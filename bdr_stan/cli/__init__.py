@@ -1,6 +1,5 @@
 """The command line: ``bdr-stan --help``. What takes time to import is imported by its command."""
 
-from bdr_stan.cli.exporting import export
 from bdr_stan.cli.fitting import fit, summary
 from bdr_stan.cli.group import main
 from bdr_stan.cli.predicting import predict
@@ -9,7 +8,7 @@ from bdr_stan.cli.reporting import report
 from bdr_stan.cli.searching import tune
 
 for _command in (
-    *(fit, tune, predict, summary, report, export),
+    *(fit, tune, predict, summary, report),
     *(demo, setup, doctor, models, eject, compile_),
 ):
     main.add_command(_command)

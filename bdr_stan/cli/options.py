@@ -9,7 +9,7 @@ import click
 
 from bdr_stan.cli.models import MODELS
 
-METHODS = ("nuts", "exact", "optimize", "laplace", "pathfinder", "vb")
+METHODS = ("nuts", "exact", "optimize", "laplace", "vb")
 
 
 def _all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -176,13 +176,6 @@ def eject(name: str, target: PathName, *, fast: bool = False, force: bool = Fals
     return list(texts)
 
 
-def program_text(program: PathName) -> str:
-    """The text of a user's program and of all its includes, without comments."""
-    source = source_path(program)
-    paths = [source, *_includes(source, _include_folders(source)).values()]
-    return _COMMENT.sub(" ", "\n".join(map(_text, paths)))
-
-
 def resolved_text(program: PathName) -> str:
     """The text of a program, stock or a user's, with its includes in their places."""
     source = source_path(program)

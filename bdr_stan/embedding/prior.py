@@ -8,8 +8,9 @@ from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.shrinkage import between_bag_covariance
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.kernels import RBF, Kernel, check_bandwidth, rbf_convolution
-from bdr_stan.types import Array, is_number
+from bdr_stan.types import Array
 
+JITTER = 1e-4  # on the diagonals of the kernel matrix and of the within-bag covariance
 # Share of K in the empirical prior covariance: positive definite where bags are few, yet too small
 # to change directions that the bags do determine.
 _KERNEL_SHARE = 0.01
@@ -23,7 +24,6 @@ def landmark_matrices(
     *,
     embedding_prior: str = "empirical",
     measure_scale: float | None = None,
-    jitter: float = 1e-4,
 ) -> tuple[Array, Array, Array]:
     """Kernel matrix K, prior covariance R and within-bag covariance Sigma, shapes (d, d).
 
@@ -31,7 +31,7 @@ def landmark_matrices(
     moments, plus a hundredth of it in the shape of K; for "kernel" K itself, the same object; for
     "convolution" the kernel convolved with itself under the measure exp(-|z - c|^2 / (2 l^2)), l =
     `measure_scale` in the units of the points, or of the kernel where it has some, c the mean of
-    the landmarks. `jitter` is added to the diagonals of K and Sigma, and relative to its mean
+    the landmarks. `JITTER` is added to the diagonals of K and Sigma, and relative to its mean
     diagonal to that of the convolution.
 
     Source: Law et al. (2018), section 3.2; for the convolution Flaxman et al. (2016).
@@ -40,7 +40,7 @@ def landmark_matrices(
     kernel: Any = training.kernel
     feature_map: Any = training.feature_map
     within: Any = embedding.covariance
-    ridge = jitter * np.eye(len(u))
+    ridge = JITTER * np.eye(len(u))
     K = feature_map.gram() + ridge
     covariance = within + ridge
     if embedding_prior == "kernel":
@@ -55,7 +55,7 @@ def landmark_matrices(
 
 
 def check_embedding_prior(
-    embedding_prior: str, measure_scale: float | str, jitter: float, kernel: str | Kernel
+    embedding_prior: str, measure_scale: float | str, kernel: str | Kernel
 ) -> None:
     """Raise ValueError for invalid arguments of `landmark_matrices`."""
     if embedding_prior not in ("empirical", "kernel", "convolution"):
@@ -75,8 +75,6 @@ def check_embedding_prior(
             )
         if not is_name:
             check_bandwidth(measure_scale, "measure_scale")
-    if not is_number(jitter) or not 0 <= jitter < np.inf:
-        raise ValueError(f"jitter must be a number >= 0, found {jitter!r}")
 
 
 def eta_prior(

@@ -60,7 +60,7 @@ def joint_basis(covariance: Array, prior_gram: Array) -> tuple[Array, Array]:
         raise ValueError(
             f"the prior kernel matrix of the landmarks is not positive definite (smallest "
             f"eigenvalue {smallest:.3g}): landmarks too close for this bandwidth; use fewer "
-            f"landmarks, a smaller bandwidth or a larger jitter"
+            "landmarks or a smaller bandwidth"
         ) from None
     return np.maximum(lam, 0.0), V  # rounding may make null directions of Sigma negative
 

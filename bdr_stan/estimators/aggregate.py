@@ -1,7 +1,7 @@
 """Rates at points, learned from totals of bags (Law et al. 2018, aggregate outputs)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, asdict
+from dataclasses import KW_ONLY, asdict, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -34,9 +34,10 @@ from bdr_stan.bags import (
     values_of_bags,
 )
 from bdr_stan.bags.matching import label_name
-from bdr_stan.estimators import ecological
+from bdr_stan.estimators import ecological, own_totals
 from bdr_stan.estimators.base import BagRegressor, scored
 from bdr_stan.estimators.doubts_of_totals import doubts_of_rates
+from bdr_stan.estimators.own_program import check_stock, is_plain, own_data_of_bags
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.points import as_points, district_of_points, evenly_spaced
 from bdr_stan.estimators.posterior import PosteriorEstimator
@@ -57,6 +58,8 @@ from bdr_stan.models.overdispersion import (
     likelihood_text,
     overdispersion,
 )
+from bdr_stan.models.plain import StanData, data_of_training_bags
+from bdr_stan.models.plain_totals import data_of_points
 from bdr_stan.models.totals import totals_predictive, totals_with_effects
 from bdr_stan.posterior.priors import RATES
 from bdr_stan.posterior.sampling import sample_posterior
@@ -67,6 +70,7 @@ from bdr_stan.predictive import (
     Doubts,
     PointPredictive,
     Predictive,
+    ProgramPredictive,
 )
 from bdr_stan.progress import status
 from bdr_stan.results.groups import few_enough, training_groups
@@ -137,15 +141,17 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         "exp" and "logit" only: at most so many weighted points per bag represent all; the error
         is in `thinning_error_`. With "exp" thinned totals are too low and rates are too high by
         as much, as the rate at an average is below the average rate; a fit warns of more than 2%.
-    method : {"nuts", "vb", "laplace", "pathfinder", "optimize"}, default "nuts"
+    method : {"nuts", "vb", "laplace", "optimize"}, default "nuts"
         "optimize" is the mode (the paper's Nystrom MAP), "vb" the variational posterior VBAgg, of
         models without bag_effects.
         All but NUTS hold rho and the dispersion at their marginal modes ("vb": rho at that of the
         bound).
     stan_file : path, optional
-        Your variant of ``aggregate_square.stan``, ``aggregate_exp.stan``,
-        ``aggregate_binomial.stan``, ``blr.stan`` or, of normal totals with `bag_effects`,
-        ``aggregate_identity.stan``, whichever the link is fitted by.
+        Your edited ``totals_square.stan``, ``totals_exp.stan``, ``totals_identity.stan`` or a
+        variant of these, from ``bdr-stan eject``. It takes all points of a bag, without `thin`,
+        and of the normal likelihood no `bag_effects`. Predictions are what it generates, `y_new`
+        of new bags and `rate_new` of new points; kernel and landmarks are those of the stock
+        model. Variants of the accelerated programs give draws, but no predictions.
 
     Attributes
     ----------
@@ -226,6 +232,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         draws: int = 1000,
         seed: int | None = None,
         progress: bool | None = None,
+        stan_data: Mapping[str, ArrayLike | str] | None = None,
         **cmdstan_options: Any,
     ) -> Self:
         """Fit to bags and their totals.
@@ -246,12 +253,14 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             Predictions are of totals without this error.
         chains, warmup, draws : int, default 4, 300, 1000
             Chains, and iterations of each before and after warmup, which takes 1000 by default for
-            a model with a `stan_file`. Laplace, Pathfinder and "vb" give one chain of `draws`;
-            optimisation one draw.
+            a model with a `stan_file`. Laplace and "vb" give one chain of `draws`; optimisation
+            one draw.
         seed : int, optional
             Seed of landmarks, kernel and Stan; default `random_state`.
         progress : bool, optional
             As for `BDR.fit`.
+        stan_data : dict, optional
+            Data of your own program, `stan_file`, besides those of every fit, as for `BDR.fit`.
         **cmdstan_options
             Arguments of the cmdstanpy method, such as ``adapt_delta=0.95``;
             ``threads_per_chain=2`` for the links "exp" and "logit"; and ``client`` as for
@@ -273,17 +282,68 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         UserWarning
             Trouble of the sampler, with the measured value and what to do.
         """
+        bags, totals, known, own = self._checked(bags, y, trials, label_sd, stan_data)
+        column = trials if isinstance(trials, str) else None
+        settings = self._settings(chains, warmup, draws, seed, progress, **cmdstan_options)
+        kept = {"label_name": label_name(y), "trials_column": column}
+        return self._fit_totals(bags, totals, settings, known, (stan_data or {}, *own), **kept)
+
+    def stan_data(
+        self,
+        bags: BagsLike,
+        y: ArrayLike,
+        *,
+        trials: ArrayLike | str | None = None,
+        label_sd: ArrayLike | str | None = None,
+        stan_data: Mapping[str, ArrayLike | str] | None = None,
+    ) -> StanData:
+        """Data of the plain Stan program of this model, for CmdStan, R or Julia.
+
+        Its new bags are the training bags, of which the program then draws y_new, log_lik and
+        rate_new.
+
+        Parameters
+        ----------
+        bags, y, trials, label_sd, stan_data
+            As for `fit`.
+
+        Returns
+        -------
+        StanData
+            As of `BDR.stan_data`.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Unusable bags, labels or parameters, and options that plain programs do not have.
+        """
+        own_totals.check_options(self, "a plain program")
+        bags, totals, known, own = self._checked(bags, y, trials, label_sd, stan_data)
+        own_totals.check_in_memory("a plain program", bags)
+        training = self.training_features(bags, totals, **known)
+        training = replace(training, plain_data=data_of_points(bags, training.feature_map))
+        with limited_blas():
+            stock = self._model(training, totals)
+        model = own_totals.plain_model(self, stock, training, totals, *own)
+        return data_of_training_bags(model)
+
+    def _checked(
+        self,
+        bags: BagsLike,
+        y: ArrayLike,
+        trials: ArrayLike | str | None,
+        label_sd: ArrayLike | str | None,
+        stan_data: Mapping[str, ArrayLike | str] | None,
+    ) -> tuple[Bags, Array, dict[str, Any], tuple[dict[str, Array], dict[str, Array]]]:
+        """Bags, their totals, what is known of these, and the user's data, all checked."""
         bags = as_bags(bags, in_parts=self.takes_parts)
         self.check_parameters()
         self._check_parts(bags)
         totals = self.check_labels(bags, y, trials)
-        column = trials if isinstance(trials, str) else None
         trials = None if trials is None else values_of_bags(bags, trials, "trials")
-        settings = self._settings(chains, warmup, draws, seed, progress, **cmdstan_options)
-        known = {"trials": trials, "label_sd": label_sd}
-        return self._fit_totals(
-            bags, totals, settings, known, label_name=label_name(y), trials_column=column
-        )
+        own_totals.check_program(self, label_sd, stan_data)
+        own = own_data_of_bags(self.stan_file, bags, stan_data)
+        return bags, totals, {"trials": trials, "label_sd": label_sd}, own
 
     def _fit_totals(
         self,
@@ -291,19 +351,23 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         totals: Array,
         settings: SamplerSettings,
         known: Mapping[str, Any],
+        own: tuple[Mapping[str, Any], ...] = ({}, {}, {}),
         **kept: Any,
     ) -> Self:
-        """Fit to bags whose totals were checked, and to what is `known` besides."""
+        """Fit to bags whose totals were checked, and to what is `known` besides.
+
+        `own` are data of the user's program, as given, of the bags, and others.
+        """
         visible = settings.progress is not False
         with status("Choosing the kernel, compressing the points", visible, after=10):
             training = self.training_features(bags, totals, **known, seed=settings.seed)
-        self._fit_features(training, totals, settings)
+        self._fit_features(training, totals, settings, own)
         self._keep_too(
             **kept,
             **self._thinning(bags, training.rows),
             **self._overdispersion(training, totals),
         )
-        if self._link.name == "exp":
+        if self._link.name == "exp" and self.stan_file is None:
             counts = totals if self._family.is_count else None
             warn_of_omitted_totals(bags, counts, self.feature_map_, self._draws())
         return self
@@ -335,7 +399,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         y = self.check_labels(bags, y, trials)
         trials = None if trials is None else np.asarray(trials, float)
         label_sd = self._checked_label_sd(bags, y, label_sd)
-        return training_features(
+        found = training_features(
             bags,
             y,
             self._family,
@@ -351,6 +415,9 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             thin=self.thin,
             seed=self._seed(seed),
         )
+        if not is_plain(self.stan_file):
+            return found
+        return replace(found, plain_data=data_of_points(bags, found.feature_map))
 
     def fit_features(
         self,
@@ -368,13 +435,16 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         y = labels_of_training(training, self._training_kind, y).astype(float)
         return self._fit_features(training, y, self._settings(**sampling))
 
-    def _fit_features(self, training, y, settings):
-        """Fit to the rows of bags whose totals were checked."""
+    def _fit_features(self, training, y, settings, own=({}, {}, {})):
+        """Fit to the rows of bags whose totals were checked; `own` as for `_fit_totals`."""
         self._forget()
         features, family = training.feature_map, (self._family, self._link)
         # Matrices this small gain nothing from BLAS's threads, and lose much on a busy machine.
         with limited_blas():
             model = self._model(training, y)
+        given, of_bags, others = own
+        if is_plain(self.stan_file):
+            model = own_totals.plain_model(self, model, training, y, of_bags, others)
         if self.method == "vb":
             posterior = variational_fit(
                 model, training.rows, y, *family, draws=settings.draws, seed=settings.seed
@@ -401,8 +471,14 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             constants=constants,
             coordinates=names,
             kernel=features.kernel,
+            **own_totals.ran_program(self, posterior, given),
         )
-        self._keep_training_predictions(training, posterior, y, settings.seed)
+        self._program_ran_here = True
+        if self.stan_file is None:
+            self._keep_training_predictions(training, posterior, y, settings.seed)
+        else:
+            of_program = (training, posterior, y, of_bags, settings.seed)
+            self._keep_too(own_totals.groups_of_training(self, *of_program))
         self._warn_of_trouble()
         return self
 
@@ -435,9 +511,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
                     "predictions of training bags are those of new ones; ask for fewer draws"
                 )
             return
-        means = self._link.means(
-            rows, _thetas(drawn), drawn.get("effect"), rho=drawn.get("rho", 0.0)
-        )
+        means = self._link.means(rows, _thetas(drawn), drawn.get("effect"), rho=drawn["rho"])
         sums = None if columns is None else columns.sums(training.mean_points, rows.total)
         seen = dict(drawn)
         if np.any(rows.known_variance) and not self._link.is_linear:
@@ -445,10 +519,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         predictive = self._predictive(
             means, rows.noise_factor, seen, training.trials, sums, rows.known_variance
         )
-        own_program = self.stan_file is not None
-        groups = training_groups(
-            predictive, posterior.draws, y, ids, own_program=own_program, seed=seed
-        )
+        groups = training_groups(predictive, posterior.draws, y, ids, seed=seed)
         if sums is not None:
             noise = np.multiply.outer(drawn["sigma"], rows.noise_factor) ** 2 + rows.known_variance
             effects = effects_given_totals(y - means, sums, noise, _covariances(drawn), seed)
@@ -475,6 +546,8 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
     def likelihood_text(self) -> str:
         """The likelihood and the link in words, with what the fit found of the counts' scatter."""
         check_is_fitted(self, "result_")
+        if self.stan_file is not None:
+            return f"that of {self.stan_file}"
         found = self.result_.settings.get("overdispersion")
         scales, units = self._scales(self._draws()), self._family.scales
         return likelihood_text(
@@ -548,7 +621,8 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         *,
         trials: ArrayLike | str | None = None,
         district: ArrayLike | str | bool = True,
-    ) -> AggregatePredictive | Predictive:
+        stan_data: Mapping[str, ArrayLike | str] | None = None,
+    ) -> AggregatePredictive | Predictive | ProgramPredictive:
         """Posterior predictive distribution of the labels of bags, new or of the fit.
 
         Parameters
@@ -563,16 +637,24 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             share is the county's part of the region's expected label: between that of parts which
             all have the same effect and of parts which differ independently. True: bags with ids
             that are training bags themselves (the same id and the same points) have their own
-            effects, others new ones. False: all have new ones.
+            effects, others new ones. False: all have new ones, and so they have with `stan_file`,
+            whatever it is.
+        stan_data : dict, optional
+            Data of your own Stan program for these bags, as for `fit`; by default those of the
+            columns that the fit named.
 
         Returns
         -------
-        AggregatePredictive, or Predictive for the normal likelihood
+        AggregatePredictive, Predictive for the normal likelihood, ProgramPredictive with a
+        `stan_file`
             With `mean`, `sd`, `quantile(q)`, `interval(level)`, `log_prob(y)`, `sample(size)`.
             Holds draws x bags numbers in memory.
         """
         bags = self._like_training(bags)
         self._check_effects_in_parts(bags)
+        if self.stan_file is not None:
+            return own_totals.predictive(self, bags, trials, district, stan_data)
+        own_totals.check_no_data(stan_data)
         training = self._training_effects
         number, itself = training.districts(bags, district)
         if self.effect_columns_ is not None:
@@ -624,6 +706,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         district: ArrayLike | str | bool = True,
         totals: ArrayLike | str | None = None,
         n_draws: int = 1000,
+        stan_data: Mapping[str, ArrayLike | str] | None = None,
     ) -> PointPredictive:
         """Posterior of the rate at points, of training bags or new.
 
@@ -647,6 +730,10 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             the bag of which nothing else is known.
         n_draws : int, default 1000
             Draws of the posterior that are used, evenly spaced.
+        stan_data : dict, optional
+            Data of your own Stan program for bags, as for `predictive`. With `stan_file` rates are
+            what the program generates as rate_new, in memory; points that are no `Bags` lie in
+            none there.
 
         Returns
         -------
@@ -660,6 +747,11 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
                 f"totals are those of bags in memory, but points are a {type(points).__name__}"
             )
         bags = self._like_training(as_points(self, points), need_weights=totals is not None)
+        if self.stan_file is not None:
+            in_bags = isinstance(points, (Bags, PartitionedBags))
+            asked = (in_bags, district, totals, n_draws, stan_data)
+            return own_totals.rates(self, bags, *asked)
+        own_totals.check_no_data(stan_data)
         drawn, training, effects, bag = self._draws(), self._training_effects, None, None
         if totals is not None:
             effects = self._effects_of_totals(bags, totals, n_draws)
@@ -678,7 +770,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             self.feature_map_,
             evenly_spaced(_thetas(drawn), n_draws),
             self._link,
-            rho=_scales_of_weights(drawn, n_draws),
+            rho=evenly_spaced(drawn["rho"], n_draws),
             effects=effects,
             bag=bag,
             effect_columns=self.effect_columns_,
@@ -704,7 +796,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         check_counts(n_draws=n_draws)
         bags = self._like_training(as_points(self, points), need_weights=False)
         drawn, features = self._draws(), self.feature_map_
-        rho = _scales_of_weights(drawn, n_draws)
+        rho = evenly_spaced(drawn["rho"], n_draws)
         w = evenly_spaced(drawn["w"], n_draws)
         return {
             name: PointPredictive(
@@ -1020,6 +1112,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
     @property
     def _training_effects(self) -> TrainingEffects:
         """Effects of the training bags under each draw, where the model has such and keeps them."""
+        check_stock(self)
         groups, effects = self.result_.groups, None
         for name in ("posterior_predictive", "posterior"):
             if name in groups and "effect" in groups[name]:
@@ -1111,7 +1204,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         y = self.check_labels(bags, values_of_bags(bags, totals, "totals"))
         drawn = {name: evenly_spaced(draws, n_draws) for name, draws in self._draws().items()}
         means = self._link.means_of_bags(
-            bags, self.feature_map_, _thetas(drawn), None, rho=drawn.get("rho", 0.0)
+            bags, self.feature_map_, _thetas(drawn), None, rho=drawn["rho"]
         )
         if not self._link.is_linear:
             with np.errstate(divide="ignore"):  # a total of 0 has rates of 0
@@ -1128,7 +1221,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         """
         drawn = self._draws()
         return self._link.means_of_bags(
-            bags, self.feature_map_, _thetas(drawn), effects, rho=drawn.get("rho", 0.0)
+            bags, self.feature_map_, _thetas(drawn), effects, rho=drawn["rho"]
         )
 
     @property
@@ -1148,6 +1241,8 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             )
         if not isinstance(bags, PartitionedBags):
             return
+        if is_plain(self.stan_file):
+            own_totals.check_in_memory(self.stan_file, bags)
         if self._link.can_thin:
             raise TypeError(
                 f"link {self._link.name!r} needs all points in memory, but those of the bags lie "
@@ -1218,6 +1313,8 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
                     f"link {link.name!r} needs no thinning: it is compressed without loss"
                 )
             check_counts(thin=self.thin)
+        if is_plain(self.stan_file):
+            own_totals.check_options(self, self.stan_file)
 
     def _predictive(
         self,
@@ -1238,7 +1335,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
 
     def _thinning(self, bags: Bags, rows: AggregateRows) -> dict[str, Any]:
         """What thinning changes at some of the draws, as a setting of the result."""
-        if self.thin is None:
+        if self.thin is None or self.stan_file is not None:
             return {}
         theta = _thetas(self._draws())
         some = theta[:: max(1, len(theta) // _THINNING_DRAWS)]
@@ -1315,7 +1412,11 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         return {name: drawn[name] for name in self._family.scales}
 
     def _draws(self) -> dict[str, Array]:
-        """Draws that predictions need, all chains in one."""
+        """Draws that predictions need, all chains in one.
+
+        Raises ValueError for those of a user's program, of which the formulas may be others.
+        """
+        check_stock(self)
         of_effects = ("tau", "effect_sd", "effect_correlation")
         names = ("w", "intercept", "rho", *of_effects, *self._family.scales)
         return {name: self.result_.draws(name) for name in names if self.result_.has_draws(name)}
@@ -1363,11 +1464,6 @@ def _effect_columns(result: Result) -> EffectColumns | None:
 def _covariances(drawn: Mapping[str, Array]) -> Array:
     """Covariances of the bags' coefficients under each draw, shape (S, K, K)."""
     return covariances(drawn["effect_sd"], drawn["effect_correlation"])
-
-
-def _scales_of_weights(drawn: Mapping[str, Array], n_draws: int) -> Array | None:
-    """rho of some draws; None where a program of the user's own has no such scale."""
-    return evenly_spaced(drawn["rho"], n_draws) if "rho" in drawn else None
 
 
 def _thetas(drawn: Mapping[str, Array]) -> Array:

@@ -49,8 +49,6 @@ class UncertainEmbeddings(LinearEstimator):
         depends on it.
     tau : float, default 1
         Standard deviation for covariance "identity".
-    jitter : float, default 1e-4
-        Added to the diagonals of the kernel matrix and of the within-bag covariance.
 
     Attributes
     ----------
@@ -66,7 +64,6 @@ class UncertainEmbeddings(LinearEstimator):
     embedding_prior: str = "empirical"
     measure_scale: float | str = "evidence"
     tau: float = 1.0
-    jitter: float = 1e-4
 
     def _warn_of_other_bags(self, embedding: Embedding) -> None:
         shift, sd = shift_by_shrinkage(self.coordinates_, embedding, self._draws())
@@ -97,7 +94,7 @@ class UncertainEmbeddings(LinearEstimator):
         super().check_parameters()
         check_choice(self.covariance, "covariance", ("average", "pooled", "identity"))
         check_positive(tau=self.tau)
-        check_embedding_prior(self.embedding_prior, self.measure_scale, self.jitter, self.kernel)
+        check_embedding_prior(self.embedding_prior, self.measure_scale, self.kernel)
 
 
 @estimator
@@ -117,7 +114,7 @@ class BDR(UncertainEmbeddings, LinearRegressor):
     Notes
     -----
     The model stands at the head of ``stan/bdr.stan``, that of other families at the head of
-    ``stan/bdr_glm.stan``. Source: Law et al. (2018), sections 3.2
+    ``stan/fast/bdr_glm.stan``. Source: Law et al. (2018), sections 3.2
     and 3.3, in the joint basis of Sigma and R. The paper has R = K and fixes eta; here eta is
     inferred, and R estimated by default, which predicts better and is better calibrated. The prior
     of eta is then as wide as the standard error of that estimate, 0.1 to 2 on the log scale; with
@@ -148,7 +145,6 @@ class BDR(UncertainEmbeddings, LinearRegressor):
         shared: dict[str, Any] = {
             "embedding_prior": self.embedding_prior,
             "measure_scale": self.measure_scale,
-            "jitter": self.jitter,
             "prior": self.prior,
         }
         if isinstance(training, SamplesFeatures):
@@ -175,7 +171,7 @@ class Shrinkage(BDR):
 
     Parameters
     ----------
-    method : {"optimize", "nuts", "laplace", "pathfinder"}, default "optimize"
+    method : {"optimize", "nuts", "laplace"}, default "optimize"
         All but NUTS fix rho, and the scales of a `family`, at their marginal modes.
 
     Notes

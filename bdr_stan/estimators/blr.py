@@ -25,9 +25,9 @@ class BLR(LinearRegressor):
 
     Parameters
     ----------
-    method : {"nuts", "exact", "optimize", "laplace", "pathfinder"}, default "nuts"
-        "exact" is the closed-form posterior at the scales of highest evidence;
-        "optimize", "laplace" and "pathfinder" fix rho at its marginal mode.
+    method : {"nuts", "exact", "optimize", "laplace"}, default "nuts"
+        "exact" is the closed-form posterior at the scales of highest evidence; "optimize" and
+        "laplace" fix rho at its marginal mode.
     stan_file : path, optional
         Your variant of ``blr.stan`` (``bdr-stan eject blr my_blr.stan``).
 
@@ -50,7 +50,7 @@ class BLR(LinearRegressor):
     True
     """
 
-    methods = ("nuts", "exact", "optimize", "laplace", "pathfinder")
+    methods = ("nuts", "exact", "optimize", "laplace")
     closed_form = ("exact",)
 
     def check_parameters(self) -> None:
@@ -58,8 +58,8 @@ class BLR(LinearRegressor):
         if self.method == "exact" and (self.family != "normal" or self.groups or self.smooths):
             given = f"family={self.family!r}" if self.family != "normal" else "groups or smooths"
             raise ValueError(
-                f"method='exact' is for normal labels, not for {given}: use "
-                "'nuts', 'optimize', 'laplace' or 'pathfinder'"
+                f"method='exact' is for normal labels, not for {given}: use 'nuts', 'optimize' or "
+                "'laplace'"
             )
 
     def predictive_features(self, embedding: Embedding) -> Predictive:

@@ -90,7 +90,6 @@ class BDRClassifier(UncertainEmbeddings, LinearClassifier):
             y,
             embedding_prior=self.embedding_prior,
             measure_scale=self.measure_scale,
-            jitter=self.jitter,
             prior=self.prior,
         )
 
@@ -105,7 +104,7 @@ class ShrinkageClassifier(BDRClassifier):
 
     Parameters
     ----------
-    method : {"optimize", "nuts", "laplace", "pathfinder"}, default "optimize"
+    method : {"optimize", "nuts", "laplace"}, default "optimize"
         All but NUTS fix rho at its marginal mode.
 
     Notes

@@ -55,6 +55,11 @@ def check_conformal(model: Any, level: float, by_size: bool | int) -> None:
             "the fit keeps no log_likelihood of its training bags, as draws x bags are too many, "
             "or the bags in partitions: ask fit for fewer draws, or fit to bags in memory"
         )
+    if not model.has_likelihood and model.stan_file is not None:
+        raise ValueError(
+            f"conformal regions of {name} compare with densities of held-out labels, which a fit "
+            f"of {model.stan_file} has not: fit without stan_file"
+        )
     if not model.has_likelihood and not np.isfinite(model.held_out_).all():
         raise ValueError(
             f"{name} could not hold out every training bag, and conformal regions compare with "

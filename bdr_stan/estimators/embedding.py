@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -33,13 +33,17 @@ from bdr_stan.estimators.doubts import doubts
 from bdr_stan.estimators.own_program import (
     FEWEST_DRAWS,
     MOST_NUMBERS,
+    DataAtLabels,
     OwnProgram,
+    at_labels,
     check_declares,
     check_own_data,
     check_stock,
+    draws_of_program,
     is_plain,
     own_data_of_bags,
     own_data_of_new_bags,
+    program_to_run,
 )
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.posterior import PosteriorEstimator
@@ -55,7 +59,13 @@ from bdr_stan.kernels.names import AUTO, name_for
 from bdr_stan.kernels.summands import single_bandwidth
 from bdr_stan.models.label_shape import label_advice
 from bdr_stan.models.overdispersion import Overdispersion
-from bdr_stan.models.plain import StanData, as_new, data_of_bags, plain_model
+from bdr_stan.models.plain import (
+    DATA,
+    StanData,
+    data_of_bags,
+    data_of_training_bags,
+    plain_model,
+)
 from bdr_stan.posterior.sampling import Posterior, sample_posterior
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.predictive import ClassPredictive, Predictive
@@ -64,7 +74,8 @@ from bdr_stan.predictive.regions import ConformalClasses, ConformalIntervals
 from bdr_stan.results.groups import few_enough, training_groups
 from bdr_stan.results.result import Result
 from bdr_stan.threads import limited_blas
-from bdr_stan.types import Array, ArrayLike, PathName
+from bdr_stan.types import Array, ArrayLike
+from bdr_stan.user_warnings import warn
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -122,6 +133,8 @@ class EmbeddingEstimator(PosteriorEstimator):
     _family: ClassVar[Any] = None  # of its labels, where these are neither normal nor classes
     # Whether the posterior is conditioned on p(y | bag, draw), as leave-one-out needs.
     has_likelihood: ClassVar[bool] = True
+    # Names of data that fits pass to a plain program, those of new bags without "_new".
+    program_data: ClassVar[tuple[str, ...]] = DATA
     # Variables whose draws, where there are any, predictions use.
     predicts_from: ClassVar[tuple[str, ...]] = ("intercept", "w", "sigma", "sigma_point", "eta")
 
@@ -171,8 +184,8 @@ class EmbeddingEstimator(PosteriorEstimator):
             or the name of a column, as for `trials`. Of all families but the normal ones.
         chains, warmup, draws : int, default 4, 300, 1000
             Chains, and iterations of each before and after warmup, which takes 1000 by default for
-            BDRClassifier and for a model with a `stan_file`. Laplace, Pathfinder and the exact
-            method give one chain of `draws`; optimisation one draw.
+            BDRClassifier and for a model with a `stan_file`. Laplace and the exact method give
+            one chain of `draws`; optimisation one draw.
         seed : int, optional
             Seed of landmarks, bandwidth and Stan; default `random_state`.
         progress : bool, optional
@@ -248,19 +261,17 @@ class EmbeddingEstimator(PosteriorEstimator):
             Unusable bags, labels or parameters, and bags with several samples.
         """
         given = {"trials": trials, "exposure": exposure, "offset": offset}
-        bags, labels, label_sd, known, others = self._checked(bags, y, label_sd, given, stan_data)
+        bags, labels, errors, known, others = self._checked(bags, y, label_sd, given, stan_data)
         if isinstance(bags, Samples):
             raise ValueError("plain programs are for bags with one sample: fit one of these alone")
         training = self._training_features(bags, self._seed(None), False)
         training = replace(training, embedding=replace(training.embedding, **known))
-        known_errors = {} if label_sd is None else {"label_sd": label_sd}
+        known_errors = {} if errors is None else {"label_sd": errors}
         y, _ = self._coded(labels)
         with limited_blas():
             stock = self._model(training, y, **known_errors)
-            model = self._plain_model(training, y, stock, others, label_sd)
-        data = model.stan_input(SamplerSettings(method="nuts", seed=0, progress=False)).data
-        of_bags = {name: data[name] for name in model.of_bags}
-        return StanData(data | as_new(of_bags))
+            model = self._plain_model(training, y, stock, label_sd=errors)
+        return data_of_training_bags(replace(model, data={**model.data, **others}))
 
     def _checked(self, bags: Any, y: Any, label_sd: Any, given: Any, stan_data: Any) -> tuple:
         """Bags, labels, their errors, what else is known of them, other data; all checked."""
@@ -276,7 +287,7 @@ class EmbeddingEstimator(PosteriorEstimator):
             self.check_label_errors(labels, label_sd)
         known = self.check_known(bags, labels, **given)
         self._check_program(known, label_sd, stan_data, several=isinstance(bags, Samples))
-        of_bags, others = self._own_data(bags, stan_data)
+        of_bags, others = own_data_of_bags(self.stan_file, bags, stan_data)
         return bags, labels, label_sd, known | ({"own_data": of_bags} if of_bags else {}), others
 
     def fit_features(
@@ -321,7 +332,8 @@ class EmbeddingEstimator(PosteriorEstimator):
         of_new_bags = {} if familiarity is None else familiarity.constants()
         given, others = own
         if is_plain(self.stan_file):
-            model = self._plain_model(training, y, model, others, **known_errors)
+            model = self._plain_model(training, y, model, **known_errors)
+            model = replace(model, data={**model.data, **others})
         posterior, constants = self._sample(model, settings)
         if is_plain(self.stan_file):
             ran = OwnProgram.of_fit(self.stan_file, posterior.density.stan_input.data, given)
@@ -352,12 +364,6 @@ class EmbeddingEstimator(PosteriorEstimator):
         classes, y = classes_and_codes(labels if ordered else np.asarray(labels))
         return y, {"classes": classes}
 
-    def _plain_model(self, training, y, stock, others, label_sd=None):
-        """The model of the plain program, with other data of the user's."""
-        labels = self._program_labels(y)
-        model = plain_model(stock, training.embedding, labels, label_sd)
-        return replace(model, data={**model.data, **others})
-
     def _keep_training_predictions(self, training, posterior, y, known_errors, seed):
         """Add the groups posterior_predictive and log_likelihood, unless they are too large."""
         if not isinstance(training.embedding, Embedding):  # sums over the bags alone
@@ -370,7 +376,13 @@ class EmbeddingEstimator(PosteriorEstimator):
             predictive = self._program_predictive(
                 training.embedding, codes, **known_errors, repeated=1
             )
-            has_likelihood, thinning = program.generates("log_lik"), self._program_step(len(y))
+            has_likelihood = self.has_likelihood and program.generates("log_lik")
+            thinning = self._program_step(len(y))
+            if self.has_likelihood and not has_likelihood:
+                warn(
+                    f"{self.stan_file} has no log_lik in its generated quantities, so the fit has "
+                    "no log_likelihood, which az.loo, stacking and conformal need"
+                )
         else:
             draws = self._draws()
             n_draws = len(next(iter(draws.values())))
@@ -660,10 +672,11 @@ class EmbeddingEstimator(PosteriorEstimator):
         if isinstance(bags, Samples):
             bags.check_order(**given)
         if stan_data is not None:
-            check_own_data(self.stan_file, stan_data)
+            check_own_data(self.stan_file, stan_data, self.program_data)
         known = self.known_of_bags(bags, **given, groups=groups)
-        if self._program is not None:
-            known["own_data"] = own_data_of_new_bags(self._program.columns, bags, stan_data)
+        program = self._program
+        if program is not None:
+            known["own_data"] = own_data_of_new_bags(program.columns, bags, stan_data)
         return embedded(bags, self._feature_map, known), bags
 
     def familiarity(self, bags: BagsLike) -> "pd.DataFrame":
@@ -764,6 +777,12 @@ class EmbeddingEstimator(PosteriorEstimator):
         """Labels as an array, checked; see `bags.labels`."""
         return check_classes(bags, y) if is_classifier(self) else check_labels(bags, y)
 
+    @property
+    def columns_of_bags(self) -> list[str]:
+        """Columns of the bags' metadata that predictions need."""
+        own = {} if self._program is None else self._program.columns
+        return [*super().columns_of_bags, *(column for column in own.values() if column)]
+
     def _known_of_labels(
         self,
         bags: Bags,
@@ -812,15 +831,20 @@ class EmbeddingEstimator(PosteriorEstimator):
     ) -> None:
         """Raise, or warn, if a program of the user does not read what the fit passes."""
         if stan_data is not None:
-            check_own_data(self.stan_file, stan_data)
+            check_own_data(self.stan_file, stan_data, self.program_data)
         if self.stan_file is None:
             return
         if several:
             raise ValueError("stan_file is for bags with one sample: leave it out")
         if not is_plain(self.stan_file):
             return
+        needed = {n: text for n, text in self._needed_data(known, label_sd).items() if text}
+        check_declares(self.stan_file, needed, stan_data, self.program_data)
+
+    def _needed_data(self, known: Mapping[str, Any], label_sd: Any) -> dict[str, str]:
+        """Names of data that a plain program must declare -> what this fit would pass by them."""
         columns = {role: names for role, names in self._columns().items() if names}
-        needed = {
+        return {
             "x": " and ".join(columns),
             "label_sd": "label_sd" * (label_sd is not None),
             "trials": "trials" * ("trials" in known),
@@ -828,12 +852,6 @@ class EmbeddingEstimator(PosteriorEstimator):
             "sigma_point_scale": "label_noise='size'"
             * (getattr(self, "label_noise", "constant") == "size"),
         }
-        needed = {name: text for name, text in needed.items() if text}
-        check_declares(self.stan_file, needed, stan_data)
-
-    def _own_data(self, bags, stan_data):
-        """Data for the user's program: of the bags, shape (n, ...), and others, by name."""
-        return ({}, {}) if stan_data is None else own_data_of_bags(self.stan_file, bags, stan_data)
 
     def _named_samples(self):
         """Names of samples in parameters that are dicts."""
@@ -884,12 +902,20 @@ class EmbeddingEstimator(PosteriorEstimator):
 
     # ------------------------------------------------------------ programs of users
 
-    @property
-    def _program(self) -> OwnProgram | None:
-        """The user's plain program as the fit ran it."""
-        fitted = vars(self).get("result_")
-        kept = None if fitted is None else fitted.settings.get("program")
-        return None if kept is None else OwnProgram(**kept)
+    def _plain_model(
+        self, training: Any, y: Array, stock: Any, *, label_sd: Array | None = None
+    ) -> Any:
+        """The model of the plain program in the place of a stock model."""
+        return plain_model(stock, training.embedding, self._program_labels(y), label_sd)
+
+    def _program_bags(
+        self, program: OwnProgram, embedding: Embedding, label_sd: Array | None
+    ) -> tuple[dict[str, Any], DataAtLabels]:
+        """Embedded bags as data of the user's program, with any labels, and other labels' data."""
+        y, n = program.data["y"], len(embedding.mean)
+        labels = np.full(n, 0 if self.counts_labels and not is_classifier(self) else y.min())
+        bags = data_of_bags(self.coordinates_, embedding, labels.astype(y.dtype), label_sd)
+        return bags, at_labels
 
     def _program_labels(self, y: Array) -> Array:
         """Labels as plain programs take them, shape (n,)."""
@@ -917,31 +943,21 @@ class EmbeddingEstimator(PosteriorEstimator):
 
         A single draw, of an optimisation, is repeated.
         """
-        program = self._program
-        if program is None:
-            raise ValueError(
-                f"{self.stan_file} is a variant of an accelerated program, which draws no labels "
-                "of new bags: for predictions edit the plain program, from bdr-stan eject"
-            )
-        if not getattr(self, "_program_ran_here", False):
-            program.check_may_run(cast(PathName, self.stan_file))
+        program = program_to_run(self)
         n = len(embedding.mean)
         step = self._program_step(n) if step is None else step
-        kept = self.result_.groups["posterior"]
-        drawn = {str(name): values.values[:, ::step] for name, values in kept.items()}
-        draws = Posterior(drawn, {}, {}).flat()
-        y = program.data["y"]
-        labels = np.full(n, 0 if self.counts_labels and not is_classifier(self) else y.min())
+        bags, data_at = self._program_bags(program, embedding, label_sd)
         predictive = program.predictive(
-            draws,
-            data_of_bags(self.coordinates_, embedding, labels.astype(y.dtype), label_sd),
+            draws_of_program(self, step, repeated),
+            bags,
             seed=self.result_.settings["run"]["arguments"]["seed"],
             engine=self.engine,
             is_count=self.counts_labels,
             logarithms=getattr(self, "family", "normal") == "lognormal",
-            repeated=repeated or (FEWEST_DRAWS if len(next(iter(draws.values()))) == 1 else 1),
+            data_at=data_at,
         )
-        return predictive if classes is None else predictive.of_classes(classes, y.min())
+        first = int(self._family is not None)  # categories from 1
+        return predictive if classes is None else predictive.of_classes(classes, first)
 
     # ------------------------------------------------------------ defined by subclasses
 
@@ -974,11 +990,6 @@ class EmbeddingEstimator(PosteriorEstimator):
     def _step(self) -> int:
         """Predictions use every so manyth draw of a chain."""
         return 1
-
-    def _step_to(self, most: int) -> int:
-        """The step at which at most so many draws are used."""
-        sizes = self.result_.groups["posterior"].sizes
-        return -(-sizes["chain"] * sizes["draw"] // most)
 
     def _draws(self) -> dict[str, Array]:
         """Draws that predictions use, all chains in one, those of gamma for scaled covariates.

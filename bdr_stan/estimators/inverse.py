@@ -9,19 +9,24 @@ from bdr_stan.bags import Bags, check_classes, check_within
 from bdr_stan.embedding.familiarity import UNFAMILIAR, too_many_unfamiliar
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.estimators.embedding import EmbeddingEstimator
+from bdr_stan.estimators.own_program import FEWEST_DRAWS, is_plain
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.prediction import ProbabilisticClassifier, ProbabilisticRegressor
 from bdr_stan.estimators.validation import (
     check_bounds,
     check_choice,
-    check_not_negative,
-    check_power,
 )
 from bdr_stan.models.bayes_rule import InverseCoordinates, inverse_predictive
 from bdr_stan.models.inverse import inverse_model
 from bdr_stan.models.label_distribution import LABEL_DISTRIBUTIONS, label_distribution, open_ends
 from bdr_stan.models.label_errors import spread_of_true_labels
 from bdr_stan.models.label_noise import LABEL_NOISE
+from bdr_stan.models.plain_inverse import (
+    INVERSE_DATA,
+    density_given_labels,
+    inverse_data_of_bags,
+    plain_inverse_model,
+)
 from bdr_stan.posterior.priors import INVERSE
 from bdr_stan.types import Array, ArrayLike
 from bdr_stan.user_warnings import warn
@@ -41,54 +46,58 @@ class InverseEstimator(EmbeddingEstimator):
         on each column, which suits columns with separate effects.
     covariance : {"average", "pooled"}, default "average"
         Within-bag covariance of the kernel features, as in `BDR`.
-    power : float, 0 < power <= 1, or "held-out" (default)
-        Of the likelihood in Bayes' rule. Coordinates of the embedding are not quite independent
-        given the label, so 1 is too sure; "held-out" takes the power that predicts labels of bags
-        held out of the fit best. Of classes the same bags give offsets of the log odds.
-    jitter : float, default 1e-4
-        Added to the diagonals of the kernel matrix and of the within-bag covariance.
     method : {"nuts", "optimize", "laplace"}, default "nuts"
     stan_file : path, optional
-        Your variant of ``inverse.stan`` (``bdr-stan eject inverse my_inverse.stan``).
+        Your variant of ``inverse.stan`` (``bdr-stan eject inverse my_inverse.stan``), by
+        method="nuts". Predictions are its own y_new and log_lik. What is chosen before it runs is
+        data that it reads, and that of a fit without it: coordinates, functions of the label, the
+        labels to choose from with their probabilities, the power, offsets of classes.
 
     Attributes
     ----------
     idata : InferenceData or DataTree
         posterior, of coordinates in units of what labels leave of them: tau, amplitude, explained
         (component), the share of each coordinate's spread between bags that the label explains;
-        curve (component, function), curvature.
+        curve (component, function), curvature. With `stan_file` all that it draws.
     power_ : float
-        The power of the likelihood.
+        The power of the likelihood in Bayes' rule. Coordinates of the embedding are not quite
+        independent given the label, so 1 is too sure: it is the power that predicts labels of bags
+        held out of the fit best. Of classes the same bags give offsets of the log odds.
     held_out_ : array, shape (n,)
         Log density of each training label by a fit to four fifths of the bags, which uses none of
         the other labels, to compare models by; NaN where a fold could not be fitted. There is no
-        log_likelihood, as the posterior is given embeddings and not labels.
+        log_likelihood, as the posterior is given embeddings and not labels. NaN with `stan_file`,
+        whose curves have no folds.
     """
 
     covariance: str = "average"
-    _: KW_ONLY
-    power: float | str = "held-out"
-    jitter: float = 1e-4
 
-    methods = ("nuts", "optimize", "laplace")
     coordinates = InverseCoordinates
     predicts_from = ("tau", "curve")
+    program_data = INVERSE_DATA
     prior_texts = INVERSE
     has_likelihood = False  # its posterior is given embeddings, not labels
 
     def check_parameters(self) -> None:
         super().check_parameters()
         check_choice(self.covariance, "covariance", ("average", "pooled"))
-        check_power(self.power)
-        check_not_negative(jitter=self.jitter)
+        if self.method != "nuts" and is_plain(self.stan_file):
+            raise ValueError(
+                f"method={self.method!r} would look for the mode of curves and their scales "
+                "together, which is far from their averages: use method='nuts' with "
+                f"{self.stan_file}"
+            )
 
     def report(self) -> str:
         """Diagnostics, kernel, and the share of the embeddings that the label explains; a str."""
+        power = f"Power of the likelihood: {self.power_:.2f}"
+        if self.stan_file is not None:
+            return f"{super().report()}\n{power}"
         explained = self.result_.draws("explained").mean(axis=0)
         return (
             f"{super().report()}\nThe label explains more than half of "
             f"{np.sum(explained > 0.5)} of {len(explained)} coordinates of the embedding, at most "
-            f"{explained.max():.0%} of one. Power of the likelihood: {self.power_:.2f}"
+            f"{explained.max():.0%} of one. {power}"
         )
 
     @property
@@ -104,6 +113,29 @@ class InverseEstimator(EmbeddingEstimator):
                     f"of at most {UNFAMILIAR}), and Bayes' rule misleads there: familiarity(bags) "
                     "names them; predict these by BDR"
                 )
+
+    def _needed_data(self, known, label_sd):
+        given = {
+            "label_sd": label_sd is not None,
+            "label_noise='size'": getattr(self, "label_noise", "constant") == "size",
+        }
+        return {"label_sd_new": " and ".join(name for name, has in given.items() if has)}
+
+    def _plain_model(self, training, y, stock, *, label_sd=None):
+        return plain_inverse_model(stock, training.embedding, y, label_sd)
+
+    def _program_bags(self, program, embedding, label_sd):
+        own = self.coordinates_
+        bags = inverse_data_of_bags(own, embedding, label_sd)
+        bags["y"] = np.full(bags["N"], own.labels[0])
+
+        def data_at(i, labels):
+            return {"y_at_given": density_given_labels(own, labels, bags["label_sd"][i])}
+
+        return bags, data_at
+
+    def _program_step(self, n_bags):
+        return self._step_to(FEWEST_DRAWS)
 
     def _predictive(self, embedding, draws, classes, *, label_sd=None):
         return inverse_predictive(
@@ -217,8 +249,6 @@ class InverseBDR(ProbabilisticRegressor, InverseEstimator):
             training,
             y,
             distribution=lambda y: label_distribution(self.label_distribution, y, self.bounds),
-            power=self.power,
-            jitter=self.jitter,
             prior=self.prior,
             label_noise=self.label_noise,
             label_sd=label_sd,
@@ -274,4 +304,4 @@ class InverseBDRClassifier(ProbabilisticClassifier, InverseEstimator):
         return check_classes(bags, y, several=True)
 
     def _model(self, training, y):
-        return inverse_model(training, y, power=self.power, jitter=self.jitter, prior=self.prior)
+        return inverse_model(training, y, prior=self.prior)

@@ -1,7 +1,6 @@
 """Rates at points from totals of bags and surveys of places: one latent function for both."""
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,9 +21,9 @@ from bdr_stan.bags.matching import label_name
 from bdr_stan.estimators.aggregate import AggregateRegressor
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.points import as_points, evenly_spaced
-from bdr_stan.estimators.validation import check_choice, check_counts
+from bdr_stan.estimators.validation import check_counts
 from bdr_stan.families import FAMILIES
-from bdr_stan.models.joint import SURVEY_FAMILIES, joint_model, survey_theta
+from bdr_stan.models.joint import joint_model, survey_theta
 from bdr_stan.models.survey_agreement import SurveyAgreement
 from bdr_stan.posterior.priors import SURVEYS
 from bdr_stan.posterior.settings import METHODS
@@ -33,6 +32,8 @@ from bdr_stan.results.result import Result
 from bdr_stan.types import Array, ArrayLike
 from bdr_stan.user_warnings import warn
 
+_SURVEY_FAMILY = FAMILIES["beta_binomial"]  # places differ by more than f and by who is examined
+
 
 @estimator
 class JointRegressor(AggregateRegressor):
@@ -40,7 +41,7 @@ class JointRegressor(AggregateRegressor):
 
     The totals are those of `AggregateRegressor` with the link "exp": a bag's label has the mean
     lambda_a = sum_j p_j exp(f(x_aj)). At each survey place s some of the examined people are
-    positive, with the log odds of a positive at a point
+    positive, a beta-binomial number, with the log odds of a positive at a point
 
         survey_intercept + survey_slope (f(x) - log of the overall rate of the totals).
 
@@ -61,13 +62,8 @@ class JointRegressor(AggregateRegressor):
     thin : int, optional
         At most so many weighted points per bag stand for all; the error that makes is in
         `thinning_error_`. The points of survey places are never thinned.
-    survey_family : {"beta_binomial", "binomial"}, default "beta_binomial"
-        "beta_binomial": places differ by more than f and the chance of who is examined, as in
-        surveys of clusters. "binomial": they do not.
-    method : {"nuts", "laplace", "pathfinder", "optimize"}, default "nuts"
+    method : {"nuts", "laplace", "optimize"}, default "nuts"
         All but NUTS hold rho and the dispersions at their marginal modes.
-    stan_file : path, optional
-        Your variant of ``aggregate_joint.stan``.
 
     Attributes
     ----------
@@ -109,11 +105,10 @@ class JointRegressor(AggregateRegressor):
     """
 
     link: str | None = "exp"
-    _: KW_ONLY
-    survey_family: str = "beta_binomial"
 
     methods = METHODS
     closed_form = ()
+    stan_file: ClassVar[None] = None  # type: ignore[misc]  # no parameter
     _training_kind: ClassVar[type[JointFeatures]] = JointFeatures
 
     def fit(  # type: ignore[override]
@@ -219,8 +214,8 @@ class JointRegressor(AggregateRegressor):
             periods=periods(features.kernel, bags, places.places),
         )
 
-    def _fit_features(self, training, y, settings):
-        super()._fit_features(training, y, settings)
+    def _fit_features(self, training, y, settings, own=({}, {}, {})):
+        super()._fit_features(training, y, settings, own)
         drawn = self._draws()
         theta = np.append(drawn["w"].mean(axis=0), drawn["intercept"].mean())
         percentiles = percentiles_of_places(training, theta)
@@ -232,6 +227,13 @@ class JointRegressor(AggregateRegressor):
                 warn(f"{name}: {found.slope_text}")
         return self
 
+    @property
+    def stan_data(self) -> Any:
+        """There is no plain program of joint models: raises AttributeError."""
+        raise AttributeError(
+            "JointRegressor has no stan_data, as there is no plain Stan program of joint models"
+        )
+
     def _keep_posterior(self, model, *args, coordinates, **kept):
         names = {**coordinates, "survey": model.survey_names}
         super()._keep_posterior(model, *args, coordinates=names, **kept)
@@ -242,7 +244,7 @@ class JointRegressor(AggregateRegressor):
             y,
             likelihood or self._family,
             training.surveys,
-            self.survey_family,
+            _SURVEY_FAMILY,
             prior=self.prior,
             bag_effects=bool(self.bag_effects),
             weight_basis=training.feature_map.projection,
@@ -274,17 +276,15 @@ class JointRegressor(AggregateRegressor):
         """
         check_counts(n_draws=n_draws)
         bags = self._like_training(as_points(self, points), need_weights=False)
-        thetas, scale = self._survey_thetas(survey), None
-        if self.result_.has_draws("rho"):
-            slope = self._of_survey("survey_slope", survey)
-            scale = np.abs(slope) * self.result_.draws("rho")
+        thetas = self._survey_thetas(survey)
+        scale = np.abs(self._of_survey("survey_slope", survey)) * self.result_.draws("rho")
         return PointPredictive(
             bags.read_checked,
             len(bags.points),
             self.feature_map_,
             evenly_spaced(thetas, n_draws),
             LOGIT,
-            rho=None if scale is None else evenly_spaced(scale, n_draws),
+            rho=evenly_spaced(scale, n_draws),
         )
 
     def predictive_surveys(
@@ -312,9 +312,10 @@ class JointRegressor(AggregateRegressor):
         places = self._like_training(surveys, need_weights=False)
         examined = checked_examined(places, examined)
         means = LOGIT.means_of_bags(places, self.feature_map_, self._survey_thetas(survey))
-        family = FAMILIES[self.survey_family]
-        scales = {n: self._of_survey(f"survey_{n}", survey) for n in family.likelihood.scales}
-        means, likelihood, _ = family.without_mixing(logit(means), scales)
+        scales = {
+            n: self._of_survey(f"survey_{n}", survey) for n in _SURVEY_FAMILY.likelihood.scales
+        }
+        means, likelihood, _ = _SURVEY_FAMILY.without_mixing(logit(means), scales)
         return AggregatePredictive(
             lambda i: means[:, i], len(places), len(means), likelihood, trials=examined
         ).with_ids_of(places)
@@ -329,7 +330,6 @@ class JointRegressor(AggregateRegressor):
 
     def check_parameters(self) -> None:
         super().check_parameters()
-        check_choice(self.survey_family, "survey_family", SURVEY_FAMILIES)
         if self._link.name != "exp":
             raise ValueError(
                 "the surveys of JointRegressor read a log rate: use link='exp', found "

@@ -124,6 +124,7 @@ class LinearEstimator(EmbeddingEstimator):
         y : array, shape (n,), or str, optional
             Labels, by whose spread default priors are scaled: of a model that is not fitted.
         draws : int, default 1000
+            Draws of the parameters, and of the labels of each bag.
         seed : int, optional
             Default `random_state`.
         trials, exposure, offset : array, shape (n,), or str, optional
@@ -700,15 +701,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         fitted = vars(self).get("result_")
         columns = {} if fitted is None else fitted.settings.get("label_columns", {})
         smooth = [name for columns in smooth_columns(self.smooths or ()) for name in columns]
-        own = {} if self._program is None else self._program.columns
-        of_program = [column for column in own.values() if column is not None]
-        return [
-            *super().columns_of_bags,
-            *(self.groups or ()),
-            *smooth,
-            *columns.values(),
-            *of_program,
-        ]
+        return [*super().columns_of_bags, *(self.groups or ()), *smooth, *columns.values()]
 
     def predict(
         self,
@@ -990,7 +983,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
             if self.stan_file is not None and self._without_deviations(len(bags)):
                 raise ValueError(
                     f"method='laplace' of a program of your own takes too long for {len(bags)} "
-                    "bags: use 'optimize', 'pathfinder' or 'nuts'"
+                    "bags: use 'optimize' or 'nuts'"
                 )
             return check_family_labels(self._family, bags, y)
         labels = super().check_labels(bags, y)

@@ -17,7 +17,7 @@ from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.prediction import ProbabilisticRegressor
 from bdr_stan.estimators.validation import (
     LANDMARKS,
-    check_alphas,
+    check_alpha,
     check_landmarks,
     check_validation_chooses,
     checked_validation,
@@ -26,7 +26,6 @@ from bdr_stan.kernel_means.bag_means import BagMeans, ProjectedMeans
 from bdr_stan.kernel_means.outer_kernels import (
     between,
     check_outer,
-    check_outer_bandwidth,
     resolved_outer,
 )
 from bdr_stan.kernel_means.ridge_path import KernelRidgePath
@@ -48,10 +47,8 @@ class MERR(ProbabilisticRegressor):
     bandwidth : float, array of shape (p,), "scaled", "ard" or "median", default "scaled"
         Of a kernel given by name, in the units of the points; see `Stationary`.
     outer : "linear", str or Kernel, default "linear"
-        Kernel of kernel means: their inner product, or a kernel of the distance between them, by
-        name or as an object of one bandwidth.
-    outer_bandwidth : float or "median", default "median"
-        Of an outer kernel given by name, in the units of RKHS distances; "median" is
+        Kernel of kernel means: their inner product, or a kernel of the distance between them, as
+        an object of one bandwidth, in the units of RKHS distances, or by name, with the bandwidth
         sqrt(median squared distance / 2) of the training bags.
     alpha : "loo", float or sequence of float, default "loo"
         Penalty on the squared RKHS norm of the regression function, > 0, beside the *mean*
@@ -116,7 +113,6 @@ class MERR(ProbabilisticRegressor):
     bandwidth: ArrayLike | str = "scaled"
     _: KW_ONLY
     outer: str | Stationary = "linear"
-    outer_bandwidth: float | str = "median"
     alpha: str | ArrayLike = "loo"
     landmarks: str | ArrayLike | None = None
     n_landmarks: int = 60
@@ -172,7 +168,7 @@ class MERR(ProbabilisticRegressor):
         if products is None:
             products = means.products()
         squares = products.diagonal()
-        outer = resolved_outer(self.outer, self.outer_bandwidth, products)
+        outer = resolved_outer(self.outer, products)
         path = KernelRidgePath(between(outer, products, squares, squares), y)
         alphas = path.alphas(self.alpha)
         dual = path.dual(alphas)
@@ -302,16 +298,9 @@ class MERR(ProbabilisticRegressor):
     def check_parameters(self) -> None:
         check_kernel_and_bandwidth(self.kernel, self.bandwidth)
         check_outer(self.outer)
-        check_outer_bandwidth(self.outer_bandwidth)
-        named = isinstance(self.outer, str) and self.outer != "linear"
-        if not named and not isinstance(self.outer_bandwidth, str):
-            raise ValueError(
-                f"outer_bandwidth={self.outer_bandwidth!r} goes with the name of a kernel of "
-                f"the distance, but outer is {self.outer!r}"
-            )
         if self.landmarks is not None:
             check_landmarks(self.landmarks, self.n_landmarks, LANDMARKS)
-        check_alphas(self.alpha, "alpha", "loo")
+        check_alpha(self.alpha)
 
 
 def _means(bags, kernel, landmarks):

@@ -13,7 +13,6 @@ from bdr_stan.estimators.base import BagRegressor
 from bdr_stan.estimators.merr import MERR
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.validation import (
-    check_alphas,
     check_folds,
     checked_splits,
     checked_validation,
@@ -26,7 +25,6 @@ from bdr_stan.kernels import (
     RBF,
     Kernel,
     Stationary,
-    check_bandwidth,
     check_kernel,
     resolve_kernel,
 )
@@ -35,8 +33,9 @@ from bdr_stan.results.result import Result
 from bdr_stan.threads import map_in_threads
 from bdr_stan.types import Array, ArrayLike, Seed, check_flags
 
-# Bandwidths tried by default, as parts of the median rule.
+# Bandwidths tried by default, and those of outer kernels by name, as parts of the median rule.
 _SCALES = 2.0 ** np.arange(-2, 3)
+_OUTER_SCALES = 0.5, 1.0, 2.0
 
 Kernels = Sequence[str | Kernel]
 
@@ -51,12 +50,8 @@ class MERRCV(BagRegressor):
         Kernels of points to try, a name that kernel at the median rule; a dict groups them by
         family. Default Gaussian kernels of 1/4, 1/2, 1, 2 and 4 times the median rule.
     outers : sequence of "linear", str or Kernel, default ("linear",)
-        Kernels of kernel means to try; a name stands for that kernel at `outer_scales` times
-        the median rule on the distances of the training bags.
-    outer_scales : sequence of float, default (0.5, 1, 2), factors on the median rule
-    alphas : sequence of float, optional
-        Penalties to try, see `MERR`; default 49 from 10^-12 to 1 times the largest eigenvalue of
-        each kernel matrix divided by the number of bags.
+        Kernels of kernel means to try; a name stands for that kernel at 1/2, 1 and 2 times the
+        median rule on the distances of the training bags.
     cv : int or scikit-learn splitter, default 5
         Folds by which to choose where `fit` gets no validation bags.
     average : bool, default False
@@ -108,8 +103,6 @@ class MERRCV(BagRegressor):
     kernels: Kernels | Mapping[str, Kernels] | None = None
     _: KW_ONLY
     outers: Sequence[str | Stationary] = ("linear",)
-    outer_scales: Sequence[float] = (0.5, 1.0, 2.0)
-    alphas: ArrayLike | None = None
     cv: int | BaseCrossValidator = 5
     average: bool = False
     random_state: int | None = None
@@ -165,7 +158,7 @@ class MERRCV(BagRegressor):
             for (family, kernel), gram in zip(named, products, strict=True)
             for kind, outer in self._outer_grid(gram[:n, :n])
         ]
-        scores = _scores(candidates, labels, splits, self.alphas)
+        scores = _scores(candidates, labels, splits)
         kinds: dict[Any, _Score] = {}  # the best score of each kind, best first
         for score in scores if self.average else scores[:1]:
             kinds.setdefault((score.candidate.family, score.candidate.kind), score)
@@ -219,11 +212,11 @@ class MERRCV(BagRegressor):
     def _outer_grid(self, products):
         """Pairs of the number of an entry of `outers` and a kernel of kernel means to try."""
         for kind, outer in enumerate(self.outers):
-            kernel = resolved_outer(outer, "median", products)
+            kernel = resolved_outer(outer, products)
             if not isinstance(outer, str) or kernel is None:
                 yield kind, kernel
             else:
-                for scale in np.atleast_1d(self.outer_scales):
+                for scale in _OUTER_SCALES:
                     yield kind, kernel.scaled(scale)
 
     def check_parameters(self) -> None:
@@ -243,12 +236,7 @@ class MERRCV(BagRegressor):
             )
         for outer in self.outers:
             check_outer(outer)
-        if np.size(self.outer_scales) == 0:
-            raise ValueError("outer_scales is empty: give at least one number")
-        for scale in np.atleast_1d(self.outer_scales):
-            check_bandwidth(scale, "outer_scales")
         check_flags(average=self.average)
-        check_alphas(self.alphas, "alphas", None)
 
 
 class _Candidate(NamedTuple):
@@ -260,10 +248,10 @@ class _Candidate(NamedTuple):
     outer: Stationary | None
     products: Array  # inner products of the kernel means of all bags
 
-    def held_out(self, y, splits, alphas):
+    def held_out(self, y, splits):
         squares = self.products.diagonal()
         gram = between(self.outer, self.products, squares, squares)
-        alphas, errors, predictions = held_out(gram, y, splits, alphas)
+        alphas, errors, predictions = held_out(gram, y, splits)
         best = int(np.argmin(errors))
         rmse = float(np.sqrt(errors[best]))
         return _Score(self, float(alphas[best]), rmse, predictions[:, best])
@@ -284,11 +272,11 @@ class _Score(NamedTuple):
         return model.fit(bags, y, products=products[: len(y), : len(y)].copy())
 
 
-def _scores(candidates, y, splits, alphas):
+def _scores(candidates, y, splits):
     """Scores of all candidates, best first."""
 
     def score(candidate):
-        return candidate.held_out(y, splits, alphas)
+        return candidate.held_out(y, splits)
 
     scores = list(map_in_threads(score, candidates, None))
     return [scores[c] for c in np.argsort([score.rmse for score in scores], kind="stable")]

@@ -1,6 +1,6 @@
 """Fits of a Stan program that the user edited, and predictions that the program itself makes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,13 +13,16 @@ from bdr_stan.bags.checks import checked_numbers
 from bdr_stan.cmdstan.programs import resolved_text
 from bdr_stan.cmdstan.scratch import scratch_folder
 from bdr_stan.estimators.validation import StanFileOfFit
-from bdr_stan.models.plain import DATA, NO_NODES, as_new, take_bags
+from bdr_stan.models.plain import NO_NODES, as_new, take_bags
 from bdr_stan.posterior.declarations import declared, declared_in, unread_parameters
 from bdr_stan.posterior.generated import generated_quantities
+from bdr_stan.posterior.sampling import Posterior
 from bdr_stan.predictive.program import ProgramPredictive
 from bdr_stan.types import Array, ArrayLike, PathName
 from bdr_stan.user_warnings import warn
 
+# Data that a program reads of labels, shape (m,), of the new bags with indices of shape (m,).
+DataAtLabels = Callable[[Array, Array], dict[str, Array]]
 MOST_NUMBERS = 4_000_000  # of draws times bags, which Stan writes as text
 FEWEST_DRAWS = 1000
 
@@ -40,17 +43,20 @@ def is_plain(program: PathName | None) -> bool:
 
 
 def check_declares(
-    program: PathName, needed: Mapping[str, str], given: Mapping[str, Any] | None
+    program: PathName,
+    needed: Mapping[str, str],
+    given: Mapping[str, Any] | None,
+    passed: Collection[str],
 ) -> None:
     """Raise ValueError if a plain program lacks data, name -> what the fit passes by it.
 
-    And if it declares data that are neither those of every fit nor `given`. Parameters that nothing
-    reads are a warning.
+    And if it declares data that are neither those of every fit, `passed`, nor `given`. Parameters
+    that nothing reads are a warning.
     """
     names = declared(program, "data")
     for name in names:
         own = name.removesuffix("_new")
-        if own not in DATA and name not in (given or {}) and own not in (given or {}):
+        if own not in passed and name not in (given or {}) and own not in (given or {}):
             raise ValueError(
                 f"{program} declares the data {own}, which are none of every fit: give fit "
                 f"stan_data={{{own!r}: ..}}, a column of the bags' metadata or an array"
@@ -65,15 +71,25 @@ def check_declares(
         warn(f"{program} declares the parameter {name}, but nothing in it reads {name}")
 
 
-def check_own_data(program: PathName | None, given: Any) -> None:
-    """Raise TypeError or ValueError unless `stan_data` are data of the program by their names."""
+def check_has_data(program: PathName, data: Mapping[str, Any], hints: Mapping[str, str]) -> None:
+    """Raise ValueError if a program reads data that a fit lacks; `hints`, name -> what to do."""
+    for name, hint in hints.items():
+        if name not in data and name in declared(program, "data"):
+            raise ValueError(f"{program} reads {name} in its data, which this fit has not: {hint}")
+
+
+def check_own_data(program: PathName | None, given: Any, passed: Collection[str]) -> None:
+    """Raise TypeError or ValueError unless `stan_data` are data of the program by their names.
+
+    `passed` are names of data that the fit passes, without "_new".
+    """
     if program is None:
         raise TypeError("stan_data are data of a Stan program of your own: give stan_file, too")
     if not isinstance(given, Mapping):
         raise TypeError(f"stan_data must be a dict of names of data, found {given!r}")
     names = declared(program, "data")
     for name in given:
-        if str(name).removesuffix("_new") in DATA:
+        if str(name).removesuffix("_new") in passed:
             raise ValueError(
                 f"stan_data has {name!r}, which is data that every fit passes: give yours another "
                 "name in the program"
@@ -86,12 +102,14 @@ def check_own_data(program: PathName | None, given: Any) -> None:
 
 
 def own_data_of_bags(
-    program: PathName, bags: Bags, given: Mapping[str, Any]
+    program: PathName | None, bags: Bags, given: Mapping[str, Any] | None
 ) -> tuple[dict[str, Array], dict[str, Array]]:
     """Data of the bags, by name, shape (n, ...), and other data, out of the user's `stan_data`.
 
     Data that the program also reads of new bags, `name` and `name_new`, and columns are of bags.
     """
+    if program is None or given is None:
+        return {}, {}
     names = declared(program, "data")
     of_bags, others = {}, {}
     for name, values in given.items():
@@ -150,6 +168,11 @@ def _as_data(numbers: Array) -> Array:
     """Numbers as integers where all are whole, as Stan's integers take no others."""
     whole = numbers.astype(np.int64, copy=True) if np.all(np.abs(numbers) < 2**53) else numbers
     return whole if np.array_equal(whole, numbers) else numbers
+
+
+def at_labels(bags: Array, labels: Array) -> dict[str, Array]:
+    """Labels of new bags as most programs read them."""
+    return {"y_at": labels}
 
 
 @dataclass(frozen=True)
@@ -211,25 +234,22 @@ class OwnProgram:
         engine: str | None,
         is_count: bool = False,
         logarithms: bool = False,
-        repeated: int = 1,
+        data_at: DataAtLabels = at_labels,
     ) -> ProgramPredictive:
         """Predictive distribution of n bags, by draws of parameters, each (S, ...).
 
-        `bags` are from `data_of_bags`. Labels of the program may be `logarithms` of labels. Each
-        draw is `repeated`, for as many labels.
+        `bags` are data of each, by names without "_new", and labels `y` of the kind that the
+        program takes, at which it draws labels; `data_at` gives what it reads of labels of new
+        bags. Labels of the program may be `logarithms` of labels.
         """
         n = bags["N"]
-        draws = {name: np.repeat(v, repeated, axis=0) for name, v in draws.items()}
         n_draws = len(next(iter(draws.values())))
         every = np.arange(n)
-        own_labels = bags["y"]
+        own_labels, others = bags["y"], {k: v for k, v in bags.items() if k != "y"}
 
         def generated(wanted, i, labels):
-            new = as_new(take_bags({**bags, "y": own_labels}, i)) | {"y_at": labels}
-            data = {**self.data, **new, **(NO_NODES if wanted == "y_new" else {})}
-            return generated_quantities(
-                self.name, self.code, data, draws, [wanted], seed=seed, engine=engine
-            )[wanted]
+            new = as_new(take_bags(others, i)) | data_at(i, labels)
+            return self._generated(wanted, draws, new, seed, engine)
 
         def log_density(i, labels):
             self.check_generates("log_lik", "densities and probabilities of labels")
@@ -249,15 +269,64 @@ class OwnProgram:
             lambda i: labels[:, i], n, n_draws, log_density=log_density, is_count=is_count
         )
 
-    def check_generates(self, name: str, purpose: str) -> None:
+    def rates(
+        self,
+        draws: Mapping[str, Array],
+        points: Mapping[str, Any],
+        *,
+        seed: int,
+        engine: str | None,
+    ) -> Array:
+        """Rates at n new points, shape (S, n), by draws of parameters, each (S, ...).
+
+        `points` are from `data_of_totals`, or `without_bags` of these.
+        """
+        self.check_generates("rate_new", "rates of points", size="P_new")
+        return self._generated("rate_new", draws, as_new(points), seed, engine)
+
+    def _generated(self, wanted, draws, new, seed, engine):
+        """A variable of the program, shape (S, ...), with data of new bags."""
+        has_nodes = "node" in self.data and wanted != "log_lik"
+        data = {**self.data, **new, **(NO_NODES if has_nodes else {})}
+        found = generated_quantities(
+            self.name, self.code, data, draws, [wanted], seed=seed, engine=engine
+        )
+        return found[wanted]
+
+    def check_generates(self, name: str, purpose: str, size: str = "N_new") -> None:
         """Raise ValueError if the program writes no variable that a purpose needs."""
         if not self.generates(name):
             raise ValueError(
                 f"{self.name}.stan has no {name} in its generated quantities, and {purpose} are "
-                f"the program's own: write array[N_new] {name} there, as the programs of bdr-stan "
+                f"the program's own: write array[{size}] {name} there, as the programs of bdr-stan "
                 "eject do"
             )
 
     def generates(self, name: str) -> bool:
         """Whether the program writes a variable in its generated quantities."""
         return name in declared_in(self.code, "generated quantities")
+
+
+def program_to_run(model: Any) -> OwnProgram:
+    """The user's plain program for predictions; ValueError where there is none that may run."""
+    program = model._program
+    if program is None:
+        raise ValueError(
+            f"{model.stan_file} is a variant of an accelerated program, which draws no labels of "
+            "new bags: for predictions edit the plain program, from bdr-stan eject"
+        )
+    if not getattr(model, "_program_ran_here", False):
+        program.check_may_run(model.stan_file)
+    return program
+
+
+def draws_of_program(model: Any, step: int, repeated: int | None = None) -> dict[str, Array]:
+    """Every so manyth draw of the fit's program, all chains in one, each `repeated`.
+
+    By default a single draw, of an optimisation, is repeated.
+    """
+    drawn = model.result_.groups["posterior"]
+    some = Posterior({name: v.values[:, ::step] for name, v in drawn.items()}, {}, {}).flat()
+    if repeated is None:
+        repeated = FEWEST_DRAWS if len(next(iter(some.values()))) == 1 else 1
+    return {name: np.repeat(v, repeated, axis=0) for name, v in some.items()}

@@ -13,6 +13,7 @@ from bdr_stan.bags import BagsLike
 from bdr_stan.bags.record import BagsRecord
 from bdr_stan.embedding.covariates import Covariates
 from bdr_stan.estimators.base import BagEstimator
+from bdr_stan.estimators.own_program import OwnProgram
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.validation import check_prior, check_stan_file, checked_settings
 from bdr_stan.extras import require_stanli
@@ -27,7 +28,6 @@ from bdr_stan.posterior.settings import METHODS, WARMUP, WARMUP_OF_VARIANTS, Sam
 from bdr_stan.results.advice import FEW_BAGS, headline, report, sampling_warnings
 from bdr_stan.results.diagnostics import diagnostics, summary
 from bdr_stan.results.groups import LARGEST_POINTWISE, named_groups
-from bdr_stan.results.posteriordb import program_of_fit, write_posterior
 from bdr_stan.results.result import Result
 from bdr_stan.results.run import run_settings
 from bdr_stan.types import Array, ArrayLike, PathName
@@ -36,9 +36,6 @@ from bdr_stan.user_warnings import warn
 if TYPE_CHECKING:
     import pandas as pd
 
-# Fits, and so their files, keep the data of their program up to this many numbers, 16 MB.
-LARGEST_PROGRAM = 2_000_000
-
 
 @estimator
 class PosteriorEstimator(BagEstimator):
@@ -46,7 +43,7 @@ class PosteriorEstimator(BagEstimator):
 
     Parameters
     ----------
-    method : {"nuts", "optimize", "laplace", "pathfinder"}, default "nuts"
+    method : {"nuts", "optimize", "laplace"}, default "nuts"
         All but NUTS fix rho, and the scales of a `family`, at their marginal modes.
     prior : dict, optional
         Numbers that replace the data-scaled defaults; `priors()` shows them after a fit.
@@ -54,8 +51,8 @@ class PosteriorEstimator(BagEstimator):
         Your variant of the Stan program, from ``bdr-stan eject``.
     engine : {"cmdstan", "stanli"}, optional
         What runs the Stan program: CmdStan, compiled, or stanli, an interpreter that needs no
-        compiler (extra "stanli"; not for "pathfinder"). Default: CmdStan, but stanli, with a
-        warning, where CmdStan is not set up and stanli is installed.
+        compiler (extra "stanli"). Default: CmdStan, but stanli, with a warning, where CmdStan is
+        not set up and stanli is installed.
     random_state : int, optional
         Seed where `fit` gets none.
     """
@@ -88,7 +85,7 @@ class PosteriorEstimator(BagEstimator):
     def diagnostics(self) -> dict[str, Any]:
         """Diagnostics of the sampler, as a dict.
 
-        NUTS: divergences, R-hat, ESS, E-BFMI, tree depth; Laplace and Pathfinder: Pareto k-hat.
+        NUTS: divergences, R-hat, ESS, E-BFMI, tree depth; Laplace: Pareto k-hat.
         """
         return diagnostics(self.idata)
 
@@ -192,43 +189,6 @@ class PosteriorEstimator(BagEstimator):
             )
         return density
 
-    def export(self, folder: PathName, *, author: str | None = None) -> None:
-        """Write the posterior of the fit as posteriordb keeps it, for other samplers.
-
-        The Stan program in one file, its data in the JSON that CmdStan reads, zipped, the draws of
-        NUTS as reference draws, with their diagnostics and whether they meet the definition of
-        posteriordb, and descriptions to complete. In the units of the program: coefficients of
-        covariates are per standard deviation, and the intercept may be less the mean label.
-
-        Parameters
-        ----------
-        folder : str or Path
-            A new or empty one, which becomes a database of one posterior. Its name, of letters,
-            digits and underscores alone, becomes that of the data.
-        author : str, optional
-            Who adds the posterior to a database, by default "unknown".
-
-        Raises
-        ------
-        FileExistsError, NotADirectoryError, FileNotFoundError
-            The folder is not empty, a file, or cannot be there.
-        TypeError
-            The author is not a str.
-        ValueError
-            The fit has no data of a Stan program: it ran none, was saved by an earlier version, or
-            the data were more than 2 million numbers.
-        """
-        check_is_fitted(self, "result_")
-        if author is not None and not isinstance(author, str):
-            raise TypeError(f"author must be a str, found {author!r}")
-        if "stan_program" not in self.result_.settings:
-            raise ValueError(
-                "export needs the data of a Stan program, which this fit by method="
-                f"{self.method!r} has not kept: fit by a method that runs Stan, such as "
-                f"method='nuts', with at most {LARGEST_PROGRAM / 1e6:.0f} million numbers"
-            )
-        write_posterior(folder, self.result_, author or "unknown")
-
     def priors(self, as_table: bool = True) -> "pd.DataFrame | dict[str, float]":
         """The priors of this fit, in the units of y.
 
@@ -271,7 +231,7 @@ class PosteriorEstimator(BagEstimator):
         check_stan_file(self.stan_file)
         if self.engine is not None and self.method in self.closed_form:
             raise ValueError(f"method={self.method!r} runs no Stan program: leave engine out")
-        check_engine(self.engine, self.method)
+        check_engine(self.engine)
 
     def _settings(
         self,
@@ -335,14 +295,19 @@ class PosteriorEstimator(BagEstimator):
         density = posterior.density
         small = density is not None and density.n_numbers <= LARGEST_POINTWISE
         self._density = density if small else None
-        if density is not None and density.n_numbers <= LARGEST_PROGRAM:
-            kept["stan_program"] = program_of_fit(
-                settings.stan_file or model.program,
-                density.stan_input.data,
-                posterior.of_program,
-                draws,
-            )
         self._keep(Result(groups, {**record.settings, "priors": model.priors, "run": run, **kept}))
+
+    @property
+    def _program(self) -> OwnProgram | None:
+        """The user's plain program as the fit ran it."""
+        fitted = vars(self).get("result_")
+        kept = None if fitted is None else fitted.settings.get("program")
+        return None if kept is None else OwnProgram(**kept)
+
+    def _step_to(self, most: int) -> int:
+        """The step at which at most so many draws are used."""
+        sizes = self.result_.groups["posterior"].sizes
+        return -(-sizes["chain"] * sizes["draw"] // most)
 
     def _warn_of_trouble(self) -> None:
         """Warn, at the call of `fit`, about poor diagnostics."""

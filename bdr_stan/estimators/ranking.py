@@ -6,6 +6,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from bdr_stan.bags import Bags, BagsLike
+from bdr_stan.estimators.own_program import check_stock
 from bdr_stan.estimators.validation import check_counts
 from bdr_stan.predictive.distributions import interval_ends
 from bdr_stan.types import ArrayLike
@@ -21,6 +22,7 @@ def ranking(
     import pandas as pd
 
     ends = interval_ends(level)
+    check_stock(model)
     bags = model._like_training(bags)
     n = len(bags)
     if top is not None:

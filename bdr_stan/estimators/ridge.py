@@ -19,7 +19,7 @@ from bdr_stan.estimators.base import BagRegressor
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.validation import (
     LANDMARKS,
-    check_alphas,
+    check_alpha,
     check_choice,
     check_landmarks,
     check_positive,
@@ -279,7 +279,7 @@ class RBFNetwork(BagRegressor):
             kernel = self.kernel
             _gaussian(kernel_named(kernel, "scaled") if isinstance(kernel, str) else kernel)
         check_landmarks(self.landmarks, self.n_landmarks, LANDMARKS)
-        check_alphas(self.alpha, "alpha", "loo")
+        check_alpha(self.alpha)
 
     # ------------------------------------------------------------ parts of a fit
 

@@ -207,6 +207,11 @@ class Stack(BagEstimator):
                     f"{type(model).__name__}(method='optimize') has no posterior draws to weigh it "
                     "by: use method='nuts' or 'laplace'"
                 )
+            if not model.has_likelihood and model.stan_file is not None:
+                raise ValueError(
+                    f"{type(model).__name__}(stan_file=..) has no densities of held-out labels to "
+                    "weigh it by: leave stan_file out"
+                )
         if len({getattr(model, "family", None) == "ordinal" for model in models}) > 1:
             raise ValueError(
                 f"{type(self).__name__} cannot weigh ordered categories by classes without an "

@@ -21,7 +21,6 @@ from bdr_stan.kernel_means.bag_means import BagMeans
 from bdr_stan.kernel_means.outer_kernels import (
     between,
     check_outer,
-    check_outer_bandwidth,
     resolved_outer,
 )
 from bdr_stan.kernel_means.set_kernels import bag_weights
@@ -49,11 +48,10 @@ class _MeasureMachine(BagEstimator):
     estimator : {"kme", "s-kmse", "f-kmse"}, default "kme"
         How kernel means are estimated, see `bdr_stan.kernel_means.shrinkage`.
     outer : "linear", "gaussian", str or Kernel, default "linear"
-        Kernel of kernel means: their inner product, exp(-distance^2 / (2 outer_bandwidth^2)), or
-        another kernel of the distance between them, by name or as an object of one bandwidth.
-    outer_bandwidth : float or "median", default "median"
-        Of an outer kernel given by name, in the units of RKHS distances; "median" is
-        sqrt(median squared distance / 2) of the training bags. "linear" has no use for it.
+        Kernel of kernel means: their inner product, exp(-distance^2 / (2 bandwidth^2)), or another
+        kernel of the distance between them, as an object of one bandwidth, in the units of RKHS
+        distances, or by name, with the bandwidth sqrt(median squared distance / 2) of the training
+        bags.
     random_state : int, optional
         Seed of the points from which the median bandwidth comes, where there are many.
 
@@ -71,7 +69,6 @@ class _MeasureMachine(BagEstimator):
     _: KW_ONLY
     estimator: str = "kme"
     outer: str | Stationary = "linear"
-    outer_bandwidth: float | str = "median"
     random_state: int | None = None
 
     def _fit_machine(self, bags, machine, y, seed, **settings):
@@ -82,7 +79,7 @@ class _MeasureMachine(BagEstimator):
         means = BagMeans(bags, weights, kernel)
         products = means.products()
         squares = products.diagonal()
-        outer = resolved_outer(self.outer, self.outer_bandwidth, products)
+        outer = resolved_outer(self.outer, products)
         machine.fit(between(outer, products, squares, squares), y)
         support = means.take(machine.support_)
         groups = estimate_groups(
@@ -127,12 +124,6 @@ class _MeasureMachine(BagEstimator):
         check_kernel_and_bandwidth(self.kernel, self.bandwidth)
         check_estimator(self.estimator)
         check_outer(self.outer)
-        check_outer_bandwidth(self.outer_bandwidth)
-        if not isinstance(self.outer, str) and not isinstance(self.outer_bandwidth, str):
-            raise ValueError(
-                f"outer_bandwidth={self.outer_bandwidth!r} goes with the name of a kernel of "
-                f"the distance, but outer is {self.outer!r}"
-            )
 
 
 @estimator

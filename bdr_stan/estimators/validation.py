@@ -185,18 +185,16 @@ def checked_splits(splits: Iterable[tuple[Array, Array]], y: Array) -> list[tupl
     return splits
 
 
-def check_alphas(alphas: Any, name: str, default: str | None) -> None:
-    """Raise ValueError unless these are the default, or one or several positive numbers."""
-    if (alphas is None or isinstance(alphas, str)) and alphas == default:
+def check_alpha(alpha: Any) -> None:
+    """Raise ValueError unless this is "loo", or one or several positive numbers."""
+    if isinstance(alpha, str) and alpha == "loo":
         return
     try:
-        values = np.atleast_1d(np.asarray(alphas, float))
+        values = np.atleast_1d(np.asarray(alpha, float))
     except (TypeError, ValueError):
         values = np.array([])
     if values.ndim != 1 or len(values) == 0 or not np.all((values > 0) & (values < np.inf)):
-        raise ValueError(
-            f"{name} must be {default!r}, a positive number or several, found {alphas!r}"
-        )
+        raise ValueError(f"alpha must be 'loo', a positive number or several, found {alpha!r}")
 
 
 def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> None:
@@ -218,14 +216,6 @@ def check_bounds(bounds: Any) -> None:
     lower, upper = bounds
     if lower is not None and upper is not None and not lower < upper:
         raise ValueError(f"bounds must be (lower, upper) with lower < upper, found {bounds!r}")
-
-
-def check_power(power: Any) -> None:
-    """Raise ValueError unless the power of a likelihood is "held-out" or a number in (0, 1]."""
-    if isinstance(power, str) and power == "held-out":
-        return
-    if not (is_number(power) and 0 < power <= 1):
-        raise ValueError(f"power must be 'held-out' or a number in (0, 1], found {power!r}")
 
 
 def check_validation_chooses(alpha: Any) -> None:

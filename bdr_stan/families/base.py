@@ -40,7 +40,7 @@ class Family:
     likelihood : Likelihood
         What labels it takes, its scales with their priors, and its distribution by SciPy.
     program_number : int
-        Its number in ``stan/functions/family.stanfunctions``.
+        Its number in ``stan/fast/functions/family.stanfunctions``.
     bounds : (float, float)
         Labels that are no counts lie strictly between.
     is_mixture : bool

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from bdr_stan.kernels import KERNELS, RBF, Kernel, Stationary, check_bandwidth
-from bdr_stan.types import Array, is_number
+from bdr_stan.kernels import KERNELS, RBF, Kernel, Stationary
+from bdr_stan.types import Array
 
 # By name; "gaussian" is what papers on support measure machines say for "rbf".
 OUTER_KERNELS: dict[str, type[Stationary]] = {
@@ -55,17 +55,15 @@ def between(
     return values_at_squares(outer, squared_distances(products, squares, other_squares))
 
 
-def resolved_outer(
-    outer: str | Stationary, bandwidth: float | str, products: Array
-) -> Stationary | None:
+def resolved_outer(outer: str | Stationary, products: Array) -> Stationary | None:
     """Kernel of kernel means with a number as bandwidth, None for "linear".
 
-    `products`, (n, n), are those of the training bags; `bandwidth` belongs to a kernel given by
-    name, "median" is sqrt(median squared distance / 2); a median of 0 raises ValueError.
+    `products`, (n, n), are those of the training bags. The bandwidth "median", that of a kernel
+    given by name, is sqrt(median squared distance / 2); a median of 0 raises ValueError.
     """
     if isinstance(outer, str) and outer == "linear":
         return None
-    kernel = OUTER_KERNELS[outer](bandwidth) if isinstance(outer, str) else outer
+    kernel = OUTER_KERNELS[outer]("median") if isinstance(outer, str) else outer
     if not isinstance(kernel.bandwidth, str):
         return kernel
     squares = products.diagonal()
@@ -75,7 +73,7 @@ def resolved_outer(
     if not median > 1e-14 * squares.max():
         raise ValueError(
             "most bags have the same kernel mean, so the median distance between them is 0: "
-            "give outer_bandwidth as a number"
+            "give outer as a kernel with a number as bandwidth"
         )
     return replace(kernel, bandwidth=float(np.sqrt(median / 2)))
 
@@ -99,13 +97,3 @@ def _has_one_bandwidth(kernel: Kernel) -> bool:
     if not isinstance(kernel, Stationary) or kernel.columns:
         return False
     return np.ndim(kernel.lengths) == 0 and kernel.bandwidth != "ard"
-
-
-def check_outer_bandwidth(bandwidth: float | str) -> None:
-    """Raise ValueError unless this is "median" or a positive number."""
-    if is_number(bandwidth):
-        check_bandwidth(bandwidth, "outer_bandwidth")
-    elif not isinstance(bandwidth, str) or bandwidth != "median":
-        raise ValueError(
-            f"outer_bandwidth must be 'median' or a positive number, found {bandwidth!r}"
-        )

@@ -39,7 +39,7 @@ def aggregate_data(
     has_effects: bool = False,
     use_likelihood: bool = True,
 ) -> dict[str, Any]:
-    """Data of ``stan/aggregate_*.stan`` (square: `rows` are factors), but for whitening."""
+    """Data of ``stan/fast/aggregate_*.stan`` (square: `rows` are factors), but for whitening."""
     of_scales = [f"{name}_scale" for name in likelihood.scales]
     data = {
         "A": len(y),
@@ -94,7 +94,7 @@ def aggregate_model(
     weight_basis: Array | None = None,
     other_priors: Mapping[str, float] = MappingProxyType({}),
 ) -> LatentGaussianModel:
-    """The model of the link's program, ``stan/aggregate_*.stan``, with its data.
+    """The model of the link's program, ``stan/fast/aggregate_*.stan``, with its data.
 
     `rows` are from `link.rows`; with the link "identity" it is a linear regression, `totals_model`.
     `bag_effects` adds a normal effect of each bag to the log rate, or the log odds. `weight_basis`,

@@ -99,6 +99,13 @@ def informativeness(
     return (ratio / (1 + ratio))[group]
 
 
+def noise_sds(
+    coordinates: InverseCoordinates, sizes: Array, known_variance: ArrayLike = 0.0
+) -> Array:
+    """Standard deviation of the noise of each new label, by bag size, shape (n,), units of y."""
+    return np.sqrt((coordinates.sigma_point or 0.0) ** 2 / sizes + known_variance)
+
+
 def inverse_predictive(
     coordinates: InverseCoordinates,
     embedding: Embedding,
@@ -128,7 +135,7 @@ def inverse_predictive(
             yield values - np.log(np.exp(values) @ widths)[:, None]
 
     if classes is None:
-        noise_sd = np.sqrt((coordinates.sigma_point or 0.0) ** 2 / sizes + known_variance)
+        noise_sd = noise_sds(coordinates, sizes, known_variance)
         shape = coordinates.labels, len(z), len(tau)
         return GridPredictive(log_densities, *shape, noise_sd, coordinates.repeated)
 

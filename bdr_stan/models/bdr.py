@@ -76,7 +76,6 @@ def bdr_model(
     *,
     embedding_prior: str = "empirical",
     measure_scale: float | str = "evidence",
-    jitter: float = 1e-4,
     prior: Mapping[str, float] | None = None,
     lossless: bool = True,
     label_noise: str = "constant",
@@ -84,8 +83,8 @@ def bdr_model(
 ) -> LatentGaussianModel:
     """The model of ``stan/bdr.stan`` with its data.
 
-    For `embedding_prior`, `measure_scale` and `jitter` see `landmark_matrices`; the measure scale
-    "evidence" is that of highest evidence. `lossless` compresses the rows of the bags.
+    For `embedding_prior` and `measure_scale` see `landmark_matrices`; the measure scale "evidence"
+    is that of highest evidence. `lossless` compresses the rows of the bags.
     `label_noise` "size" adds sigma_point^2 / N_i to the noise; `label_sd`, shape (n,), are known
     standard errors.
     """
@@ -96,7 +95,7 @@ def bdr_model(
         embedding = training.embedding
         sizes = embedding.sizes
         K, R, Sigma = landmark_matrices(
-            training, embedding_prior=embedding_prior, measure_scale=measure_scale, jitter=jitter
+            training, embedding_prior=embedding_prior, measure_scale=measure_scale
         )
         coordinates = joint_coordinates(embedding.m0, Sigma, R, K)
         z = embedding.deviations.along(coordinates.basis)
@@ -141,7 +140,7 @@ def bdr_model(
                 sampler_only=("t", "precision", "scale_change"),
             )
 
-        return with_best_linear_variance(model_of, coordinates, training, jitter)
+        return with_best_linear_variance(model_of, coordinates, training)
 
     return with_measure_scale(
         model_at, training, embedding_prior=embedding_prior, measure_scale=measure_scale

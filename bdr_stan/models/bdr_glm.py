@@ -66,7 +66,7 @@ def bdr_glm_data(
     samples: Mapping[str, int] | None = None,
     use_likelihood: bool = True,
 ) -> dict[str, Any]:
-    """Data of ``stan/bdr_glm.stan``, but for the whitened coordinates of weights and intercept.
+    """Data of ``stan/fast/bdr_glm.stan``, but for the whitened coordinates of theta.
 
     `rows` are from `rows_by_size`; `lam` has shape (d,); `prior_factor`, shape (d, d), is P of the
     prior w ~ N(0, rho^2 (P'P)^-1); `known_part` and `trials`, shape (n,), are in the rows' order.
@@ -129,15 +129,14 @@ def bdr_glm_model(
     *,
     embedding_prior: str = "empirical",
     measure_scale: float | str = "evidence",
-    jitter: float = 1e-4,
     prior: Mapping[str, float] | None = None,
 ) -> LatentGaussianModel:
-    """The model of ``stan/bdr_glm.stan`` with its data; see `bdr_model`."""
+    """The model of ``stan/fast/bdr_glm.stan`` with its data; see `bdr_model`."""
     embedding = training.embedding
 
     def model_at(measure_scale):
         K, R, Sigma = landmark_matrices(
-            training, embedding_prior=embedding_prior, measure_scale=measure_scale, jitter=jitter
+            training, embedding_prior=embedding_prior, measure_scale=measure_scale
         )
         coordinates = joint_coordinates(embedding.m0, Sigma, R, K)
         prior_of_eta = eta_prior(embedding, Sigma, R, embedding_prior=embedding_prior)
@@ -158,7 +157,7 @@ def bdr_glm_model(
         some = None
         if len(y) > 2 * _FIRST_BAGS:
             some = model_of(np.random.default_rng(0).choice(len(y), _FIRST_BAGS, replace=False))
-        return with_best_linear_variance(model_of(None), coordinates, training, jitter, some)
+        return with_best_linear_variance(model_of(None), coordinates, training, some)
 
     return with_measure_scale(
         model_at, training, embedding_prior=embedding_prior, measure_scale=measure_scale

@@ -104,7 +104,6 @@ def bdr_probit_model(
     *,
     embedding_prior: str = "empirical",
     measure_scale: float | str = "evidence",
-    jitter: float = 1e-4,
     prior: Mapping[str, float] | None = None,
 ) -> LatentGaussianModel:
     """The model of ``stan/bdr_probit.stan`` with its data, labels y 0 or 1; see `bdr_model`."""
@@ -112,7 +111,7 @@ def bdr_probit_model(
 
     def model_at(measure_scale):
         K, R, Sigma = landmark_matrices(
-            training, embedding_prior=embedding_prior, measure_scale=measure_scale, jitter=jitter
+            training, embedding_prior=embedding_prior, measure_scale=measure_scale
         )
         coordinates = joint_coordinates(training.embedding.m0, Sigma, R, K)
         z = coordinates.transform(mean)
@@ -141,7 +140,7 @@ def bdr_probit_model(
                 sampler_only=("t", "precision", "unit"),
             )
 
-        return with_best_linear_variance(model_of, coordinates, training, jitter)
+        return with_best_linear_variance(model_of, coordinates, training)
 
     return with_measure_scale(
         model_at, training, embedding_prior=embedding_prior, measure_scale=measure_scale

@@ -1,4 +1,4 @@
-"""Nodes by which ``stan/bdr_glm.stan`` integrates the deviations of many bags out."""
+"""Nodes by which ``stan/fast/bdr_glm.stan`` integrates the deviations of many bags out."""
 
 from typing import Any
 

@@ -203,7 +203,7 @@ def rows_without_blur(
 
 
 def residual_coordinates(
-    training: TrainingFeatures, B: Array, *, jitter: float, kernel_share: float = 0.0
+    training: TrainingFeatures, B: Array, *, kernel_share: float = 0.0
 ) -> tuple[Array, Array, Array]:
     """Origin, basis and within-bag variances of coordinates for embeddings given the label.
 
@@ -221,7 +221,7 @@ def residual_coordinates(
         root = np.sqrt(weight)[:, None]
         curve = np.linalg.lstsq(B * root, (embedding.mean - m0) * root, rcond=None)[0]
         left = replace(embedding, mean=embedding.mean - B @ curve)
-        K, R, Sigma = landmark_matrices(replace(training, embedding=left), jitter=jitter)
+        K, R, Sigma = landmark_matrices(replace(training, embedding=left))
         R = R + max(0.0, least - np.trace(R)) / np.trace(K) * K
         weight = 1 / (np.trace(R) + np.trace(Sigma) / embedding.sizes)
     lam, basis = joint_basis(Sigma, R + kernel_share * np.trace(R) / np.trace(K) * K)

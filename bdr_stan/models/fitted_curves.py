@@ -71,6 +71,7 @@ class FittedCurves:
     """The most probable curves of some bags."""
 
     coordinates: InverseCoordinates  # of power 1
+    rows: tuple[Array, Array]  # functions (n, J) and coordinates (n, K) of the bags
     sums: CurveSums
     modes: dict[str, Array]  # most probable tau, amplitude and curvature
     curves: Curves  # at the modes
@@ -81,10 +82,9 @@ def fitted_curves(
     labels: TrainingLabels,
     priors: Mapping[str, float],
     *,
-    jitter: float,
     kernel_share: float = 0.0,
 ) -> FittedCurves:
-    """Coordinates and curves of bags; `jitter` and `kernel_share` as for `residual_coordinates`."""
+    """Coordinates and curves of bags; `kernel_share` as for `residual_coordinates`."""
     y, true, prior = labels.y, labels.true, labels.prior
     if prior is None:
         counts = np.bincount(y)
@@ -94,10 +94,11 @@ def fitted_curves(
         functions = functions_of_numbers(labels.plausible)
         grid, log_prior = _grid(prior, _LABELS[0])
     B, blur = (functions(y), None) if true is None else true.moments(functions)
-    m0, basis, lam = residual_coordinates(training, B, jitter=jitter, kernel_share=kernel_share)
+    m0, basis, lam = residual_coordinates(training, B, kernel_share=kernel_share)
     coordinates = InverseCoordinates(m0, basis, lam, functions, grid, log_prior, power=1.0)
     z, sizes = coordinates.transform(training.embedding.mean), training.embedding.sizes
-    sums = CurveSums.from_rows(B, z, sizes)
+    rows = B, z
+    sums = CurveSums.from_rows(*rows, sizes)
     modes, curves = most_probable_curves(sums, lam, functions, priors)
     if blur is not None:
         rows = rows_without_blur(z, sizes, lam, B, blur, modes["tau"], curves.mean)
@@ -110,7 +111,7 @@ def fitted_curves(
         coordinates = replace(
             coordinates, labels=grid, log_prior=log_prior, repeated=prior.repeated
         )
-    return FittedCurves(coordinates, sums, modes, curves)
+    return FittedCurves(coordinates, rows, sums, modes, curves)
 
 
 def _grid(prior, n):

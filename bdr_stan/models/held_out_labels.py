@@ -62,18 +62,12 @@ def held_out_labels(
     labels: TrainingLabels,
     priors: Mapping[str, float],
     *,
-    jitter: float,
-    power: float | None = None,
     kernel_shares: Sequence[float] = _KERNEL_SHARES,
 ) -> HeldOut:
     """The power, offsets and share of the kernel with the highest density of held-out labels."""
     embedding, y = training.embedding, labels.y
-    folds_by_share = folds_by_kernel_share(
-        training, labels, priors, jitter=jitter, kernel_shares=kernel_shares
-    )
-    chosen = {
-        share: learned_power(folds, embedding, y, power) for share, folds in folds_by_share.items()
-    }
+    folds_by_share = folds_by_kernel_share(training, labels, priors, kernel_shares=kernel_shares)
+    chosen = {share: learned_power(folds, embedding, y) for share, folds in folds_by_share.items()}
     share = min(chosen, key=lambda share: chosen[share][2])
     power, offsets, _ = chosen[share]
     log_density = held_out_log_density(folds_by_share[share], embedding, y, power, offsets)
@@ -85,7 +79,6 @@ def folds_by_kernel_share(
     labels: TrainingLabels,
     priors: Mapping[str, float],
     *,
-    jitter: float,
     kernel_shares: Sequence[float] = (0.0,),
 ) -> dict[float, list[Fold]]:
     """Five folds of held-out bags for each share of the kernel; none if there are too few bags."""
@@ -102,19 +95,16 @@ def folds_by_kernel_share(
         error_sd = None if variance is None else np.sqrt(variance[held_out])
         others = training.take(kept), labels.take(kept), priors
         for share, folds_of_share in folds.items():
-            fitted = fitted_curves(*others, jitter=jitter, kernel_share=share)
+            fitted = fitted_curves(*others, kernel_share=share)
             folds_of_share.append(Fold(held_out, fitted, error_sd))
     return folds
 
 
-def learned_power(
-    folds: list[Fold], embedding: Embedding, y: Array, power: float | None = None
-) -> tuple[float, Array, float]:
+def learned_power(folds: list[Fold], embedding: Embedding, y: Array) -> tuple[float, Array, float]:
     """Power, 0.05 to 1, and offsets of classes with the highest density of labels, and the loss.
 
     The weak priors are lognormal about 0.6, which is the power if there are no folds, and normal
-    about 0. With a given power there are no offsets. The loss is the negative log density of
-    labels, power and offsets.
+    about 0. The loss is the negative log density of labels, power and offsets.
     """
     parts = [_log_density(fold, fold.held_out[:_MAX_HELD_OUT], embedding, y) for fold in folds]
     of_classes = [each.fitted.coordinates for each in folds[:1]]
@@ -125,9 +115,9 @@ def learned_power(
         penalty = 0.5 * away**2 + 0.5 * np.sum((x[1:] / _OFFSET_SD) ** 2)
         return penalty - sum(part(np.exp(x[0]), x[1:]).sum() for part in parts)
 
-    start = np.append(np.log(power or _USUAL_POWER), np.zeros(n_offsets))
-    if power is not None or not folds:
-        return float(np.exp(start[0])), start[1:], float(loss(start))
+    start = np.append(np.log(_USUAL_POWER), np.zeros(n_offsets))
+    if not folds:
+        return _USUAL_POWER, start[1:], float(loss(start))
     bounds = [np.log(_POWERS), *[(None, None)] * n_offsets]
     found = minimize(loss, start, method="L-BFGS-B", bounds=bounds)
     return float(np.exp(found.x[0])), found.x[1:], float(found.fun)

@@ -27,7 +27,7 @@ from bdr_stan.models.held_out_labels import held_out_labels, learned_point_noise
 from bdr_stan.models.label_distribution import LabelDistribution
 from bdr_stan.models.label_errors import most_point_noise
 from bdr_stan.models.label_noise import size_noise_prior
-from bdr_stan.posterior.model import Draws, Model, StanInput, check_variables, without_arrays
+from bdr_stan.posterior.model import Draws, Model, StanInput, without_arrays
 from bdr_stan.posterior.priors import with_user_values
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.types import Array
@@ -44,7 +44,7 @@ PRIORS = {
 # for it starts; and approximate posterior sds, from which NUTS adapts its metric.
 _INITIAL_LOG_SD = 0.3
 _INITIAL_LOG_DISTANCE = 0.05
-_POSTERIOR_LOG_SDS = {"tau": 0.1, "amplitude": 0.4, "curvature": 0.3}
+POSTERIOR_LOG_SDS = {"tau": 0.1, "amplitude": 0.4, "curvature": 0.3}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,19 +61,21 @@ class InverseModel(Model):
         """
         return StanInput(
             self.data,
-            _starts(self.fitted.modes, settings),
-            log_sds=_POSTERIOR_LOG_SDS,
+            starts(self.fitted.modes, settings),
+            log_sds=POSTERIOR_LOG_SDS,
             options={"jacobian": True} if settings.method == "optimize" else {},
         )
 
     def read(self, drawn: Draws, settings: SamplerSettings) -> Draws:
         """Draws with the share of each coordinate's variance that the label explains.
 
-        The program draws curves at random even at its mode: there their average is taken.
+        The program draws curves at random even at its mode: there their average is taken. Those of
+        a user's variant are what it draws.
         """
-        check_variables(drawn, ["tau", "curve"], settings)
         drawn = without_arrays(drawn, {"curvature": ["curvature"]})
-        if settings.method == "optimize" and settings.stan_file is None:
+        if settings.stan_file is not None:
+            return drawn
+        if settings.method == "optimize":
             drawn["curve"] = self._average_curves(drawn)
         by_label = np.sum(drawn["curve"][..., 1:] ** 2, axis=-1)
         return {**drawn, "explained": by_label / (by_label + drawn["tau"] ** 2)}
@@ -119,8 +121,6 @@ def inverse_model(
     y: Array,
     *,
     distribution: Callable[[Array], LabelDistribution] | None = None,
-    power: float | str = "held-out",
-    jitter: float = 1e-4,
     prior: Mapping[str, float] | None = None,
     label_noise: str = "constant",
     label_sd: Array | None = None,
@@ -129,10 +129,10 @@ def inverse_model(
     """The model of ``stan/inverse.stan`` with its data.
 
     `distribution` maps true labels to their `LabelDistribution`, None for classes, whose labels
-    are the codes 0, 1, .. . `power` "held-out" is that of the highest density of labels of bags
-    held out of the curves, a fifth at a time, as are offsets of the classes. `label_noise` "size"
-    adds errors of variance sigma_point^2 / N_i, `label_sd`, shape (n,), known ones; `bounds` are
-    those of the true labels.
+    are the codes 0, 1, .. . The power of the likelihood is that of the highest density of labels of
+    bags held out of the curves, a fifth at a time, as are offsets of the classes. `label_noise`
+    "size" adds errors of variance sigma_point^2 / N_i, `label_sd`, shape (n,), known ones; `bounds`
+    are those of the true labels.
     """
     embedding, known = training.embedding, 0.0 if label_sd is None else label_sd**2
     by_size = label_noise == "size"
@@ -143,8 +143,7 @@ def inverse_model(
         variance = known + (sigma_point or 0.0) ** 2 / embedding.sizes
         return TrainingLabels(y, distribution, variance if np.any(variance) else None, bounds)
 
-    given = None if isinstance(power, str) else power
-    choose = partial(held_out_labels, training, priors=priors, jitter=jitter, power=given)
+    choose = partial(held_out_labels, training, priors=priors)
     sigma_point, chosen = None, choose(labels_with(None))
     if by_size:
         choose = partial(choose, kernel_shares=(chosen.kernel_share,))
@@ -155,11 +154,7 @@ def inverse_model(
         )
         chosen = choose(labels_with(sigma_point))
     fitted = fitted_curves(
-        training,
-        labels_with(sigma_point),
-        priors,
-        jitter=jitter,
-        kernel_share=chosen.kernel_share,
+        training, labels_with(sigma_point), priors, kernel_share=chosen.kernel_share
     )
     coordinates = replace(fitted.coordinates, power=chosen.power, sigma_point=sigma_point)
     if len(chosen.offsets):
@@ -173,7 +168,7 @@ def inverse_model(
     )
 
 
-def _starts(modes, settings):
+def starts(modes: dict[str, Array], settings: SamplerSettings) -> list[dict[str, Array]]:
     """Initial values spread about the mode; one near it for a search of the mode.
 
     At the mode itself the first step of the search may be lost in rounding, which ends it.

@@ -16,7 +16,7 @@ from bdr_stan.aggregate.likelihoods import Likelihood
 from bdr_stan.aggregate.links import EXP, LOGIT
 from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.aggregate.surveys import SurveyRows
-from bdr_stan.families import FAMILIES, Family
+from bdr_stan.families import Family
 from bdr_stan.models.aggregate import aggregate_model
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
 from bdr_stan.posterior.mode import LogLikelihood
@@ -24,7 +24,6 @@ from bdr_stan.posterior.priors import held_at
 from bdr_stan.types import Array
 
 LINE = ("survey_intercept", "survey_slope")
-SURVEY_FAMILIES = ("beta_binomial", "binomial")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +42,7 @@ class _JointModel(LatentGaussianModel):
 def joint_data(
     totals: Mapping[str, Any], surveys: SurveyRows, family: Family, overall: float
 ) -> dict[str, Any]:
-    """Data of ``stan/aggregate_joint.stan``, from those of the totals alone, but for whitening."""
+    """Data of ``stan/fast/aggregate_joint.stan``, from those of totals alone, but for whitening."""
     of_all = {name: value for name, value in totals.items() if "[" not in name}
     dispersion_scale = totals.get("survey_dispersion_scale", 1.0)  # where there is none
     n_surveys = len(surveys.n_places)
@@ -73,14 +72,13 @@ def joint_model(
     y: Array,
     likelihood: Likelihood,
     surveys: SurveyRows,
-    survey_family: str,
+    family: Family,
     *,
     prior: Mapping[str, float] | None = None,
     bag_effects: bool = False,
     weight_basis: Array | None = None,
 ) -> LatentGaussianModel:
-    """The model of ``stan/aggregate_joint.stan``, with its data; see `aggregate_model`."""
-    family = FAMILIES[survey_family]
+    """The model of ``stan/fast/aggregate_joint.stan``, with its data; see `aggregate_model`."""
     # Array of the program -> its entries, which a single survey without a name has as they are.
     arrays = {
         f"survey_{name}": surveys.entries(f"survey_{name}") for name in family.likelihood.scales

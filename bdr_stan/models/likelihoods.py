@@ -136,7 +136,7 @@ def family_likelihood(
     sample: Array | None = None,
     **scales: float,
 ) -> LogLikelihood:
-    """Labels of a family, linear predictors integrated out: that of ``stan/bdr_glm.stan``.
+    """Labels of a family, linear predictors integrated out: that of ``stan/fast/bdr_glm.stan``.
 
     `data` has one row [z, x, 1, y] per bag; `known_part` and `trials`, shape (n,), are in the order
     of the rows; zeros as `lam`, shape (d,), take embeddings as exact. For `sample` see

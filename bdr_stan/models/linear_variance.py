@@ -9,6 +9,7 @@ import numpy as np
 from scipy.linalg import cholesky
 
 from bdr_stan.embedding.coordinates import Coordinates
+from bdr_stan.embedding.prior import JITTER
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.kernels import landmark_features
 from bdr_stan.kernels.linear_plus import LINEAR_VARIANCE, with_linear_variance
@@ -24,7 +25,6 @@ def with_best_linear_variance(
     model_of: Callable[[Coordinates], LatentGaussianModel],
     coordinates: Coordinates,
     training: TrainingFeatures,
-    jitter: float,
     model_of_some: Callable[[Coordinates], LatentGaussianModel] | None = None,
 ) -> LatentGaussianModel:
     """The model with the linear effects' variance chosen, where it is free, as a constant.
@@ -36,7 +36,7 @@ def with_best_linear_variance(
     for variance in _VARIANCES if training.free_linear_variance else [None]:
         own, constants = coordinates, dict[str, Any]()
         if variance is not None:
-            gram = precision_for(training, variance, jitter)
+            gram = precision_for(training, variance)
             own = replace(coordinates, prior_factor=cholesky(V.T @ gram @ V))
             constants = {"linear_variance": (variance, [])}
         elif model_of_some is None:
@@ -52,7 +52,7 @@ def with_best_linear_variance(
     return replace(model, constants=constants, start=scales, near=near)
 
 
-def precision_for(training: TrainingFeatures, linear_variance: float, jitter: float) -> Array:
+def precision_for(training: TrainingFeatures, linear_variance: float) -> Array:
     """Prior precision of the landmark weights for this variance of the linear effects, (d, d).
 
     The features stay as they are: in functions sum_j alpha_j k(x, l_j) of a kernel k whose linear
@@ -61,4 +61,4 @@ def precision_for(training: TrainingFeatures, linear_variance: float, jitter: fl
     """
     kernel = with_linear_variance(training.kernel, LINEAR_VARIANCE**2 / linear_variance)
     gram = landmark_features(kernel, training.landmarks).gram()
-    return gram + jitter * np.eye(len(gram))
+    return gram + JITTER * np.eye(len(gram))

@@ -21,12 +21,12 @@ from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.progress import status
 from bdr_stan.types import Array, PathName, as_path
 
-GENERATED = ("y_new", "log_lik")  # a number for each new bag
+GENERATED = ("y_new", "log_lik", "rate_new")  # a number for each new bag, or each of its points
 # Values of the deviation u ~ N(0, 1) of a new bag, over which log_lik is a trapezoidal sum.
 _NODE = np.linspace(-6, 6, 101)
 _LOG_NODE_WEIGHT = -0.5 * _NODE**2 - 0.5 * np.log(2 * np.pi) + np.log(_NODE[1] - _NODE[0])
-# Where log_lik is not needed.
-NO_NODES: dict[str, Any] = {"J": 0, "node": [], "log_weight": []}
+NODES: dict[str, Any] = {"J": len(_NODE), "node": _NODE, "log_weight": _LOG_NODE_WEIGHT}
+NO_NODES: dict[str, Any] = {"J": 0, "node": [], "log_weight": []}  # if log_lik is not needed
 # Names of data that fits pass, those of new bags without "_new".
 DATA = (
     *("N", "D", "Q", "K", "z", "x", "size", "label_sd", "known_part", "trials", "y", "y_at"),
@@ -43,6 +43,7 @@ DATA = (
         "eta_log_sd",
     ),
 )
+OF_POINTS = ("phi", "weight", "omitted")  # data with an entry for each point
 _LARGEST_START = 2.0  # of chains, from the most probable scales, in their log sds
 _WIDEST_START_LOG_SD = 0.25
 # Weights are narrow if rho is small: with Stan's own .8 chains of few bags diverge there.
@@ -74,8 +75,18 @@ def as_new(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def take_bags(data: Mapping[str, Any], bags: Array) -> dict[str, Any]:
-    """Data of the bags with these indices, out of `data_of_bags`."""
-    return {n: len(bags) if n == "N" else values[bags] for n, values in data.items()}
+    """Data of the bags with these indices, and of their points, where there are such."""
+    taken = {"N": len(bags)}
+    if "P" in data:
+        length = data["length"][bags]
+        start = np.cumsum(length) - length
+        points = np.arange(length.sum()) + np.repeat(data["start"][bags] - 1 - start, length)
+        taken |= {"P": len(points), "start": start + 1}
+    return taken | {
+        name: values[points if name in OF_POINTS else bags]
+        for name, values in data.items()
+        if name not in taken
+    }
 
 
 class StanData(dict[str, Any]):
@@ -108,7 +119,7 @@ class PlainModel(Model):
     """The model of a plain program with its data, for a program that the user has edited."""
 
     stock: LatentGaussianModel
-    of_bags: tuple[str, ...]  # names of data that have an entry for each bag, and "N"
+    new_bags: Mapping[str, Any]  # data of the training bags as new ones
 
     def stan_input(self, settings: SamplerSettings) -> StanInput:
         """Chains that start near the mode of the stock model.
@@ -146,7 +157,7 @@ class PlainModel(Model):
 
     def _named(self, theta, scales, u=0.0):
         """Values of weights [w; gamma; intercept], of scales, and of u by the program's names."""
-        d = len(self.data["lambda"])
+        d = self.data["D"]
         gaps = [scales[name] for name in scales if name.startswith("gap_")]
         return {
             "w": theta[:d],
@@ -177,9 +188,7 @@ def plain_model(
         "weight_basis": coordinates.basis,
         "K": len(gaps) + 2,
         "gap_scale": np.array(gaps),
-        "J": len(_NODE),
-        "node": _NODE,
-        "log_weight": _LOG_NODE_WEIGHT,
+        **NODES,
         **bags,
         **no_bags,
     }
@@ -189,5 +198,11 @@ def plain_model(
         data=data,
         constants=stock.constants,
         stock=stock,
-        of_bags=tuple(bags),
+        new_bags=as_new(bags),
     )
+
+
+def data_of_training_bags(model: PlainModel) -> StanData:
+    """Data of the program of a model whose new bags are the training bags."""
+    data = model.stan_input(SamplerSettings(method="nuts", seed=0, progress=False)).data
+    return StanData({**data, **model.new_bags})

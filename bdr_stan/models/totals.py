@@ -65,7 +65,7 @@ def totals_with_effects(
     prior: Mapping[str, float] | None = None,
     weight_basis: Array | None = None,
 ) -> LatentGaussianModel:
-    """The model of ``stan/aggregate_identity.stan``: rates differ by bag in some columns.
+    """The model of ``stan/fast/aggregate_identity.stan``: rates differ by bag in some columns.
 
     `effect_columns`, shape (n, K), are the sums G_a, `names` those of the columns. The most
     probable scales are those of independent effects.
@@ -101,7 +101,7 @@ def totals_with_effects_data(
     *,
     use_likelihood: bool = True,
 ) -> dict[str, Any]:
-    """Data of ``stan/aggregate_identity.stan``, but for whitening."""
+    """Data of ``stan/fast/aggregate_identity.stan``, but for whitening."""
     n, K = effect_columns.shape
     return {
         "A": n,

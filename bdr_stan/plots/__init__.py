@@ -1,4 +1,4 @@
-"""Plots of predictions, influence, robustness, shrinkage, terms, landmarks, draws and maps.
+"""Plots of predictions, influence, robustness, shrinkage, terms, landmarks and maps.
 
 For *predictive* see `bdr_stan.metrics`. matplotlib is imported when a plot is drawn; without it
 every plot raises ImportError.
@@ -18,7 +18,6 @@ from bdr_stan.plots.calibration import (
     reliability,
     rootogram,
 )
-from bdr_stan.plots.draws import ranks, trace
 from bdr_stan.plots.embedding import landmarks, shrinkage_spectrum
 from bdr_stan.plots.influence import influence, rate_along
 from bdr_stan.plots.maps import map, point_map, rate_map, rate_maps
@@ -42,7 +41,6 @@ __all__ = [
     "point_map",
     "prediction",
     "prediction_by_size",
-    "ranks",
     "rate_along",
     "rate_map",
     "rate_maps",
@@ -51,5 +49,4 @@ __all__ = [
     "rootogram",
     "shrinkage_spectrum",
     "terms",
-    "trace",
 ]

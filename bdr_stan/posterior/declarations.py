@@ -19,10 +19,9 @@ def declared_in(text: str, block: str) -> list[str]:
     """The same of the text of a program without includes."""
     text = _code(text)
     first, end = block_of(text, block)
-    text = text[first:end]
+    text = re.sub(r"<[^<>;]*>|\[[^\[\];]*\]", " ", text[first:end])  # bounds and sizes
     while _LOCAL.search(text):
         text = _LOCAL.sub(";", text)
-    text = re.sub(r"<[^<>;]*>|\[[^\[\];]*\]", " ", text)  # bounds and sizes
     return [n for names in _DECLARED.findall(text) for n in re.split(r"\s*,\s*", names)]
 
 

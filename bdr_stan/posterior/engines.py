@@ -13,16 +13,11 @@ from bdr_stan.types import PathName
 from bdr_stan.user_warnings import warn
 
 
-def check_engine(engine: Any, method: str) -> None:
-    """Raise ValueError or ImportError unless an engine, None for the default, runs a method."""
+def check_engine(engine: Any) -> None:
+    """Raise ValueError or ImportError unless an engine, None for the default, can run."""
     if engine is not None and engine not in ENGINES:
         raise ValueError(f"engine must be None, 'cmdstan' or 'stanli', found {engine!r}")
     if engine == "stanli":
-        if method not in STANLI_OPTIONS:
-            raise ValueError(
-                f"stanli has no method {method!r}: choose {', '.join(STANLI_OPTIONS)}, or "
-                "engine='cmdstan'"
-            )
         require_stanli("engine='stanli'")
 
 
@@ -30,12 +25,11 @@ def engine_of_run(program: PathName, settings: SamplerSettings) -> str:
     """The engine of a run: as the settings say, else CmdStan.
 
     Where CmdStan would have to be set up first it is stanli, with a warning, if it is installed,
-    has the method and the options, and this is the main thread; on Windows always.
+    has the options, and this is the main thread; on Windows always.
     """
     if settings.engine is not None:
         return settings.engine
-    options = STANLI_OPTIONS.get(settings.method)
-    if options is None or not set(settings.options) <= set(options):
+    if not set(settings.options) <= set(STANLI_OPTIONS[settings.method]):
         return "cmdstan"
     if stanli_version() != STANLI_VERSION or not in_main_thread():
         return "cmdstan"

@@ -118,11 +118,6 @@ class LatentGaussianModel(Model):
         of_terms = term_arrays(self.terms) if "U" in self.data else {}
         return {**self.scale_arrays, **self.kept_arrays, **of_terms}
 
-    @property
-    def unread(self) -> tuple[str, ...]:
-        """Variables of the program that draws do not keep."""
-        return (*self.sampler_only, *(_OF_TERMS if "U" in self.data else ()))
-
     def gamma_scales(self, scales: Mapping[str, float]) -> Array:
         """Prior standard deviations of covariates' weights and effects, shape (Q + U,)."""
         of_covariates = [self.priors["gamma_scale"] for _ in range(self.n_covariates)]
@@ -174,7 +169,8 @@ class LatentGaussianModel(Model):
         terms = ["term_effect", "term_sd"] if of_terms else []
         needed = ["w", *gamma, *terms, "intercept", *scales, *self.predicting]
         check_variables(drawn, needed, settings)
-        drawn = {name: v for name, v in drawn.items() if name not in self.unread and v.size}
+        own = {*self.sampler_only, *(_OF_TERMS if "U" in self.data else ())}
+        drawn = {name: v for name, v in drawn.items() if name not in own and v.size}
         if settings.stan_file is None:
             drawn["intercept"] = drawn["intercept"] + self.level
         return self.with_landmark_weights(drawn)
@@ -276,10 +272,7 @@ def _less(level, data):
 
 
 def _starts(scales, mode, log_sds, settings, n_effects):
-    """Initial values spread wider than the posterior; the mode for methods that search for it.
-
-    Pathfinder learns the curvature on its way to the mode, so it must not start there.
-    """
+    """Initial values spread wider than the posterior; the mode for methods that search for it."""
     D = len(mode.theta) - n_effects
     if settings.method in ("optimize", "laplace"):
         return [{"t": np.zeros(D), "t_effect": np.zeros(n_effects), **scales}]

@@ -18,8 +18,7 @@ class StanInput:
     """What one run of a Stan program begins with."""
 
     data: dict[str, Any]  # the program's
-    # Initial values, one per chain; Pathfinder runs a path from each, optimize and laplace take the
-    # first.
+    # Initial values, one per chain; optimize and laplace take the first.
     inits: list[dict[str, Any]]
     # Parameter -> about how wide its posterior is on the unconstrained scale, a float or a list of
     # its entries; 1 where it is missing: where NUTS begins to learn its metric.
@@ -51,11 +50,6 @@ class Model(ABC):
     # Name -> (values, names of dimensions): what predictions need besides the draws; a fit saves
     # them.
     constants: Mapping[str, tuple[ArrayLike, Sequence[str]]]
-
-    @property
-    def unread(self) -> tuple[str, ...]:
-        """Variables of the program that draws do not keep."""
-        return ()
 
     @abstractmethod
     def stan_input(self, settings: SamplerSettings) -> StanInput:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bdr_stan.arguments import instead
+from bdr_stan.arguments import near
 from bdr_stan.types import is_integer, is_number
 
 
@@ -30,13 +30,6 @@ _CLIENT = _Rule(
 _ANY = _Rule("what CmdStanPy takes", lambda _: True)
 
 _OF_ALL = {"timeout": _POSITIVE, "refresh": _COUNT, "show_console": _FLAG, "sig_figs": _COUNT}
-_OF_LBFGS = {
-    **dict.fromkeys(
-        ("init_alpha", "tol_obj", "tol_rel_obj", "tol_grad", "tol_rel_grad", "tol_param"),
-        _POSITIVE,
-    ),
-    "history_size": _COUNT,
-}
 OPTIONS: dict[str, dict[str, _Rule]] = {
     "nuts": {
         "adapt_delta": _SHARE,
@@ -62,19 +55,14 @@ OPTIONS: dict[str, dict[str, _Rule]] = {
         "jacobian": _FLAG,
         "require_converged": _FLAG,
         "inits": _ANY,
-        **_OF_LBFGS,
+        **dict.fromkeys(
+            ("init_alpha", "tol_obj", "tol_rel_obj", "tol_grad", "tol_rel_grad", "tol_param"),
+            _POSITIVE,
+        ),
+        "history_size": _COUNT,
         **_OF_ALL,
     },
     "laplace": {"opt_args": _ANY, **_OF_ALL},
-    "pathfinder": {
-        "max_lbfgs_iters": _COUNT,
-        "num_single_draws": _COUNT,
-        "num_elbo_draws": _COUNT,
-        "num_threads": _COUNT,
-        "inits": _ANY,
-        **_OF_LBFGS,
-        **_OF_ALL,
-    },
 }
 _DICTS = _Rule(
     "a dict or a list of dicts",
@@ -102,14 +90,11 @@ STANLI_OPTIONS: dict[str, dict[str, _Rule]] = {
     "laplace": {},
 }
 _OF_FIT = ("chains", "warmup", "draws", "seed", "progress", "label_sd")
-# Arguments of CmdStanPy that have another name in `fit`, or a value that cannot be changed.
+# Arguments of CmdStanPy that have another name in `fit`.
 _INSTEAD = {
     "iter_warmup": "use warmup",
     "iter_sampling": "use draws",
     "show_progress": "use progress",
-    "psis_resample": "draws are resampled by their Pareto-smoothed weights",
-    "calculate_lp": "the weights of draws need it",
-    "num_paths": "a path starts from each initial value: use chains",
 }
 
 
@@ -128,8 +113,8 @@ def check_options(
             raise ValueError(f"{method} takes no {name}: {_INSTEAD[name]}; leave it out")
         if name not in rules:
             known = (*_OF_FIT, *rules)
-            if advice := instead(name, known):
-                raise TypeError(f"fit takes no {name}: {advice}")
+            if meant := near(name, known):
+                raise TypeError(f"fit takes no {name}: did you mean {meant[0]!r}?")
             if not rules:
                 raise ValueError(f"method={method!r} runs no Stan program: leave {name} out")
             raise TypeError(

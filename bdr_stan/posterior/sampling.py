@@ -3,11 +3,9 @@
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from bdr_stan.cmdstan.csv_files import read_without_polars
 from bdr_stan.cmdstan.data_file import write_data
@@ -22,7 +20,6 @@ from bdr_stan.posterior.model import Draws, Model, StanInput
 from bdr_stan.posterior.options import check_options
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.progress import status
-from bdr_stan.results.diagnostics import pareto_smoothed
 from bdr_stan.results.draws import fit_attrs, sample_stats, stan_draws
 from bdr_stan.types import PathName
 
@@ -39,7 +36,6 @@ class Posterior:
     stats: Draws  # of the sampler, name -> shape (chain, draw)
     attrs: dict[str, Any]  # inference_method and its settings
     density: LogDensity | None = None  # where Stan drew from it
-    of_program: Draws = field(default_factory=dict)  # as the program names and scales them
 
     def flat(self) -> Draws:
         """The draws, all chains in one, shape (S, ...)."""
@@ -58,7 +54,6 @@ def sample_posterior(
         stats,
         {**attrs, **stan_input.attrs},
         LogDensity(model, stan_input, settings),
-        {n: v for n, v in drawn.items() if v.size and n not in model.unread},
     )
 
 
@@ -67,9 +62,8 @@ def run(
 ) -> tuple[Draws, Draws, dict[str, Any]]:
     """Run Stan on a program; draws, sample_stats, both (chain, draw, ...), and attributes.
 
-    `program` is the name of a stock program, or the path of a .stan file. Pathfinder takes `draws`
-    from each path and keeps as many of them all, see `resampled`. ValueError or TypeError for an
-    option that the method does not take; RuntimeError with Stan's message.
+    `program` is the name of a stock program, or the path of a .stan file. ValueError or TypeError
+    for an option that the method does not take; RuntimeError with Stan's message.
     """
     check_options(settings.method, settings.options, warmup=settings.warmup, engine=settings.engine)
     if engine_of_run(program, settings) == "stanli":
@@ -121,7 +115,7 @@ def run(
                 elif method == "optimize":
                     search = {**common, "inits": inits[0], **options}
                     fit = _optimized(model, search, stan_input.mode_options)
-                elif method == "laplace":
+                else:
                     # A folder of its own: CmdStanPy names files by the second.
                     its_folder = {"output_dir": os.path.join(folder, "mode")}
                     search = {**common, **its_folder, "inits": inits[0], "jacobian": True}
@@ -129,23 +123,11 @@ def run(
                     fit = model.laplace_sample(
                         **{**common, "mode": mode, "draws": draws, **options}
                     )
-                else:
-                    fit = model.pathfinder(
-                        **{
-                            **common,
-                            "inits": inits if len(inits) > 1 else inits[0],
-                            "num_paths": len(inits),
-                            "num_single_draws": draws,
-                            "psis_resample": False,
-                            **options,
-                        }
-                    )
         except RuntimeError as error:
             raise RuntimeError(
                 f"Stan's {method} of {program} failed: {_stan_message(str(error))}"
             ) from error
-        found = stan_draws(fit), sample_stats(fit), fit_attrs(fit)
-    return resampled(*found, draws) if method == "pathfinder" else found
+        return stan_draws(fit), sample_stats(fit), fit_attrs(fit)
 
 
 def _optimized(model, options, chosen):
@@ -158,28 +140,6 @@ def _optimized(model, options, chosen):
         with suppress(RuntimeError):  # other errors come again
             return model.optimize(**{**_MODE_OPTIONS, **chosen, **first_step, **options})
     return model.optimize(**options)
-
-
-def resampled(
-    draws: Draws, stats: Draws, attrs: dict[str, Any], n: int
-) -> tuple[Draws, Draws, dict[str, Any]]:
-    """S draws of an approximation, resampled to n of the posterior; pareto_k joins `attrs`.
-
-    Each draw is kept in proportion to its Pareto-smoothed importance weight, by systematic
-    resampling from the centre of each stratum: no random numbers, and every draw appears its
-    expected number of times, rounded up or down. `stats` has lp and log_q, log densities of the
-    posterior and of the approximation.
-
-    Source: Zhang, Carpenter, Gelman, Vehtari (2022) for importance resampling of all paths.
-    """
-    weights, k = pareto_smoothed((stats["lp"] - stats["log_q"])[0])
-    kept = np.searchsorted(np.cumsum(weights), (np.arange(n) + 0.5) / n)
-    kept = np.minimum(kept, len(weights) - 1)  # the sum may end just below 1
-
-    def keep(arrays):
-        return {name: values[:, kept] for name, values in arrays.items()}
-
-    return keep(draws), keep(stats), {**attrs, "pareto_k": k}
 
 
 def _stan_message(text):

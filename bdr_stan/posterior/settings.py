@@ -6,7 +6,7 @@ from typing import Any
 
 from bdr_stan.types import PathName
 
-METHODS = ("nuts", "optimize", "laplace", "pathfinder")
+METHODS = ("nuts", "optimize", "laplace")
 ENGINES = ("cmdstan", "stanli")
 # Enough for whitened programs that start near the mode: benchmarks/warmup.py compares lengths.
 WARMUP = 300
@@ -20,7 +20,7 @@ class SamplerSettings:
     method: str = "nuts"  # one of `METHODS`, or an estimator's own
     chains: int = 4
     warmup: int = WARMUP  # iterations of each chain, as `draws`
-    draws: int = 1000  # Laplace and Pathfinder give all in one chain
+    draws: int = 1000  # Laplace's method gives all in one chain
     seed: int | None = None  # of NumPy and Stan
     progress: bool | None = None  # None reports steps of more than 10 s, True of 1 s, False nothing
     stan_file: PathName | None = None  # a variant of the model's program

@@ -210,7 +210,7 @@ class GridPredictive(NumericMixture):
             weights = weights_at(labels, self.grid, self.noise_sd[i])
             return lambda density: _log(np.sum(weights * density, axis=1))
         row, (left, share) = np.arange(len(i)), _places(self.grid, labels)
-        inside = (labels >= self.grid[0]) & (labels <= self.grid[-1])
+        inside = _inside(self.grid, labels)
         log_unit = self.repeated.log_unit(labels, self.grid)
 
         def log_at(density):
@@ -246,6 +246,10 @@ def _places(grid, labels):
     return left, (inside - grid[left]) / np.diff(grid)[left]
 
 
+def _inside(grid, labels):
+    return (labels >= grid[0]) & (labels <= grid[-1])
+
+
 def _widened(grid, margin):
     """A grid with labels in margins of this length: even ones for the tails of wide noise.
 
@@ -263,6 +267,15 @@ def trapezoid_weights(grid: Array) -> Array:
     weights[:-1] += steps / 2
     weights[1:] += steps / 2
     return weights
+
+
+def weights_between(labels: Array, grid: Array) -> Array:
+    """Weights, shape (m, M), with which densities on a grid give those at labels, shape (m,)."""
+    row, (left, share) = np.arange(len(labels)), _places(grid, labels)
+    weights = np.zeros((len(labels), len(grid)))
+    weights[row, left] = 1 - share
+    weights[row, left + 1] = share
+    return np.where(_inside(grid, labels)[:, None], weights, 0.0)
 
 
 def weights_at(labels: Array, grid: Array, noise_sd: ArrayLike) -> Array:

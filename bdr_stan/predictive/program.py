@@ -1,13 +1,15 @@
-"""Predictive distributions whose labels a Stan program draws."""
+"""Predictive distributions of labels, and of rates, that a Stan program draws."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
 
-from bdr_stan.predictive.classes import ClassPredictive, OrdinalPredictive
+from bdr_stan.aggregate.links import IDENTITY
+from bdr_stan.predictive.classes import ClassPredictive, MulticlassPredictive, OrdinalPredictive
 from bdr_stan.predictive.distributions import draw_quantiles
 from bdr_stan.predictive.mixture import NumericMixture
+from bdr_stan.predictive.points import PointPredictive
 from bdr_stan.types import Array
 
 # Log densities of labels, shape (m,), of the bags with indices of shape (m,), under each draw:
@@ -70,7 +72,7 @@ class ProgramPredictive(NumericMixture):
 
     @classmethod
     def pooled(cls, predictives: Sequence[Self], weights: Array) -> Self:
-        """The mixture over the draws of all `predictives`; see `Mixture.pooled`."""
+        """The mixture over the draws of all `predictives`, with `weights` for all these draws."""
 
         def log_density(i, labels):
             return np.concatenate([each.log_density(i, labels) for each in predictives])
@@ -84,7 +86,10 @@ class ProgramPredictive(NumericMixture):
         return {"log_density": self.log_density, "is_count": self.is_count}
 
     def of_classes(self, classes: Array, first: int) -> Any:
-        """The same where labels are codes of `classes`, shape (C,), from the number `first` on."""
+        """The same where labels are codes of `classes`, shape (C,), from the number `first` on.
+
+        Codes of ordered categories begin with 1, those of others with 0.
+        """
         every, shape = np.arange(len(self)), (len(self), self.n_draws)
         log_p = np.stack(
             [self.log_density(every, np.full(len(self), first + k)) for k in range(len(classes))]
@@ -92,7 +97,8 @@ class ProgramPredictive(NumericMixture):
         if len(classes) == 2:
             return ClassPredictive(lambda i: tuple(log_p[:, :, i]), *shape, classes)
         each = np.moveaxis(log_p, 0, -1)
-        return OrdinalPredictive(lambda i: each[:, i], *shape, classes)
+        several = OrdinalPredictive if first == 1 else MulticlassPredictive
+        return several(lambda i: each[:, i], *shape, classes)
 
     def log_density_function(self, i: Array) -> Callable[[Array], Array]:
         return lambda labels: self.log_density(i, labels)
@@ -112,3 +118,31 @@ class ProgramPredictive(NumericMixture):
 
     def _labels(self, components, i, draws, rng):
         return components[draws]
+
+
+class ProgramRates(PointPredictive):
+    """Posterior distribution of the rate at n points, by draws of a user's Stan program.
+
+    Parameters
+    ----------
+    rates : array, shape (S, n)
+        ``rate_new`` under each draw.
+    weights : array, shape (S,), optional
+        Weight of each draw, of sum 1; default equal weights.
+    """
+
+    def __init__(self, rates: Array, weights: Array | None = None) -> None:
+        features: Any = None  # the points are read as their rates
+        n_draws, n = rates.shape
+        no_weights = np.empty((n_draws, 0))
+
+        def read(start, stop):
+            return rates[:, start:stop].T
+
+        super().__init__(read, n, features, no_weights, IDENTITY, weights=weights)
+
+    def __repr__(self) -> str:
+        return super().__repr__().replace(f"link {IDENTITY.name}", "of a Stan program")
+
+    def _function(self, points, rows):
+        return points.copy(), None

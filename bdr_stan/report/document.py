@@ -17,7 +17,6 @@ _METHODS = {
     "nuts": "NUTS",
     "optimize": "posterior mode",
     "laplace": "Laplace approximation",
-    "pathfinder": "Pathfinder approximation",
     "vb": "variational posterior",
     "exact": "exact draws at fixed scales",
 }

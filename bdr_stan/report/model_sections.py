@@ -17,7 +17,6 @@ from bdr_stan.results.advice import checks, heading, verdict
 
 # Limits that keep the page small enough to open and read.
 _MAX_WEIGHT_ROWS = 300
-_MAX_TRACES = 12
 _MAX_REPR_LENGTH = 10_000  # characters of the estimator's parameters
 _COLUMN_SAMPLE = 50_000  # points that the columns are described from
 _COLUMN_SAMPLE_SEED = 10_000_019  # unlike the seeds of users, so that samples differ
@@ -157,42 +156,12 @@ def diagnostics(fit: FitSummary) -> Section:
             index=pd.Index([check.quantity for check in found], name="quantity"),
         )
         blocks.append(Table("Convergence diagnostics", frame))
-    scalars = _scalars(fit)
-    if measured["method"] == "nuts" and scalars:
-        blocks.append(_chains(fit, scalars[:_MAX_TRACES]))
+    if measured["method"] == "nuts":
+        blocks.append(Text("ArviZ draws the chains: az.plot_trace(model.idata), az.plot_rank."))
     blocks.append(
         Folded("Diagnostics as text", [Code(fit.model.report(), "Output of model.report()")])
     )
     return Section("diagnostics", "Appendix: diagnostics of the sampler", blocks)
-
-
-def _scalars(fit):
-    posterior = fit.model.result_.groups["posterior"]
-    return [str(name) for name, values in posterior.data_vars.items() if values.ndim == 2]
-
-
-def _chains(fit, names):
-    groups = fit.model.result_.groups
-    listed = ", ".join(names)
-    return Folded(
-        "Trace and rank plots",
-        [
-            picture(
-                "trace",
-                f"Draws of each chain in order, of {listed}.",
-                "Draws of each chain, one colour per chain: chains that mix well overlap and have "
-                "no trend.",
-                lambda: plots.trace(groups, names),
-            ),
-            picture(
-                "ranks",
-                f"Histograms of each chain's ranks among all draws, of {listed}.",
-                "Ranks of each chain's draws among those of all chains: where chains agree, their "
-                "lines stay near the dashed line.",
-                lambda: plots.ranks(groups, names),
-            ),
-        ],
-    )
 
 
 def posterior(fit: FitSummary) -> Section:

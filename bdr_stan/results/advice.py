@@ -175,7 +175,7 @@ def sampling_warnings(diagnostics: dict[str, Any]) -> list[str]:
 
 
 def report(diagnostics: dict[str, Any]) -> str:
-    """Diagnostics as text: a heading, and for NUTS, Laplace and Pathfinder a line per quantity."""
+    """Diagnostics as text: a heading, and for NUTS and Laplace a line per quantity."""
     rows = [(c.quantity, c.measured, f"(good: {c.good})", verdict(c)) for c in checks(diagnostics)]
     widths = [max(map(len, column)) for column in zip(*rows)]
     lines = ["".join(f"  {cell:{width}}" for cell, width in zip(row, widths)) for row in rows]

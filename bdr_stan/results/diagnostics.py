@@ -24,7 +24,7 @@ def _variables(idata, var_names, skip):
     return {name: posterior[name] for name in names if name not in skip}
 
 
-def element_names(array):
+def _element_names(array):
     """Name of each element of a variable: ``sigma``, ``w[3]``, ``theta[county, 2]``."""
     axes = array.dims[2:]
     labels = [array[axis].values for axis in axes]
@@ -35,7 +35,7 @@ def element_names(array):
 
 
 def _convergence(array):
-    """Bulk ESS, tail ESS and R-hat of each element, in the order of `element_names`."""
+    """Bulk ESS, tail ESS and R-hat of each element, in the order of `_element_names`."""
     data = array.to_dataset(name="x")
     with np.errstate(invalid="ignore", divide="ignore"):
         found = {
@@ -82,7 +82,7 @@ def summary(
             columns["2.5%"], columns["97.5%"] = np.quantile(draws, [0.025, 0.975], axis=0)
         if _is_mcmc(idata):
             columns |= _convergence(array)
-        parts.append(pd.DataFrame(columns, index=element_names(array)))
+        parts.append(pd.DataFrame(columns, index=_element_names(array)))
     if not parts:
         raise ValueError("no posterior variable is left to summarise")
     return pd.concat(parts)
@@ -104,10 +104,9 @@ def diagnostics(
       and min_ess_tail (NaN if no element varies), each with the element it belongs to in
       max_r_hat_of and so on (None if no element varies), min_e_bfmi (over chains),
       share_at_max_tree_depth, max_tree_depth, mean_n_steps;
-    * for "laplace" and "pathfinder": n_draws and pareto_k, the Pareto k-hat of the importance
-      ratios of the posterior to the approximation. It is NaN for fewer than 25 draws, if Stan
-      resampled Pathfinder's draws, which hides it, and for Laplace's method on more than 3,000
-      bags of a family.
+    * for "laplace": n_draws and pareto_k, the Pareto k-hat of the importance ratios of the
+      posterior to the approximation. It is NaN for fewer than 25 draws, and on more than 3,000 bags
+      of a family.
 
     Source: Vehtari et al. (2021) for R-hat and ESS, Betancourt (2016) for E-BFMI, Yao et al.
     (2018) and Vehtari et al. (2024) for Pareto k-hat.
@@ -116,7 +115,7 @@ def diagnostics(
     measured = {"method": posterior.attrs.get("inference_method")}
     if measured["method"] == "nuts":
         return measured | _nuts_diagnostics(idata, max_tree_depth, skip)
-    if measured["method"] in ("laplace", "pathfinder"):
+    if measured["method"] == "laplace":
         return measured | {"n_draws": posterior.sizes["draw"], "pareto_k": _pareto_k(idata)}
     return measured
 
@@ -127,22 +126,19 @@ def _nuts_diagnostics(idata, max_tree_depth, skip):
     if max_tree_depth is None:
         max_tree_depth = int(groups["posterior"].attrs.get("max_tree_depth", 10))
     n_chains, n_draws = stats["diverging"].shape
+    energy = stats["energy"].values
+    jumps = (np.diff(energy, axis=1) ** 2).sum(axis=1)
+    spread = ((energy - energy.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
     return {
         "n_chains": n_chains,
         "n_draws": n_draws,
         "divergences": int(stats["diverging"].sum()),
         **_worst(summary(idata, skip=skip)),
-        "min_e_bfmi": float(e_bfmi(stats["energy"].values).min()),
+        "min_e_bfmi": float((jumps / spread).min()),
         "share_at_max_tree_depth": float((stats["tree_depth"] >= max_tree_depth).mean()),
         "max_tree_depth": max_tree_depth,
         "mean_n_steps": float(stats["n_steps"].mean()),
     }
-
-
-def e_bfmi(energy: Array) -> Array:
-    """E-BFMI of each chain from the energies of its draws, shape (chain, draw)."""
-    jumps = (np.diff(energy, axis=1) ** 2).sum(axis=1)
-    return jumps / ((energy - energy.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
 
 
 def _worst(table):
@@ -161,10 +157,8 @@ def _worst(table):
 
 
 def _pareto_k(idata):
-    """Pareto k-hat of the draws; that of Pathfinder was computed before resampling."""
+    """Pareto k-hat of the draws; NaN without their densities."""
     groups = as_groups(idata)
-    if groups["posterior"].attrs["inference_method"] == "pathfinder":
-        return float(groups["posterior"].attrs.get("pareto_k", np.nan))
     if "sample_stats" not in groups:
         return float("nan")
     stats = groups["sample_stats"]

@@ -7,7 +7,7 @@ import numpy as np
 
 from bdr_stan.types import Array
 
-# Stan's name -> ArviZ's. Approximations name the model's log density and their own differently.
+# Stan's name -> ArviZ's. Laplace's method names the model's log density and its own differently.
 _SAMPLE_STATS = {
     "lp__": "lp",
     "accept_stat__": "acceptance_rate",
@@ -18,15 +18,11 @@ _SAMPLE_STATS = {
     "energy__": "energy",
 }
 _LAPLACE_STATS = {"log_p__": "lp", "log_q__": "log_q"}
-_PATHFINDER_STATS = {"lp__": "lp", "lp_approx__": "log_q"}
-_VARIATIONAL_STATS = {"log_p__": "lp", "log_g__": "log_q"}  # its lp__ is always 0
 _STATS_BY_METHOD = {
     "nuts": _SAMPLE_STATS,
     "fixed_param": _SAMPLE_STATS,
     "optimize": _SAMPLE_STATS,
     "laplace": _LAPLACE_STATS,
-    "pathfinder": _PATHFINDER_STATS,
-    "variational": _VARIATIONAL_STATS,
 }
 _STAT_DTYPES = {"diverging": bool, "tree_depth": int, "n_steps": int}
 
@@ -40,14 +36,10 @@ def inference_method(fit: Any) -> str:
     for kind, method in [
         (cmdstanpy.CmdStanMLE, "optimize"),
         (cmdstanpy.CmdStanLaplace, "laplace"),
-        (cmdstanpy.CmdStanPathfinder, "pathfinder"),
-        (cmdstanpy.CmdStanVB, "variational"),
     ]:
         if isinstance(fit, kind):
             return method
-    raise TypeError(
-        f"expected a CmdStanPy fit (MCMC, MLE, Laplace, Pathfinder or VB), found {type(fit)}"
-    )
+    raise TypeError(f"expected a CmdStanPy fit (MCMC, MLE or Laplace), found {type(fit)}")
 
 
 def _table(fit: Any) -> Array:
@@ -57,8 +49,6 @@ def _table(fit: Any) -> Array:
         return np.swapaxes(fit.draws(inc_warmup=False), 0, 1)
     if method == "optimize":
         return fit.optimized_params_np[None, None]
-    if method == "variational":
-        return fit.variational_sample[None]
     return fit.draws()[None]
 
 

@@ -161,11 +161,6 @@ REFUSED = [
     ("Laplace's method for many bags",
      lambda: BDR(5, family="poisson", method="laplace", stan_file=program_path("bdr_glm")).fit(
          [POINTS[:2]] * 3001, np.arange(3001)), ["laplace", "3001"]),
-    ("a program of normal labels",
-     lambda: BDR(5, family="poisson", stan_file=program_path("bdr")).fit(BAGS, COUNTS),
-     ["bdr.stan", "bdr_glm"]),
-    ("a program of a family for normal labels",
-     lambda: BDR(5, stan_file=program_path("bdr_glm")).fit(BAGS, Y), "bdr_glm.stan"),
     ("an unknown prior", lambda: BDR(5, family="poisson", prior={"sigma_scale": 1.0}).fit(
         BAGS, COUNTS), "sigma_scale"),
     ("counts stacked with densities",

@@ -52,8 +52,6 @@ FILES = [
     ("a fit saved in no folder", lambda: FITTED.save("nowhere/x.nc"), "nowhere"),
     ("a fit saved as a folder", lambda: FITTED.save("folder"), "folder"),
     ("a fit saved by number", lambda: FITTED.save(3), "path"),
-    ("an export of a fit without a program", lambda: FITTED.export("new"), "method='exact'"),
-    ("an export by a number", lambda: FITTED.export("new", author=3), "author"),
     ("notes of text", lambda: FITTED.save("new.nc", notes="mine"), "notes"),
     ("notes of objects", lambda: FITTED.save("new.nc", notes={"a": object()}), "notes"),
     ("a splitter in a file", lambda: FOLDED.save("new.nc"), "cv"),

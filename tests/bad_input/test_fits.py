@@ -123,10 +123,8 @@ RUNS_BY_METHOD = [
     ("optimize", {"tol_obj": -1.0}, "tol_obj"),
     ("laplace", {"max_treedepth": 5}, "max_treedepth"),
     ("laplace", {"iter": 5}, "iter"),
-    ("pathfinder", {"num_paths": 5}, "num_paths"),
-    ("pathfinder", {"psis_resample": True}, "psis_resample"),
-    ("pathfinder", {"history_size": 0}, "history_size"),
-    ("pathfinder", {"max_lbfgs_iters": 0}, "max_lbfgs_iters"),
+    ("optimize", {"history_size": 0}, "history_size"),
+    ("pathfinder", {}, "no method 'pathfinder'; there are: nuts, exact, optimize, laplace"),
 ]
 
 
@@ -194,8 +192,8 @@ FITS = [
      lambda: InverseBDR(5, label_distribution="uniform", bounds=(-9, None)).fit(BAGS, Y),
      "both bounds"),
     ("two bags of an inverse model", lambda: InverseBDR(2).fit(TWO, Y[:2]), "2 bags"),
-    ("Pathfinder of an inverse model",
-     lambda: InverseBDR(5, method="pathfinder").fit(BAGS, Y), "pathfinder"),
+    ("a variational inverse model",
+     lambda: InverseBDR(5, method="vb").fit(BAGS, Y), "vb"),
     ("an inverse model in closed form",
      lambda: InverseBDRClassifier(5, method="exact").fit(BAGS, CLASSES), "exact"),
     ("a scatter of an inverse model",

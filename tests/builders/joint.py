@@ -213,7 +213,7 @@ def package_model(p):
         p.totals.y,
         LIKELIHOODS[p.totals.likelihood],
         surveys(p),
-        p.family,
+        FAMILIES[p.family],
         prior=p.priors,
         bag_effects=p.totals.has_effects,
     )

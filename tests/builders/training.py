@@ -9,7 +9,7 @@ from builders import reference
 from builders.kernels import COLUMNS, DEFINITIONS, gram
 from data_gen.dirichlet import dirichlet_bags
 
-JITTER = 1e-3
+JITTER = 1e-4
 
 
 def labelled_bags(rng, n=24):
@@ -28,14 +28,14 @@ def training_of(bags, name, landmarks, covariance="average"):
     )
 
 
-def dense_problem(bags, y, definition, u, prior_covariance, jitter=JITTER):
+def dense_problem(bags, y, definition, u, prior_covariance):
     """A problem in landmark coordinates, with
 
     prior_covariance(mu, sizes, Sigma, K) the R of the embeddings' prior.
     """
     features = [gram(definition, bag, u).astype(float) for bag in bags]
     mu = np.array([phi.mean(axis=0) for phi in features])
-    ridge = jitter * np.eye(len(u))
+    ridge = JITTER * np.eye(len(u))
     Sigma = np.mean([np.cov(phi.T) for phi in features if len(phi) > 1], axis=0) + ridge
     K = gram(definition, u, u).astype(float) + ridge
     sizes = bags.sizes.astype(float)
@@ -102,7 +102,7 @@ def empirical(mu, sizes, Sigma, K):
     return B + 0.01 * np.trace(B) / np.trace(K) * K
 
 
-def convolution(u, bandwidth, scale, jitter=JITTER, variance=1.0):
+def convolution(u, bandwidth, scale, variance=1.0):
     """Integral of k(x, z) k(z, y) exp(-|z - c|^2 / (2 scale^2)), a sum over a fine grid of z."""
 
     def prior_covariance(*_):
@@ -112,6 +112,6 @@ def convolution(u, bandwidth, scale, jitter=JITTER, variance=1.0):
             z = np.linspace(-40, 40, 20_001) * min(b, scale)
             k = np.exp(-((column[:, None] - z) ** 2) / (2 * b**2))
             R = R * ((k * np.exp(-(z**2) / (2 * scale**2))) @ k.T) * (z[1] - z[0])
-        return R + jitter * np.trace(R) / len(R) * np.eye(len(R))
+        return R + JITTER * np.trace(R) / len(R) * np.eye(len(R))
 
     return prior_covariance

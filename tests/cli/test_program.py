@@ -136,11 +136,10 @@ def test_shells_complete_commands_and_options():
     assert program(env=os.environ | asked).stdout == "plain,report\n"
 
 
-@pytest.mark.parametrize("command", ["fit", "tune", "predict", "summary", "report", "export"])
+@pytest.mark.parametrize("command", ["fit", "tune", "predict", "summary", "report"])
 def test_a_missing_file_is_told_before_anything_is_imported(command, tmp_path):
     labelled = [*FIT, "-o", "never"] if command in ("fit", "tune") else []
     outputs = {"predict": ["new.csv", "-o", "p.csv"], "report": ["-o", "p.html"]}
-    outputs["export"] = ["-o", "new"]
     code = (
         "import atexit, sys\n"
         "from bdr_stan.cli import main\n"

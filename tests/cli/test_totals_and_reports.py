@@ -1,7 +1,5 @@
 """Totals and reports from the shell."""
 
-import json
-
 import pandas as pd
 import pytest
 from builders.shell import TOTALS, fails, points, run
@@ -78,16 +76,3 @@ def test_the_report_is_of_the_table_of_the_fit(folder, tmp_path):
     assert not page.exists()
     assert run("report", folder / "fit.nc", data, "-o", page).exit_code == 0
     assert ">Shrinkage</h2>" in page.read_text()
-
-
-def test_the_posterior_of_a_fit_is_exported(folder, tmp_path):
-    output = tmp_path / "my project (copy)"
-    done = run("export", folder / "fit.nc", "-o", output, "--author", "A. Nother")
-    assert done.exit_code == 0, done.output
-    assert done.stdout == f"Wrote {output}\n"
-    about = json.loads((output / "posteriors/my_project_copy-bdr.json").read_text())
-    assert about["reference_posterior_name"] == "my_project_copy-bdr"
-    assert about["added_by"] == "A. Nother"
-    title = json.loads((output / "data/info/my_project_copy.info.json").read_text())["title"]
-    assert title == "my_project_copy: y of 40 bags"
-    fails("is not empty: name a new one", "export", folder / "fit.nc", "-o", output)

@@ -13,7 +13,6 @@ import pytest
 
 from bdr_stan import cmdstan
 from bdr_stan.cmdstan import ToolchainError, home, programs
-from bdr_stan.cmdstan.ejected import text_to_edit
 from bdr_stan.cmdstan.programs import ProgramError, compile_program, eject, runs_at_once
 
 COIN = Path(__file__).parents[1] / "stan" / "driver_coin.stan"
@@ -83,13 +82,21 @@ def test_stock_programs_are_found_by_name():
     assert {"blr", "bdr"} <= set(programs.program_names())
     path = programs.program_path("bdr")
     assert path.name == "bdr.stan"
-    assert path.parent == programs.stan_directory()
+    assert path.parent == programs.fast_directory()
+    plain = programs.program_path("bdr", fast=False)
+    assert plain.parent == programs.stan_directory() and plain.is_file()
     assert path.is_file()
 
 
 def test_an_unknown_name_lists_the_names():
-    with pytest.raises(ValueError, match="no Stan program called 'bdrr'; there are: .*bdr, .*blr"):
+    with pytest.raises(
+        ValueError, match="no accelerated Stan program called 'bdrr'; there are: .*bdr, .*blr"
+    ):
         programs.program_path("bdrr")
+    with pytest.raises(
+        ValueError, match="no plain Stan program called 'bdr_glm'; there are: bdr, "
+    ):
+        programs.program_path("bdr_glm", fast=False)
     with pytest.raises(FileNotFoundError, match="no Stan program .*nowhere/mine.stan"):
         compile_program("nowhere/mine.stan")
 
@@ -107,9 +114,12 @@ def test_eject_names_the_folder_that_it_cannot_write(tmp_path, monkeypatch):
 
 
 def test_eject_writes_a_program_ready_to_edit(tmp_path):
-    written = eject("bdr", tmp_path / "new" / "mine.stan")
+    plain = eject("bdr", tmp_path / "plain.stan")
+    assert plain == [tmp_path / "plain.stan"]
+    assert plain[0].read_text() == programs.program_path("bdr", fast=False).read_text()
+    written = eject("bdr", tmp_path / "new" / "mine.stan", fast=True)
     assert written[0] == tmp_path / "new" / "mine.stan"
-    assert written[0].read_text() == text_to_edit("bdr", programs.program_path("bdr").read_text())
+    assert written[0].read_text() == programs.program_path("bdr").read_text()
     includes = programs._includes(written[0], [tmp_path / "new"])
     assert set(includes.values()) == set(written[1:])
     assert eject("blr", tmp_path)[0] == tmp_path / "blr.stan"
@@ -123,13 +133,13 @@ def test_eject_does_not_overwrite(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["bdr.stan"]
     assert mine.read_text() == "my own work"
     eject("bdr", tmp_path, force=True)
-    assert mine.read_text() == text_to_edit("bdr", programs.program_path("bdr").read_text())
+    assert mine.read_text() == programs.program_path("bdr", fast=False).read_text()
 
 
 def test_eject_shares_includes_between_programs(tmp_path):
-    eject("bdr", tmp_path)
-    assert eject("bdr", tmp_path) == []  # all there, unchanged
-    eject("blr", tmp_path)
+    eject("bdr", tmp_path, fast=True)
+    assert eject("bdr", tmp_path, fast=True) == []  # all there, unchanged
+    eject("blr", tmp_path, fast=True)
     assert {"bdr.stan", "blr.stan"} <= {p.name for p in tmp_path.iterdir()}
 
 
@@ -144,7 +154,7 @@ def test_eject_that_fails_leaves_nothing(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Path, "open", fail_late)
     with pytest.raises(OSError, match="no room"):
-        eject("bdr", tmp_path)
+        eject("bdr", tmp_path, fast=True)
     assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
 
 
@@ -160,7 +170,7 @@ def test_includes_are_followed_and_found_beside_the_program_first(user):
         "functions/shift.stanfunctions": folder / "shift.stanfunctions",
         "functions/more.stanfunctions": folder / "more.stanfunctions",
     }
-    assert folders[-1] == programs.stan_directory().absolute()
+    assert folders[-1] == programs.fast_directory().absolute()
 
 
 def test_the_key_changes_with_all_that_matters(user, entry, monkeypatch):

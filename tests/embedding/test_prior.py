@@ -54,7 +54,7 @@ def test_matrices_are_their_definitions(bags, u, name, prior):
     training = training_of(bags, name, u)
     _, definition = kernel_and_definition(name)
     R = {"empirical": empirical, "kernel": of_kernel}[prior]
-    found = landmark_matrices(training, embedding_prior=prior, jitter=JITTER)
+    found = landmark_matrices(training, embedding_prior=prior)
     assert_matrices(found, dense_problem(bags, np.zeros(len(bags)), definition, u, R))
     assert (found[0] is found[1]) == (prior == "kernel")
 
@@ -65,9 +65,7 @@ def test_matrices_are_their_definitions(bags, u, name, prior):
 @pytest.mark.parametrize("scale", [0.6, 2.0])
 def test_convolution_prior_is_the_integral(bags, u, name, bandwidth, scale):
     training = training_of(bags, name, u)
-    found = landmark_matrices(
-        training, embedding_prior="convolution", measure_scale=scale, jitter=JITTER
-    )
+    found = landmark_matrices(training, embedding_prior="convolution", measure_scale=scale)
     _, definition = kernel_and_definition(name)
     R = convolution(u, bandwidth, scale)
     assert_matrices(found, dense_problem(bags, np.zeros(len(bags)), definition, u, R))
@@ -77,25 +75,23 @@ def test_convolution_prior_of_some_columns_and_a_variance(bags, u):
     """The measure is one of the columns that the kernel depends on; k enters twice."""
     kernel = RBF([0.5, 2.0], columns=["c", "a"], variance=3.0)
     training = training_features(bags, kernel=kernel, landmarks=u, covariance="average")
-    _, R, _ = landmark_matrices(
-        training, embedding_prior="convolution", measure_scale=1.3, jitter=JITTER
-    )
+    _, R, _ = landmark_matrices(training, embedding_prior="convolution", measure_scale=1.3)
     expected = convolution(u[:, [2, 0]], [0.5, 2.0], 1.3, variance=3.0)()
     np.testing.assert_allclose(R, expected, rtol=1e-8)
 
 
-def test_defaults_are_the_empirical_prior_and_a_small_jitter(bags, u):
+def test_the_default_is_the_empirical_prior(bags, u):
     training = training_of(bags, "rbf", u)
     _, definition = kernel_and_definition("rbf")
-    p = dense_problem(bags, np.zeros(len(bags)), definition, u, empirical, jitter=1e-4)
+    p = dense_problem(bags, np.zeros(len(bags)), definition, u, empirical)
     assert_matrices(landmark_matrices(training), p)
 
 
-def test_without_jitter_the_matrices_are_plain(bags, u):
+def test_but_for_the_jitter_the_matrices_are_plain(bags, u):
     training = training_of(bags, "rbf", u, covariance="identity")
-    K, _, Sigma = landmark_matrices(training, embedding_prior="kernel", jitter=0.0)
-    np.testing.assert_allclose(K, RBF(0.9)(u, u), rtol=1e-12)
-    np.testing.assert_array_equal(Sigma, np.eye(5))
+    K, _, Sigma = landmark_matrices(training, embedding_prior="kernel")
+    np.testing.assert_allclose(K, RBF(0.9)(u, u) + JITTER * np.eye(5), rtol=1e-12)
+    np.testing.assert_array_equal(Sigma, (1 + JITTER) * np.eye(5))
 
 
 def test_few_bags_leave_the_empirical_prior_positive_definite(rng, u):
@@ -254,37 +250,34 @@ def test_eta_prior_is_positive_where_bags_do_not_differ(rng):
     ],
 )
 def test_choices_that_go_together(prior, scale, kernel):
-    for jitter in (0, 1e-4):
-        check_embedding_prior(prior, scale, jitter, kernel)
+    check_embedding_prior(prior, scale, kernel)
 
 
 @pytest.mark.parametrize(
     ("choices", "message"),
     [
-        (("prior", "evidence", 0, "rbf"), "'empirical', 'kernel' or 'convolution', found 'prior'"),
+        (("prior", "evidence", "rbf"), "'empirical', 'kernel' or 'convolution', found 'prior'"),
         (
-            ("convolution", "evidence", 0, "cauchy"),
+            ("convolution", "evidence", "cauchy"),
             "embedding_prior='convolution' is known for kernel='rbf' only, found 'cauchy'",
         ),
         (
-            ("convolution", 1.0, 0, Matern32(1.0)),
+            ("convolution", 1.0, Matern32(1.0)),
             r"known for kernel='rbf' only, found Matern32\(bandwidth=1.0\)$",
         ),
         (
-            ("convolution", 1.0, 0, RBF(1.0) + RBF(2.0)),
+            ("convolution", 1.0, RBF(1.0) + RBF(2.0)),
             r"known for kernel='rbf' only, found RBF\(bandwidth=1.0\) \+ RBF\(bandwidth=2.0\)$",
         ),
         (
-            ("convolution", "wide", 0, "rbf"),
+            ("convolution", "wide", "rbf"),
             "measure_scale must be 'evidence' or a positive number, found 'wide'",
         ),
         (
-            ("convolution", [1.0, 2.0], 0, "rbf"),
+            ("convolution", [1.0, 2.0], "rbf"),
             r"measure_scale must be 'evidence' or a positive number, found \[1.0, 2.0\]",
         ),
-        (("convolution", -1.0, 0, "rbf"), "measure_scale must be a positive number, found -1.0"),
-        (("kernel", "evidence", -1e-4, "rbf"), "jitter must be a number >= 0, found -0.0001"),
-        (("kernel", "evidence", np.nan, "rbf"), "jitter must be a number >= 0, found nan"),
+        (("convolution", -1.0, "rbf"), "measure_scale must be a positive number, found -1.0"),
     ],
 )
 def test_choices_that_are_refused(choices, message):

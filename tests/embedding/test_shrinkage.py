@@ -137,7 +137,7 @@ def test_prior_that_is_not_positive_definite(rng):
         ValueError, match=r"not positive definite \(smallest eigenvalue -0\.01"
     ) as e:
         joint_basis(Sigma, R)
-    assert "fewer landmarks, a smaller bandwidth or a larger jitter" in str(e.value)
+    assert "fewer landmarks or a smaller bandwidth" in str(e.value)
 
 
 def test_integrating_the_embedding_out_by_simulation(rng):

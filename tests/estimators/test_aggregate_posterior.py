@@ -200,11 +200,10 @@ def test_nuts_finds_the_surface_and_approximations_come_near(large, likelihood, 
             method=method, kernel=model.kernel_, learn_kernel=False, landmarks=model.landmarks_
         )
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # Pathfinder's k-hat
+            warnings.simplefilter("ignore", UserWarning)  # k-hat
             near = near.fit(large, y, **trials, draws=1000).predict_points(at)
         off, width = np.abs(near.mean - rates.mean) / rates.sd, np.median(near.sd / rates.sd)
-        # Pathfinder's few searches end near the mode, in a width that is anything by chance.
-        assert np.mean(off) < (1.0 if method == "pathfinder" else 0.3), method
+        assert np.mean(off) < 0.3, method
         if method in ("laplace", "vb"):
             assert (0.6 if (method, link) == ("vb", "exp") else 0.75) < width < 1.2, method
 

@@ -25,7 +25,6 @@ def classifiers():
     return [
         BLRClassifier(5),
         BLRClassifier(5, method="laplace"),
-        BLRClassifier(5, method="pathfinder"),
         BLRClassifier(5, method="optimize"),
         ShrinkageClassifier(5),
         BDRClassifier(5),
@@ -332,7 +331,7 @@ def test_approximations_are_near_nuts(model):
     bags, centres = location_bags(rng, 200)
     y = centres + rng.normal(0, 0.7, 200) > 0
     nuts = clone(model).fit(bags, y, seed=1).predict_proba(bags)[:, 1]
-    for method in ("laplace", "pathfinder", "optimize"):
+    for method in ("laplace", "optimize"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # Pareto k-hat
             other = clone(model).set_params(method=method).fit(bags, y, seed=1)

@@ -60,7 +60,6 @@ ESTIMATORS = {
     "Shrinkage": Shrinkage(5),
     "BLR, size noise": BLR(5, label_noise="size", method="laplace"),
     "BDR, laplace": BDR(5, method="laplace"),
-    "BDR, pathfinder": BDR(5, method="pathfinder"),
     "BDR, nuts": BDR(5),
     "BDR, stanli": BDR(5, engine="stanli"),
     "BDR, size noise": BDR(5, label_noise="size"),

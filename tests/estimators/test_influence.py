@@ -44,8 +44,8 @@ STACKS = {
     "StackedClassifier": StackedClassifier([MODELS["BLRClassifier"], MODELS["BDRClassifier"]]),
 }
 BENT = {
-    "InverseBDR": InverseBDR(8, method="laplace", power=0.5),
-    "InverseBDRClassifier": InverseBDRClassifier(8, method="laplace", power=0.5),
+    "InverseBDR": InverseBDR(8, method="laplace"),
+    "InverseBDRClassifier": InverseBDRClassifier(8, method="laplace"),
 }
 LINEAR = ["BLR, exact", "BLR, additive", "BLR, covariates", "BLRClassifier"]
 

@@ -179,13 +179,6 @@ def test_areas_of_several_points_are_places():
     assert model.predictive_surveys(areas, [50] * 20).mean.shape == (20,)
 
 
-def test_binomial_surveys_have_no_dispersion():
-    model = fitted(survey_family="binomial")
-    assert not model.result_.has_draws("survey_dispersion")
-    assert "survey_dispersion" not in model.priors().index
-    assert model.predictive_surveys(PLACES, "examined").mean.shape == (N_PLACES,)
-
-
 def test_an_overdispersed_fit_is_compared_with_its_own_surveys():
     """Districts of three times as many cases as expected, or a third."""
     model = JointRegressor("poisson", method="laplace", **SETTINGS)
@@ -373,7 +366,6 @@ def test_surveys_of_some_months_in_space_and_time():
         ({"likelihood": "binomial"}, "the binomial likelihood takes the link 'logit'"),
         ({"method": "vb"}, "JointRegressor has no method 'vb'"),
         ({"prior": {"slope_scale": 1}}, "no number called 'slope_scale'.*survey_slope_scale"),
-        ({"survey_family": "poisson"}, "survey_family must be 'beta_binomial' or 'binomial'"),
     ],
 )
 def test_unusable_parameters(parameters, says):

@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 import bdr_stan
 from bdr_stan import BLR
-from bdr_stan.estimators.validation import check_bounds, check_power, check_seed, check_stan_file
+from bdr_stan.estimators.validation import check_bounds, check_seed, check_stan_file
 
 
 @pytest.fixture
@@ -48,8 +48,6 @@ def test_seeds_that_pass():
         check_seed(seed)
 
 
-def test_bounds_and_powers_that_pass():
+def test_bounds_that_pass():
     for bounds in (None, (0, 1), [0.5, None], (None, None), np.array([-1.0, 2.0])):
         check_bounds(bounds)
-    for power in ("held-out", 1, 0.05, np.float64(0.5)):
-        check_power(power)

@@ -11,7 +11,6 @@ from scipy.special import expit, logit
 from sklearn.model_selection import cross_val_predict
 
 from bdr_stan import BDR, BLR, Bags, Shrinkage, Stacked, load, tune
-from bdr_stan.cmdstan.programs import eject, program_path, program_text
 from bdr_stan.families import FAMILIES
 from bdr_stan.predictive import Blend, LognormalPredictive, OutcomePredictive, mix
 
@@ -440,19 +439,6 @@ def test_priors_may_be_changed():
     model = quiet(Shrinkage(5, family="negative_binomial", prior=tight), y, **QUICK)
     assert model.result_.draws("dispersion").max() < 0.02
     assert model.priors(as_table=False)["dispersion_scale"] == 1e-3
-
-
-def test_a_program_of_your_own(tmp_path):
-    path = tmp_path / "bdr_glm.stan"
-    eject("bdr_glm", path)
-    stock = program_path("bdr_glm")
-    assert program_text(path).split() == program_text(stock).split()  # but for comments
-    path.write_text(stock.read_text())  # whose executable is there already
-    model = BLR(5, family="poisson", stan_file=path, method="laplace")
-    y = LABELS["poisson"]
-    own = quiet(model, y, exposure="people", **QUICK).predict(BAGS)
-    stock = quiet(BLR(5, family="poisson", method="laplace"), y, exposure="people", **QUICK)
-    np.testing.assert_allclose(own, stock.predict(BAGS), rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["beta", "beta_binomial"])

@@ -8,7 +8,6 @@ from bdr_stan.kernel_means.outer_kernels import (
     OUTER_KERNELS,
     between,
     check_outer,
-    check_outer_bandwidth,
     resolved_outer,
     squared_distances,
     values_at_squares,
@@ -44,18 +43,17 @@ def test_outer_kernel_of_equal_means_is_its_variance():
 
 def test_median_rule(means):
     products = means[0] @ means[0].T
-    found = resolved_outer("cauchy", "median", products)
+    found = resolved_outer("cauchy", products)
     expected = np.sqrt(np.median(pdist(means[0], "sqeuclidean")) / 2)
     assert isinstance(found, Cauchy) and found.bandwidth == pytest.approx(expected)
-    waiting = resolved_outer(RBF(variance=3.0), "median", products)
+    waiting = resolved_outer(RBF(variance=3.0), products)
     assert waiting.bandwidth == found.bandwidth and waiting.variance == 3.0
     given = RBF(0.4)
-    assert resolved_outer(given, "median", products) is given
-    assert resolved_outer("rbf", 0.4, products).bandwidth == 0.4
-    assert resolved_outer("linear", "median", products) is None
+    assert resolved_outer(given, products) is given
+    assert resolved_outer("linear", products) is None
     for same in (np.ones((3, 3)), np.ones((1, 1))):
         with pytest.raises(ValueError, match="most bags have the same kernel mean"):
-            resolved_outer("rbf", "median", same)
+            resolved_outer("rbf", same)
 
 
 @pytest.mark.parametrize(
@@ -72,10 +70,3 @@ def test_median_rule(means):
 def test_unusable_kernels(outer, message):
     with pytest.raises(ValueError, match=message):
         check_outer(outer)
-
-
-def test_unusable_bandwidths():
-    with pytest.raises(ValueError, match="outer_bandwidth must be a positive number"):
-        check_outer_bandwidth(0.0)
-    with pytest.raises(ValueError, match="outer_bandwidth must be 'median' or a positive number"):
-        check_outer_bandwidth("ard")

@@ -5,7 +5,6 @@ import pytest
 from builders import reference
 from builders.kernels import kernel_and_definition
 from builders.training import (
-    JITTER,
     bags_of_one_size,
     convolution,
     dense_problem,
@@ -44,9 +43,7 @@ def model_and_problem(rng, name, embedding_prior, **options):
         R = {"empirical": empirical, "kernel": of_kernel}[embedding_prior]
     p = dense_problem(bags, y, definition, u, R)
     training = training_of(bags, name, u)
-    model = bdr_model(
-        training, y, embedding_prior=embedding_prior, measure_scale=1.4, jitter=JITTER, **options
-    )
+    model = bdr_model(training, y, embedding_prior=embedding_prior, measure_scale=1.4, **options)
     return model, p
 
 

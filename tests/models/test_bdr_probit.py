@@ -7,7 +7,6 @@ import pytest
 from builders import reference
 from builders.kernels import kernel_and_definition
 from builders.training import (
-    JITTER,
     bags_of_one_size,
     convolution,
     dense_problem,
@@ -47,7 +46,7 @@ def model_and_problem(rng, name, embedding_prior, **options):
     p = dense_problem(bags, y, definition, u, R[embedding_prior])
     model = bdr_probit_model(
         training_of(bags, name, u), y, embedding_prior=embedding_prior, measure_scale=1.4,
-        jitter=JITTER, **options,
+        **options,
     )  # fmt: skip
     return model, p
 

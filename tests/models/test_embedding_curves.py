@@ -83,7 +83,7 @@ def test_coordinates_make_the_covariances_diagonal(rng):
     bags, y = labelled_bags(rng, n=60)
     training = training_of(bags, "rbf", rng.normal(size=(4, 3)))
     B = functions_of_numbers(y)(y)
-    m0, basis, lam = residual_coordinates(training, B, jitter=JITTER)
+    m0, basis, lam = residual_coordinates(training, B)
     np.testing.assert_allclose(m0, training.embedding.mean.mean(axis=0))
     Sigma = training.embedding.covariance + JITTER * np.eye(4)
     np.testing.assert_allclose(basis.T @ Sigma @ basis, np.diag(lam), atol=1e-8 * lam.max())
@@ -93,7 +93,7 @@ def test_coordinates_have_unit_spread_about_the_curve():
     """Many bags of many points: what the label leaves has the identity for a covariance."""
     training, y = curves.simulated(np.random.default_rng(3), n=3000, sizes=(500, 2000))
     B = functions_of_numbers(y)(y)
-    m0, basis, lam = residual_coordinates(training, B, jitter=0.0)
+    m0, basis, lam = residual_coordinates(training, B)
     z = (training.embedding.mean - m0) @ basis
     left = z - B @ np.linalg.lstsq(B, z, rcond=None)[0]
     within = np.diag(lam) * np.mean(1 / training.embedding.sizes)
@@ -106,7 +106,7 @@ def test_coordinates_of_embeddings_that_the_label_determines():
     B = functions_of_numbers(y)(y)
     mean = B @ np.random.default_rng(4).normal(size=(B.shape[1], 4))
     exact = replace(training.embedding, mean=mean, sizes=np.full(300, 1e9))
-    _, basis, _ = residual_coordinates(replace(training, embedding=exact), B, jitter=0.0)
+    _, basis, _ = residual_coordinates(replace(training, embedding=exact), B)
     left = np.trace(np.linalg.inv(basis @ basis.T))  # of R, as V'RV is the identity
     assert left == pytest.approx(1e-3 * mean.var(axis=0).sum(), rel=1e-3)
 

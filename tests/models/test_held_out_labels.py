@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.kernels import RBF, LandmarkFeatures
 from bdr_stan.models import fitted_curves
+from bdr_stan.models import held_out_labels as held_out_module
 from bdr_stan.models.bayes_rule import informativeness, inverse_predictive
 from bdr_stan.models.fitted_curves import TrainingLabels
 from bdr_stan.models.held_out_labels import (
@@ -28,9 +30,7 @@ normal_labels = partial(label_distribution, "normal")
 
 
 def power_of(training, y):
-    folds = folds_by_kernel_share(training, TrainingLabels(y, normal_labels), PRIORS, jitter=1e-4)[
-        0.0
-    ]
+    folds = folds_by_kernel_share(training, TrainingLabels(y, normal_labels), PRIORS)[0.0]
     return learned_power(folds, training.embedding, y)[0]
 
 
@@ -43,7 +43,7 @@ def test_the_power_of_a_model_that_is_right_is_near_1(seed):
 def test_the_power_of_coordinates_that_come_twice_is_near_a_half(seed, monkeypatch):
     """The joint basis would tell that they are the same, so it is left out."""
 
-    def as_they_are(training, B, *, jitter, kernel_share):
+    def as_they_are(training, B, *, kernel_share):
         d = training.embedding.mean.shape[1]
         return np.zeros(d), np.eye(d), np.diag(training.embedding.covariance)
 
@@ -63,20 +63,20 @@ def test_few_bags_teach_no_power(rng):
 
 def test_few_bags_take_the_shape_of_the_kernel():
     training, y = curves.simulated(np.random.default_rng(5), n=20)
-    chosen = held_out_labels(training, TrainingLabels(y, normal_labels), PRIORS, jitter=1e-4)
+    chosen = held_out_labels(training, TrainingLabels(y, normal_labels), PRIORS)
     assert chosen.kernel_share == 1
 
 
 def test_numbers_of_two_values_are_held_out(rng):
     training, y = curves.simulated(rng, n=12)
     labels = TrainingLabels(1.0 * (y > np.median(y)), normal_labels)
-    assert len(folds_by_kernel_share(training, labels, PRIORS, jitter=1e-4)[0.0]) == 5
+    assert len(folds_by_kernel_share(training, labels, PRIORS)[0.0]) == 5
 
 
 def test_classes_that_are_held_out_whole_teach_no_power(rng):
     training, _ = curves.simulated(rng, n=12)
     codes = np.arange(12)
-    folds = folds_by_kernel_share(training, TrainingLabels(codes), PRIORS, jitter=1e-4)[0.0]
+    folds = folds_by_kernel_share(training, TrainingLabels(codes), PRIORS)[0.0]
     assert folds == []
     assert learned_power(folds, training.embedding, codes)[0] == 0.6
     assert np.isnan(held_out_log_density(folds, training.embedding, codes, 1.0, [])).all()
@@ -86,11 +86,9 @@ def test_densities_of_held_out_labels_are_those_of_models_of_the_other_bags(rng)
     """Of the distribution of the other labels, too."""
     training, y = curves.simulated(rng, n=60)
     labels, kept = TrainingLabels(y, normal_labels), np.arange(60)
-    every = folds_by_kernel_share(
-        training, labels, PRIORS, jitter=1e-4, kernel_shares=(0.0, 0.1, 1.0)
-    )
+    every = folds_by_kernel_share(training, labels, PRIORS, kernel_shares=(0.0, 0.1, 1.0))
     kept = np.setdiff1d(kept, every[0.0][0].held_out)
-    chosen = held_out_labels(training.take(kept), labels.take(kept), PRIORS, jitter=1e-4)
+    chosen = held_out_labels(training.take(kept), labels.take(kept), PRIORS)
     folds = every[chosen.kernel_share]
     density = held_out_log_density(folds, training.embedding, y, 0.7, [])
     assert sorted(np.concatenate([fold.held_out for fold in folds])) == list(range(60))
@@ -109,9 +107,7 @@ def test_held_out_densities_are_of_labels_with_errors(error_sd):
     rng = np.random.default_rng(5)
     training, true = curves.simulated(rng, n=60)
     y, variance = rng.normal(true, error_sd), np.full(60, error_sd**2)
-    folds = folds_by_kernel_share(
-        training, TrainingLabels(y, normal_labels, variance), PRIORS, jitter=1e-4
-    )[0.0]
+    folds = folds_by_kernel_share(training, TrainingLabels(y, normal_labels, variance), PRIORS)[0.0]
     density = held_out_log_density(folds, training.embedding, y, 0.7, [])
     fold = folds[0]
     fitted, held_out = fold.fitted, training.embedding.take(fold.held_out)
@@ -190,13 +186,19 @@ def test_search_for_the_noise_of_one_point_sees_a_second_peak():
     assert learned_point_noise(held_out, 1.0, np.inf) == pytest.approx(0.8, abs=0.1)
 
 
-def test_without_folds_the_power_has_its_prior_alone():
-    """Lognormal about 0.6, of log sd 0.5."""
-    for sds in (0, -1, 2):
-        power = 0.6 * np.exp(0.5 * sds)
-        found, offsets, loss = learned_power([], None, np.empty(0), power if sds else None)
-        assert (found, len(offsets)) == (pytest.approx(power), 0)
-        assert loss == pytest.approx(sds**2 / 2)
+@pytest.mark.parametrize("slope", [-2.0, -1.0, 1.5])
+def test_the_prior_of_the_power_is_lognormal_about_06_of_log_sd_05(slope, monkeypatch):
+    """By labels whose log density is a line in the log of the power."""
+
+    def line(power, offsets):
+        return np.array([slope * np.log(power)])
+
+    monkeypatch.setattr(held_out_module, "_log_density", lambda *_: line)
+    of_numbers = SimpleNamespace(functions=SimpleNamespace(has_classes=False), labels=[])
+    fold = SimpleNamespace(held_out=np.arange(1), fitted=SimpleNamespace(coordinates=of_numbers))
+    found, offsets, loss = learned_power([fold], None, np.empty(0))
+    assert (found, len(offsets)) == (pytest.approx(0.6 * np.exp(slope / 4), rel=1e-4), 0)
+    assert loss == pytest.approx(slope**2 / 8 - slope * np.log(found), rel=1e-6)
 
 
 def test_held_out_classes_are_as_frequent_as_their_probabilities():
@@ -204,7 +206,7 @@ def test_held_out_classes_are_as_frequent_as_their_probabilities():
     rng = np.random.default_rng(3)
     y = rng.normal(size=200)
     features, codes = scattered(rng, y), np.searchsorted(np.quantile(y, [0.7, 0.95]), y)
-    (folds,) = folds_by_kernel_share(features, TrainingLabels(codes), PRIORS, jitter=1e-4).values()
+    (folds,) = folds_by_kernel_share(features, TrainingLabels(codes), PRIORS).values()
     power, offsets, _ = learned_power(folds, features.embedding, codes)
     informed = np.empty(200)
     for fold in folds:
@@ -223,7 +225,7 @@ def test_offsets_of_classes_are_those_of_predictions():
     training, y = curves.simulated(np.random.default_rng(3), n=200)
     codes = 1 * (y > np.quantile(y, 0.9))
     model = inverse_model(training, codes)
-    chosen = held_out_labels(training, TrainingLabels(codes), PRIORS, jitter=1e-4)
+    chosen = held_out_labels(training, TrainingLabels(codes), PRIORS)
     coordinates, fitted = model.fitted.coordinates, model.fitted
     np.testing.assert_array_equal(coordinates.offsets, chosen.offsets)
     mean = training.embedding.mean[:1].repeat(2, axis=0)

@@ -115,9 +115,10 @@ def normal_labels(y):
     return label_distribution("normal", y)
 
 
-def test_the_mode_is_that_of_stan(rng):
+def test_the_mode_is_that_of_stan(rng, monkeypatch):
+    curves.give_power(monkeypatch, 1.0)
     training, y = curves.simulated(rng, n=60)
-    model = inverse_model(training, y, distribution=normal_labels, power=1.0)
+    model = inverse_model(training, y, distribution=normal_labels)
     posterior = sample_posterior(model, SamplerSettings("optimize", seed=1, progress=False))
     for name in ("tau", "amplitude", "curvature"):
         found = posterior.draws[name][0, 0]
@@ -128,9 +129,10 @@ def test_the_mode_is_that_of_stan(rng):
     np.testing.assert_allclose(posterior.draws["explained"][0, 0], explained, atol=1e-4)
 
 
-def test_the_grid_is_fine_enough_and_normalised(rng):
+def test_the_grid_is_fine_enough_and_normalised(rng, monkeypatch):
+    curves.give_power(monkeypatch, 1.0)
     training, y = curves.simulated(rng, sizes=(2, 100_000))
-    model = inverse_model(training, y, distribution=normal_labels, power=1.0)
+    model = inverse_model(training, y, distribution=normal_labels)
     coordinates = model.fitted.coordinates
     assert np.trapezoid(np.exp(coordinates.log_prior), coordinates.labels) == pytest.approx(1)
     found = inverse_predictive(
@@ -143,19 +145,19 @@ def test_the_grid_is_fine_enough_and_normalised(rng):
     assert np.diff(coordinates.labels[inside]).max() < np.median(found.sd)
 
 
-def test_priors_of_classes_are_their_shares(rng):
+def test_priors_of_classes_are_their_shares(rng, monkeypatch):
+    curves.give_power(monkeypatch, 1.0)
     training, _ = curves.simulated(rng, n=20)
     codes = np.repeat([0, 1, 2], [10, 6, 4])
-    model = inverse_model(training, codes, power=1.0)
+    model = inverse_model(training, codes)
     shares = np.exp(model.fitted.coordinates.log_prior)
     np.testing.assert_allclose(shares, [0.5, 0.3, 0.2])
 
 
-def test_priors_of_users(rng):
+def test_priors_of_users(rng, monkeypatch):
+    curves.give_power(monkeypatch, 0.5)
     training, y = curves.simulated(rng, n=20)
-    model = inverse_model(
-        training, y, distribution=normal_labels, power=0.5, prior={"tau_scale": 3.0}
-    )
+    model = inverse_model(training, y, distribution=normal_labels, prior={"tau_scale": 3.0})
     assert model.priors == inverse.PRIORS | {"tau_scale": 3.0}
     assert model.fitted.coordinates.power == 0.5
 
@@ -184,9 +186,10 @@ def slopes_of(model, low, high):
     return np.linalg.solve(coordinates.basis.T, rise) / (high - low)
 
 
-def test_errors_that_are_known_do_not_flatten_the_curves():
+def test_errors_that_are_known_do_not_flatten_the_curves(monkeypatch):
+    curves.give_power(monkeypatch, 1.0)
     training, labels, y = with_errors(4, 1500, 1.0, sizes=(100, 500))
-    model_of = partial(inverse_model, training, distribution=normal_labels, power=1.0)
+    model_of = partial(inverse_model, training, distribution=normal_labels)
     exact = slopes_of(model_of(labels), -0.8, 0.8)
     known, ignored = (
         slopes_of(model_of(y, label_sd=sd), -0.8, 0.8) for sd in (np.ones(1500), None)
@@ -258,9 +261,10 @@ def test_noise_of_size_is_found_and_widens_predictions_of_small_bags(seed):
     assert shares[1][0] < 0.75
 
 
-def test_noise_of_size_adds_to_errors_that_are_known():
+def test_noise_of_size_adds_to_errors_that_are_known(monkeypatch):
+    curves.give_power(monkeypatch, 1.0)
     training, y = averages_over_points(3, 60, 2.0)
-    model_of = partial(inverse_model, training, y, distribution=normal_labels, power=1.0)
+    model_of = partial(inverse_model, training, y, distribution=normal_labels)
     by_size = model_of(label_noise="size", label_sd=np.full(60, 0.5))
     noise = by_size.fitted.coordinates.sigma_point
     assert noise > 0.5

@@ -106,7 +106,7 @@ def test_priors_are_those_of_the_data_and_the_users():
         p.totals.y,
         joint.LIKELIHOODS["poisson"],
         joint.surveys(p),
-        "beta_binomial",
+        joint.FAMILIES["beta_binomial"],
         prior={"survey_slope_scale": 0.2, "rho_log_sd": 0.3},
     ).priors
     share = (p.positives.sum() + 0.5) / (p.examined.sum() + 1)

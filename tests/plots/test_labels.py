@@ -9,7 +9,6 @@ import xarray as xr
 
 from bdr_stan import BLR, Bags, Shrinkage, plots
 from bdr_stan.predictive import Robustness
-from bdr_stan.results.inference_data import dataset
 
 
 class Classes:
@@ -63,7 +62,6 @@ class Counts:
 
 
 TABLE = pd.DataFrame({"level": [0.5, 0.9], "coverage": [0.4, 0.8]})
-POSTERIOR = {"posterior": dataset({"rho": np.eye(4)[:2]}, {})}
 DRAW = {
     "bag_sizes": lambda case: plots.bag_sizes(case[2]),
     "calibration": lambda case: plots.calibration(*case),
@@ -76,9 +74,7 @@ DRAW = {
     "pit": lambda case: plots.pit(*case),
     "point_map": lambda case: plots.point_map(*np.eye(3)),
     "prediction": lambda case: plots.prediction(*case),
-    "ranks": lambda case: plots.ranks(POSTERIOR, ["rho"]),
     "terms": lambda case: plots.terms(model_of_states())[0],
-    "trace": lambda case: plots.trace(POSTERIOR, ["rho"]),
     "point_calibration": lambda case: plots.point_calibration({"NUTS": TABLE}),
     "prediction_by_size": lambda case: plots.prediction_by_size(*case),
     "rate_along": lambda case: plots.rate_along(Rates(), 0, Bags(np.eye(3), [0, 3])),

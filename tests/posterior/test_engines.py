@@ -36,7 +36,6 @@ def test_stanli_takes_the_place_of_a_cmdstan_that_is_not_set_up(state):
         (True, "0.24.0", SamplerSettings()),
         (False, None, SamplerSettings()),
         (False, "0.23.0", SamplerSettings()),
-        (False, "0.24.0", SamplerSettings("pathfinder")),
         (False, "0.24.0", SamplerSettings(options={"timeout": 3})),
         (False, "0.24.0", SamplerSettings(engine="cmdstan")),
     ],

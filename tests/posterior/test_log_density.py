@@ -12,6 +12,7 @@ from builders.training import labelled_bags
 import bdr_stan
 from bdr_stan import BLR, AggregateRegressor, RBFNetwork
 from bdr_stan.estimators import posterior
+from bdr_stan.posterior import stanli
 from bdr_stan.posterior.log_density import LogDensity
 
 
@@ -53,6 +54,14 @@ def test_own_sampler_finds_the_posterior_of_the_fit(fit, rng):
         mean, sd = drawn[name].values.mean((0, 1)), drawn[name].values.std((0, 1))
         found = np.tensordot(weight, values, 1)
         assert np.all(np.abs(found - mean) < 5 * sd / np.sqrt(effective)), name
+
+
+def test_data_are_those_of_the_program(fit):
+    data = fit.log_density().stan_input.data
+    program = stanli.load("blr", data)
+    point = np.full(6, 0.1)
+    assert program.log_prob_grad(point)[0] == fit.log_density()(point)[0]
+    assert data["D"] == 3
 
 
 def test_impossible_points_have_no_density(fit):

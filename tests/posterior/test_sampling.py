@@ -1,4 +1,4 @@
-"""Sampling a model: every method of CmdStan, what is refused, resampled draws."""
+"""Sampling a model: every method of CmdStan, what is refused."""
 
 import numpy as np
 import pytest
@@ -12,14 +12,8 @@ from bdr_stan.kernels import RBF, LandmarkFeatures
 from bdr_stan.models.blr import blr_model
 from bdr_stan.posterior.latent_gaussian import most_probable_scales
 from bdr_stan.posterior.model import StanInput
-from bdr_stan.posterior.sampling import (
-    Posterior,
-    resampled,
-    run,
-    sample_posterior,
-)
+from bdr_stan.posterior.sampling import Posterior, run, sample_posterior
 from bdr_stan.posterior.settings import METHODS, SamplerSettings
-from bdr_stan.results.diagnostics import pareto_smoothed
 
 SHORT = {"chains": 2, "warmup": 200, "draws": 300, "seed": 1}
 
@@ -64,7 +58,7 @@ def test_every_method_gives_draws_of_the_model(model, method):
     np.testing.assert_array_equal(flat["w"][-1], posterior.draws["w"][-1, -1])
 
 
-@pytest.mark.parametrize("method", ["optimize", "laplace", "pathfinder"])
+@pytest.mark.parametrize("method", ["optimize", "laplace"])
 def test_approximations_hold_rho_at_its_marginal_mode(model, method):
     rho = most_probable_scales(model)[0]["rho"]
     np.testing.assert_allclose(
@@ -170,34 +164,6 @@ def test_stan_says_why_it_fails(model, method):
     )
     with pytest.raises(RuntimeError, match=message):  # once, whatever the chains
         run("blr", StanInput(data | {"sigma_scale": -1.0}, 2 * inits), settings)
-
-
-@pytest.mark.parametrize("option", ["psis_resample", "calculate_lp", "num_paths"])
-def test_options_of_pathfinder_that_are_set_here_are_refused(option):
-    with pytest.raises(ValueError, match=f"pathfinder takes no {option}: .*; leave it out"):
-        settings = SamplerSettings("pathfinder", options={option: 1})
-        run("blr", StanInput({}, []), settings)
-
-
-# ---------------------------------------------------------------- resampling
-
-
-def test_resampling_keeps_each_draw_its_expected_number_of_times(rng):
-    lp = rng.normal(size=(1, 2000))
-    log_q = rng.normal(size=(1, 2000))
-    number = np.arange(2000)[None]
-    draws, stats, attrs = resampled(
-        {"number": number, "w": np.stack([number, -number], axis=-1)},
-        {"lp": lp, "log_q": log_q},
-        {"inference_method": "pathfinder"},
-        500,
-    )
-    weights, k = pareto_smoothed((lp - log_q)[0])
-    times = np.bincount(draws["number"][0], minlength=2000)
-    assert times.sum() == 500 and np.abs(times - 500 * weights).max() < 1
-    np.testing.assert_array_equal(draws["w"][..., 1], -draws["number"])
-    np.testing.assert_array_equal(stats["lp"], lp[:, draws["number"][0]])
-    assert attrs == {"inference_method": "pathfinder", "pareto_k": k}
 
 
 def test_all_chains_in_one():

@@ -372,12 +372,6 @@ def test_flat_density_has_no_laplace_approximation(program):
     [
         ({"engine": "stan"}, {}, ValueError, "engine must be None, 'cmdstan' or 'stanli', found"),
         (
-            {"engine": "stanli", "method": "pathfinder"},
-            {},
-            ValueError,
-            "stanli has no method 'pathfinder': choose nuts, optimize, laplace, or engine='cmd",
-        ),
-        (
             {"engine": "stanli", "method": "exact"},
             {},
             ValueError,

@@ -9,7 +9,7 @@ from scipy.integrate import quad
 from scipy.special import logsumexp
 
 from bdr_stan.predictive import GridPredictive, mixture
-from bdr_stan.predictive.grid import RepeatedLabels, trapezoid_weights, weights_at
+from bdr_stan.predictive.grid import RepeatedLabels, trapezoid_weights, weights_at, weights_between
 
 GRID = np.sort(np.r_[np.linspace(-9, 9, 1501), np.random.default_rng(1).uniform(-9, 9, 300)])
 MEAN = np.array([[-1.0, 0.3, 2.0], [-0.5, 0.5, 1.0]])  # two draws, three bags
@@ -271,3 +271,10 @@ def test_weights_of_noise_add_to_the_share_that_lies_on_the_grid():
     weights = weights_at(labels, grid, sd)
     np.testing.assert_allclose(weights.sum(axis=1), share, rtol=1e-10)
     np.testing.assert_allclose(weights[1] @ grid, 0.5, rtol=1e-10)
+
+
+def test_weights_between_labels_of_the_grid_are_linear_and_none_beyond_it():
+    grid = np.array([0.0, 0.5, 2.0])
+    labels = np.array([-0.1, 0.0, 0.2, 0.5, 1.9, 2.0, 2.1])
+    expected = np.interp(labels, grid, [3.0, 1.0, 4.0], left=0.0, right=0.0)
+    np.testing.assert_allclose(weights_between(labels, grid) @ [3.0, 1.0, 4.0], expected)

@@ -32,7 +32,7 @@ SECTIONS = {
     "aggregate": ALWAYS | {"influence", "rates"},
 }
 PICTURES = {
-    "BDR": {"sizes", "trace", "ranks", "predictions", "pit", "coverage", "influence-0",
+    "BDR": {"sizes", "predictions", "pit", "coverage", "influence-0",
             "influence-1", "shrinkage"},
     "classifier": {"sizes", "reliability", "influence-0", "influence-1"},
     "inverse": {"sizes", "predictions", "pit", "coverage"},

@@ -39,8 +39,6 @@ def write_csv(path, columns, rows, **config):
         timing += ["#   0.3 seconds (Total)"]
         adaptation = ["# Adaptation terminated", "# Step size = 0.5"]
         adaptation += ["# Diagonal elements of inverse mass matrix:", "# 1, 1, 1, 1, 1, 1, 1"]
-    elif config["method"] == "variational":
-        adaptation = ["# Stepsize adaptation complete.", "# eta = 1"]
     text = [",".join(repr(float(v)) for v in row) for row in rows]
     lines += [*text[:n_warmup], *adaptation, *text[n_warmup:], *timing]
     path.write_text("\n".join(lines) + "\n")
@@ -147,45 +145,11 @@ def laplace_fit(folder, rng):
     return program(folder).laplace_sample(mode=mode, draws=5, jacobian=False), table[None]
 
 
-def pathfinder_fit(folder, rng):
-    table = rng.normal(size=(5, 9))
-    write_csv(
-        folder / "1.csv",
-        f"lp_approx__,lp__,{VARIABLES}",
-        table,
-        method="pathfinder",
-        num_draws=5,
-        num_paths=4,
-    )
-    return program(folder).pathfinder(draws=5), table[None]
-
-
-def variational_fit(folder, rng):
-    table = rng.normal(size=(6, 10))  # the first row is the mean
-    write_csv(
-        folder / "1.csv",
-        f"lp__,log_p__,log_g__,{VARIABLES}",
-        table,
-        method="variational",
-        algorithm="meanfield",
-        iter=100,
-        grad_samples=1,
-        elbo_samples=10,
-        eta=1,
-        tol_rel_obj=0.01,
-        eval_elbo=10,
-        output_samples=5,
-    )
-    return program(folder).variational(draws=5), table[None, 1:]
-
-
 @pytest.mark.parametrize(
     "make, method, lp, log_q",
     [
         (mode_fit, "optimize", 0, None),
         (laplace_fit, "laplace", 0, 1),
-        (pathfinder_fit, "pathfinder", 1, 0),
-        (variational_fit, "variational", 1, 2),
     ],
 )
 def test_other_methods_are_one_chain(tmp_path, rng, make, method, lp, log_q):

@@ -1,7 +1,5 @@
 """groups: draws and data of a fit under named dimensions."""
 
-from contextlib import nullcontext
-
 import numpy as np
 import pytest
 
@@ -69,35 +67,10 @@ def test_training_groups_are_by_chain_and_draw():
     assert (found["posterior_predictive"]["y"] == 8).all()
 
 
-OWN = {"w": np.ones((2, 5, 4)), "log_lik": np.zeros((2, 5, 3)), "y_rep": np.ones((2, 5, 3))}
-
-
-def test_what_the_program_wrote_itself_is_kept():
-    found = training_groups(Training(), OWN, Y, IDS, own_program=True, seed=8)
-    assert (found["log_likelihood"]["y"] == 0).all()
-    assert (found["posterior_predictive"]["y"] == 1).all()
-    posterior = named_groups(OWN, {}, {}, {}, IDS, Y)["posterior"]
-    assert set(posterior) == {"w"}
-
-
-@pytest.mark.parametrize(
-    "draws, by_bag",
-    [
-        ({"w": OWN["w"]}, True),
-        ({"w": OWN["w"], "log_lik": np.zeros((2, 5, 0))}, True),
-        (OWN, False),
-    ],
-)
-def test_only_a_program_of_ones_own_can_compute_its_log_likelihood(draws, by_bag):
-    warned = pytest.warns(UserWarning, match="writes no log_lik") if by_bag else nullcontext()
-    with warned:
-        found = training_groups(Training(), draws, Y, IDS, own_program=True, by_bag=by_bag, seed=8)
-    assert set(found) == {"posterior_predictive"}
-    assert (found["posterior_predictive"]["y"] == 8).all()
-
-
 def test_a_posterior_that_is_not_given_labels_has_no_log_likelihood():
-    found = training_groups(Training(), OWN, Y, IDS, has_likelihood=False, seed=8)
+    found = training_groups(
+        Training(), {"w": np.zeros((2, 5, 3))}, Y, IDS, has_likelihood=False, seed=8
+    )
     assert set(found) == {"posterior_predictive"}
 
 

@@ -1,4 +1,4 @@
-"""Edited programs in `examples/edits`: small differences, taken by Stan, right where they differ."""
+"""Edited programs in `examples/edits`: small, taken by Stan, right where they differ."""
 
 import difflib
 import re

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from bdr_stan import cmdstan
-from bdr_stan.cmdstan.programs import program_names, program_path, stan_directory
+from bdr_stan.cmdstan.programs import fast_directory, program_names, program_path
 
 # Programs, what the warning says, and why it is false.
 FALSE = [
@@ -44,7 +44,7 @@ FALSE = [
 def warnings_of(name):
     """What stanc says of a program, a line a warning."""
     stanc = cmdstan.setup(progress=False) / "bin" / "stanc"
-    options = ["--warn-pedantic", f"--include-paths={stan_directory()}", "--o=/dev/null"]
+    options = ["--warn-pedantic", f"--include-paths={fast_directory()}", "--o=/dev/null"]
     said = subprocess.run(
         [stanc, *options, program_path(name)], check=True, capture_output=True, text=True
     )

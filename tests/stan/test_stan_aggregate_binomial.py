@@ -1,4 +1,4 @@
-"""stan/aggregate_binomial.stan against SciPy's densities."""
+"""stan/fast/aggregate_binomial.stan against SciPy's densities."""
 
 import numpy as np
 import pytest

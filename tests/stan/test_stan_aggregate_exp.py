@@ -1,4 +1,4 @@
-"""stan/aggregate_exp.stan against SciPy's densities, with and without threads."""
+"""stan/fast/aggregate_exp.stan against SciPy's densities, with and without threads."""
 
 import numpy as np
 import pytest

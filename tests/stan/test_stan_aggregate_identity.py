@@ -1,4 +1,4 @@
-"""stan/aggregate_identity.stan against SciPy's densities on the raw points, and its calibration."""
+"""stan/fast/aggregate_identity.stan against SciPy on the raw points, and its calibration."""
 
 from dataclasses import replace
 

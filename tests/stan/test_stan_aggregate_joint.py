@@ -1,4 +1,4 @@
-"""stan/aggregate_joint.stan against SciPy's densities."""
+"""stan/fast/aggregate_joint.stan against SciPy's densities."""
 
 import cmdstanpy
 import numpy as np

@@ -1,4 +1,4 @@
-"""stan/aggregate_square.stan, and blr.stan of normal totals, against SciPy on the raw points."""
+"""stan/fast/aggregate_square.stan, blr.stan of normal totals, against SciPy on the raw points."""
 
 import numpy as np
 import pytest

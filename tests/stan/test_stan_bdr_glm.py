@@ -1,4 +1,4 @@
-"""stan/bdr_glm.stan against SciPy's densities, and its integral over the bags' deviations."""
+"""stan/fast/bdr_glm.stan against SciPy's densities, and its integral over the bags' deviations."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""stan/bdr_glm.stan of bags with two samples, of which one may be lacking, by the definitions."""
+"""stan/fast/bdr_glm.stan of bags with two samples, one perhaps lacking, by the definitions."""
 
 from dataclasses import dataclass
 

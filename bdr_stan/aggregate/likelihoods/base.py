@@ -82,7 +82,7 @@ class Likelihood:
     scales : mapping, name -> Scale
         Its own scales, such as "dispersion", in the order of Stan's array.
     program_number : int
-        Its number in ``stan/functions/aggregate.stanfunctions``, where it is among these.
+        Its number in ``stan/fast/functions/aggregate.stanfunctions``, where it is among these.
     is_count : bool
         Whether labels are counts 0, 1, 2, ..
     has_trials : bool

@@ -1,0 +1,152 @@
+"""The plain program of inverse regression: its data, which users extend, and where chains start.
+
+``stan/inverse.stan`` has the model of ``stan/fast/inverse.stan`` with a row for each bag, and
+predicts labels by Bayes' rule. What is chosen before the program runs is data that it reads:
+coordinates of the embeddings, functions of the label, labels to choose from with their
+probabilities, the power and the corrections of classes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.models.bayes_rule import InverseCoordinates, noise_sds
+from bdr_stan.models.embedding_curves import coefficient_scales, curves_given
+from bdr_stan.models.inverse import POSTERIOR_LOG_SDS, PRIORS, InverseModel, starts
+from bdr_stan.models.plain import GENERATED, as_new, take_bags
+from bdr_stan.posterior.model import Draws, Model, StanInput
+from bdr_stan.posterior.settings import SamplerSettings
+from bdr_stan.predictive.grid import trapezoid_weights, weights_at, weights_between
+from bdr_stan.types import Array
+
+# Names of data that fits pass, those of new bags without "_new".
+INVERSE_DATA = (
+    *("N", "D", "J", "S", "M", "z", "size", "B", "label", "log_prior", "correction", "B_label"),
+    *("label_sd", "y_at_given", "lambda", "smooth", "power"),
+    *PRIORS,
+)
+_ADAPT_DELTA = 0.99  # amplitudes and their curves form funnels where labels explain little
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlainInverseModel(Model):
+    """The model of ``stan/inverse.stan`` with its data, for a program that the user has edited."""
+
+    stock: InverseModel
+    new_bags: Mapping[str, Any]  # data of the training bags as new ones
+
+    def stan_input(self, settings: SamplerSettings) -> StanInput:
+        """Chains that start near the most probable scales, at the average curves given these."""
+        inits = [self._start(found) for found in starts(self.stock.fitted.modes, settings)]
+        curves = self.stock.fitted.curves
+        sds = np.sqrt(np.diagonal(curves.covariance, axis1=1, axis2=2))
+        scales = self._coefficient_scales(self._start(self.stock.fitted.modes))
+        return StanInput(
+            data=self.data,
+            inits=inits,
+            log_sds={**POSTERIOR_LOG_SDS, "t": (sds / scales).ravel(order="F")},
+            options={"adapt_delta": _ADAPT_DELTA},
+        )
+
+    def read(self, drawn: Draws, settings: SamplerSettings) -> Draws:
+        """All that the program draws but labels of new bags, by its own names."""
+        return {name: v for name, v in drawn.items() if v.size and name not in GENERATED}
+
+    def _start(self, found):
+        """Values of the program's parameters at tau, amplitude and, if any, curvature."""
+        curvature = found.get("curvature", np.empty(0))
+        at = {
+            "tau": found["tau"],
+            "amplitude": found["amplitude"],
+            "curvature": float([*np.ravel(curvature), self.priors["curvature_median"]][0]),
+        }
+        fitted, scales = self.stock.fitted, self._coefficient_scales(at)
+        curves = curves_given(fitted.sums, fitted.coordinates.lam, at["tau"], scales)
+        return {**at, "t": curves.mean / scales}
+
+    def _coefficient_scales(self, at):
+        functions, level_scale = self.stock.fitted.coordinates.functions, self.priors["level_scale"]
+        return coefficient_scales(functions, at["amplitude"], at["curvature"], level_scale)
+
+
+def plain_inverse_model(
+    stock: InverseModel, embedding: Embedding, y: Array, label_sd: Array | None = None
+) -> PlainInverseModel:
+    """The model of the plain program of a stock model, `embedding` that of the training bags.
+
+    Where labels have errors, rows of B and z are those of regression calibration; see
+    `rows_without_blur`.
+    """
+    own, (B, z) = stock.fitted.coordinates, stock.fitted.rows
+    n_labels = len(own.labels)
+    bags = inverse_data_of_bags(own, embedding, label_sd)
+    no_bags = as_new(take_bags(bags, np.arange(0)))
+    given_labels = {"y_at_given": density_given_labels(own, y, bags["label_sd"])}
+    data = {
+        "N": len(z),
+        "D": len(own.lam),
+        "J": B.shape[1],
+        "S": own.functions.n_straight,
+        "M": n_labels,
+        "z": z,
+        "size": embedding.sizes,
+        "B": B,
+        "label": own.labels,
+        "log_prior": own.log_prior + np.log(_widths(own)),
+        "correction": np.zeros(n_labels) if own.offsets is None else own.offsets,
+        "B_label": own.functions(own.labels),
+        "lambda": own.lam,
+        "smooth": own.functions.smooth,
+        "power": own.power,
+        **no_bags,
+        **(embedding.own_data or {}),
+        "y_at_given": np.empty((0, n_labels)),
+        **{name: stock.priors[name] for name in PRIORS},
+    }
+    return PlainInverseModel(
+        program="inverse",
+        priors=stock.priors,
+        data=data,
+        constants=stock.constants,
+        stock=stock,
+        new_bags=as_new(bags) | given_labels,
+    )
+
+
+def inverse_data_of_bags(
+    coordinates: InverseCoordinates, embedding: Embedding, label_sd: Array | None = None
+) -> dict[str, Any]:
+    """Data of the plain program that have an entry for each of n bags, and their number."""
+    known_variance = 0.0 if label_sd is None else label_sd**2
+    return {
+        "N": len(embedding.mean),
+        "z": coordinates.transform(embedding.mean),
+        "size": embedding.sizes,
+        "label_sd": noise_sds(coordinates, embedding.sizes, known_variance),
+        **(embedding.own_data or {}),
+    }
+
+
+def density_given_labels(coordinates: InverseCoordinates, y: Array, noise_sd: Array) -> Array:
+    """Density of labels y, shape (m,), given each label of the grid, shape (m, M).
+
+    Without noise the density of a new label is linear between labels of the grid. Of classes it is
+    whether y is that class.
+    """
+    labels = coordinates.labels
+    if coordinates.functions.has_classes:
+        return np.equal.outer(y, labels).astype(float)
+    if np.any(noise_sd):
+        return weights_at(y, labels, noise_sd) / _widths(coordinates)
+    unit = np.exp(coordinates.repeated.log_unit(y, labels))
+    return unit[:, None] * weights_between(y, labels) / _widths(coordinates)
+
+
+def _widths(coordinates):
+    """What a density at each label of the grid is multiplied by to be a probability."""
+    labels = coordinates.labels
+    is_grid = not coordinates.functions.has_classes
+    return trapezoid_weights(labels) if is_grid else np.ones(len(labels))
