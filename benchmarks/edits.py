@@ -22,12 +22,13 @@ from typing import Any
 
 import numpy as np
 
-from bdr_stan import BDR, load
+from bdr_stan import BDR, AggregateRegressor, load
 from bdr_stan.cmdstan.programs import program_path
+from bdr_stan.kernels import RBF
 from data_gen import edits
 
 PROGRAMS = Path(__file__).parents[1] / "examples" / "edits"
-N_TRAINING, N_NEW = 120, 150
+N_NEW = 150
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,11 @@ class Edit:
     options: dict[str, Any] = field(default_factory=lambda: {"n_landmarks": 12})
     stan_data: dict[str, str] | None = None
     new: dict[str, Any] = field(default_factory=dict)  # arguments of `simulate` for new bags
+    estimator: type = BDR
+    n_training: int = 120
 
 
+POISSON_TOTALS = {"likelihood": "poisson", "link": "exp"}
 SPARSE = {"landmarks": edits.LANDMARKS, "kernel": "rbf", "bandwidth": edits.BANDWIDTH}
 EDITS = {
     "student_t_noise": Edit(edits.heavy_tails),
@@ -50,6 +54,13 @@ EDITS = {
     ),
     "weights_by_group": Edit(edits.weights_of_two_groups, stan_data={"group": "group"}),
     "zero_inflated": Edit(edits.extra_zeros, {"n_landmarks": 12, "family": "poisson"}),
+    "reporting": Edit(
+        edits.unreported_cases,
+        {"n_landmarks": 12, "kernel": RBF(1.5), "learn_kernel": False, **POISSON_TOTALS},
+        {"audited": "audited", "found": "found"},
+        estimator=AggregateRegressor,
+        n_training=50,
+    ),
 }
 ON_BOTH_ENGINES = ("student_t_noise", "zero_inflated")
 
@@ -70,7 +81,7 @@ def changed_lines(name):
 
 def fitted(edit, data, program, args, engine="stanli"):
     """A fit with the edited program, or the stock model where that is None, and its seconds."""
-    model = BDR(**edit.options, stan_file=program, engine=engine)
+    model = edit.estimator(**edit.options, stan_file=program, engine=engine)
     own = {} if program is None else {"stan_data": edit.stan_data}
     start = time.perf_counter()
     with warnings.catch_warnings():
@@ -105,12 +116,18 @@ def measured(edit, program, args):
     rows, parts, fits, truths = [], [], [], defaultdict(list)
     for seed in range(args.sets):
         rng = np.random.default_rng(100 + seed)
-        data, new = edit.simulate(rng, N_TRAINING), edit.simulate(rng, N_NEW, **edit.new)
+        data, new = edit.simulate(rng, edit.n_training), edit.simulate(rng, N_NEW, **edit.new)
         model, seconds = fitted(edit, data, program, args)
         predictive = model.predictive(new.bags)
         inside, width = covered(predictive, new.y, 0.95)
         rows.append(np.column_stack([inside, covered(predictive, new.y, 0.5)[0], width]))
         parts.append(np.full(N_NEW, "all") if new.parts is None else new.parts)
+        if new.rates is not None:
+            of_points = model.predict_points(new.bags, district=False)
+            inside, width = covered(of_points, new.rates, 0.95)
+            half = covered(of_points, new.rates, 0.5)[0]
+            rows.append(np.column_stack([inside, half, width]))
+            parts.append(np.full(len(new.rates), "rates"))
         found = model.diagnostics()
         fits.append((found["max_r_hat"], found["divergences"], seconds))
         for parameter, contained, widths in intervals_of_truth(model, data.truth):
@@ -121,7 +138,7 @@ def measured(edit, program, args):
 def difference_after_saving(name, edit, args):
     """Largest difference of quantiles of predictions before saving and after loading."""
     rng = np.random.default_rng(100)
-    data, new = edit.simulate(rng, N_TRAINING), edit.simulate(rng, N_NEW, **edit.new)
+    data, new = edit.simulate(rng, edit.n_training), edit.simulate(rng, N_NEW, **edit.new)
     program = PROGRAMS / f"{name}.stan"
     model, _ = fitted(edit, data, program, args)
     with tempfile.TemporaryDirectory() as folder:
@@ -134,7 +151,7 @@ def difference_after_saving(name, edit, args):
 def engines_apart(name, edit, args):
     """RMS over new bags of the difference of two engines' P(y <= median), in standard errors."""
     rng = np.random.default_rng(100)
-    data, new = edit.simulate(rng, N_TRAINING), edit.simulate(rng, N_NEW, **edit.new)
+    data, new = edit.simulate(rng, edit.n_training), edit.simulate(rng, N_NEW, **edit.new)
     program = PROGRAMS / f"{name}.stan"
     predictives = [
         fitted(edit, data, program, args, engine)[0].predictive(new.bags)

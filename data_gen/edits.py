@@ -27,6 +27,7 @@ class Simulated:
     bags: Bags
     y: Any  # shape (n,)
     parts: Any = None  # name of the part of each bag, shape (n,)
+    rates: Any = None  # at each point of the bags, of totals
     truth: dict[str, Any] = field(default_factory=dict)
 
 
@@ -43,7 +44,7 @@ def noise_of_two_groups(rng, n):
     bags, f = _bags(rng, rng.normal(size=n), urban=urban)
     y = f + np.where(urban, 0.8, 0.2) * rng.normal(size=n)
     truth = {"sigma": 0.2, "effect": np.log(4)}
-    return Simulated(bags, y, np.take(GROUPS, urban), truth)
+    return Simulated(bags, y, np.take(GROUPS, urban), truth=truth)
 
 
 def sparse_weights(rng, n):
@@ -65,7 +66,7 @@ def saturation(rng, n, dose=2.0):
     h = centres.sum(axis=1) / 2
     y = TOP * np.tanh(h / TOP) + 0.1 * rng.standard_t(10, n)
     parts = np.where(h < 3, "predictor below 3", "predictor above 3")
-    return Simulated(Bags.from_list(points), y, parts, {"top": TOP})
+    return Simulated(Bags.from_list(points), y, parts, truth={"top": TOP})
 
 
 def weights_of_two_groups(rng, n):
@@ -73,7 +74,7 @@ def weights_of_two_groups(rng, n):
     urban = (rng.random(n) < 0.25).astype(int)
     bags, f = _bags(rng, rng.normal(size=n), group=1 + urban)
     y = np.where(urban, 0.3, 1.0) * f + 0.2 * rng.normal(size=n)
-    return Simulated(bags, y, np.take(GROUPS, urban), {"sigma": 0.2})
+    return Simulated(bags, y, np.take(GROUPS, urban), truth={"sigma": 0.2})
 
 
 def extra_zeros(rng, n):
@@ -81,6 +82,24 @@ def extra_zeros(rng, n):
     bags, f = _bags(rng, rng.normal(size=n), sizes=(50, 200))
     y = np.where(rng.random(n) < 0.25, 0, rng.poisson(np.exp(3 + 0.5 * f)))
     return Simulated(bags, y, truth={"zero": 0.25})
+
+
+def unreported_cases(rng, n):
+    """Cases of districts of ten places, of which some 60% are reported, and audits of 20 cases.
+
+    A report has a probability that differs between districts, a sd of 0.7 on the logit scale.
+    """
+    points = _points(rng, rng.uniform(-2, 2, (n, 2)), 0.5, (10, 11))
+    rates = [np.exp(-1 + np.sin(x[:, 0]) - 0.5 * x[:, 1]) for x in points]
+    people = [rng.gamma(5, 20, len(x)) for x in points]
+    reporting = 1 / (1 + np.exp(-0.4 - 0.7 * rng.normal(size=n)))
+    cases = np.array([w @ rate for w, rate in zip(people, rates)])
+    audited = np.full(n, 20)
+    audits = pd.DataFrame({"audited": audited, "found": rng.binomial(audited, reporting)})
+    bags = Bags.from_list(points, weights=people, metadata=audits)
+    y = rng.poisson(reporting * cases)
+    truth = {"mu": 0.4, "spread": 0.7}
+    return Simulated(bags, y, np.full(n, "counts"), np.concatenate(rates), truth)
 
 
 def _bags(rng, centres, *, sizes=(10, 60), **metadata):

@@ -21,8 +21,8 @@ data {
   real rho_median, rho_log_sd, eta_median, eta_log_sd;  vector[Q] gamma_scale;
 }
 parameters {
-  real intercept;  vector[D] w;  vector[Q] gamma;  vector[N] u;
-  real<lower=0> sigma, df_above_2, rho, eta, top;
+  real intercept;  vector[D] w;  vector[Q] gamma;
+  real<lower=0> sigma, df_above_2, rho, eta, top;  vector[N] u;
 }
 model {
   intercept ~ normal(intercept_location, intercept_scale);

@@ -28,8 +28,8 @@ data {
   real rho_median, rho_log_sd, eta_median, eta_log_sd;  vector[Q] gamma_scale;
 }
 parameters {
-  real intercept;  vector[D] w;  vector[Q] gamma;  vector[N] u;
-  real<lower=0> rho, eta;
+  real intercept;  vector[D] w;  vector[Q] gamma;
+  real<lower=0> rho, eta;  vector[N] u;
   real<lower=0, upper=1> zero;
 }
 model {

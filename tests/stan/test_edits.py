@@ -4,15 +4,16 @@ import difflib
 import re
 import runpy
 import subprocess
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from builders import plain
 from scipy.integrate import trapezoid
 
 from bdr_stan import cmdstan
+from bdr_stan.models.plain import OF_POINTS
 from bdr_stan.posterior.stanli import constrained, load
 
 ROOT = Path(__file__).parents[2]
@@ -20,23 +21,23 @@ PROGRAMS = sorted((ROOT / "examples" / "edits").glob("*.stan"))
 BENCHMARK = SimpleNamespace(**runpy.run_path(str(ROOT / "benchmarks" / "edits.py")))
 PAGE = ROOT / "docs" / "tutorials" / "edit_stan.md"
 MOST_CHANGED, MOST_COLUMNS = 15, 80
-OWN_DATA = {"noise_by_column": ("urban", (0, 1)), "weights_by_group": ("group", (1, 2))}
 
 
 def named(path):
     return path.stem
 
 
-def edited_data(program, new=()):
-    """Data of an edited program, of a few bags; `new` are indices of some, as new bags."""
-    stock = plain.stock(BENCHMARK.stock_program(program.stem).stem)
-    data = plain.plain_data(stock, new)
-    data |= {"weight_basis": dict(stock.model.constants)["basis"][0]}
-    if program.stem in OWN_DATA:
-        name, values = OWN_DATA[program.stem]
-        of_bags = np.resize(values, plain.N)
-        data |= {name: of_bags, f"{name}_new": of_bags[list(new)].astype(int)}
-    return data
+@cache
+def edited_data(program, number):
+    """Data of an edited program, of a few bags, and the first of them as `number` new bags."""
+    edit = BENCHMARK.EDITS[program.stem]
+    bags = edit.simulate(np.random.default_rng(1), 20)
+    model = edit.estimator(**edit.options, stan_file=program, random_state=1)
+    data = model.stan_data(bags.bags, bags.y, stan_data=edit.stan_data)
+    of_new_bags = {"y_at"} | {name for name in data if name.endswith("_new")}
+    of_new_bags -= {"N_new", "P_new", *(f"{name}_new" for name in OF_POINTS)}
+    again = {name: np.repeat(data[name][:1], number, axis=0) for name in of_new_bags}
+    return {**data, **again, "N_new": number}
 
 
 def test_every_program_is_in_the_benchmark():
@@ -66,10 +67,10 @@ def test_stanc_takes_it(program):
     assert "Warning" not in said.stderr
 
 
-@pytest.mark.parametrize("new", [[], [0, 3]], ids=["no new bags", "two new bags"])
+@pytest.mark.parametrize("n_new", [0, 2])
 @pytest.mark.parametrize("program", PROGRAMS, ids=named)
-def test_stanli_takes_it(program, new):
-    model = load(program, edited_data(program, new))
+def test_stanli_takes_it(program, n_new):
+    model = load(program, edited_data(program, n_new))
     value, slope = model.log_prob_grad(np.linspace(-0.5, 0.5, model.n_unconstrained))
     assert np.isfinite(value) and np.all(np.isfinite(slope))
 
@@ -81,8 +82,8 @@ def test_labels_are_drawn_from_the_density(program, recwarn):
     The bound on the distance of the empirical from the true distribution function has a
     probability of 2 exp(-2 * 2.5^2), 7e-6, to be exceeded. stanli compiles all of the program.
     """
-    number = 1500
-    data = edited_data(program, [3] * number)
+    number = 2500
+    data = edited_data(program, number)
     counts = data["y"].dtype.kind == "i"
     middle, reach = np.mean(data["y"]), 60 * np.std(data["y"])
     grid = np.arange(number) if counts else np.linspace(middle - reach, middle + reach, number)
