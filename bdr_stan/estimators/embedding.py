@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan.bags import (
@@ -267,10 +267,13 @@ class EmbeddingEstimator(PosteriorEstimator):
         training = self._training_features(bags, self._seed(None), False)
         training = replace(training, embedding=replace(training.embedding, **known))
         known_errors = {} if errors is None else {"label_sd": errors}
-        y, _ = self._coded(labels)
+        y, classes = self._coded(labels)
+        own = clone(self)
+        if classes:
+            own.classes_ = classes["classes"]
         with limited_blas():
-            stock = self._model(training, y, **known_errors)
-            model = self._plain_model(training, y, stock, label_sd=errors)
+            stock = own._model(training, y, **known_errors)
+            model = own._plain_model(training, y, stock, label_sd=errors)
         return data_of_training_bags(replace(model, data={**model.data, **others}))
 
     def _checked(self, bags: Any, y: Any, label_sd: Any, given: Any, stan_data: Any) -> tuple:

@@ -341,6 +341,14 @@ def test_data_of_a_program_can_be_had(tmp_path):
     assert np.isfinite(value) and np.all(np.isfinite(slope))
 
 
+def test_data_of_ordered_categories_before_a_fit():
+    model = BDR(6, kernel="rbf", family="ordinal", random_state=1)
+    data = model.stan_data(TRAINING, LABELS["ordinal"][:N_TRAINING])
+    assert data["K"] == 4 and data["gap_scale"].shape == (2,)
+    assert set(data["y"]) == {1, 2, 3, 4}
+    assert "classes_" not in vars(model)
+
+
 def test_names_of_data_are_reserved():
     model = BDR(3, kernel="rbf", random_state=1)
     training = model.training_features(TRAINING)
