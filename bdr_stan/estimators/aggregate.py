@@ -474,7 +474,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             **own_totals.ran_program(self, posterior, given),
         )
         self._program_ran_here = True
-        if self.stan_file is None:
+        if not self.by_program:
             self._keep_training_predictions(training, posterior, y, settings.seed)
         else:
             of_program = (training, posterior, y, of_bags, settings.seed)
@@ -546,7 +546,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
     def likelihood_text(self) -> str:
         """The likelihood and the link in words, with what the fit found of the counts' scatter."""
         check_is_fitted(self, "result_")
-        if self.stan_file is not None:
+        if self.by_program:
             return f"that of {self.stan_file}"
         found = self.result_.settings.get("overdispersion")
         scales, units = self._scales(self._draws()), self._family.scales
@@ -652,7 +652,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         """
         bags = self._like_training(bags)
         self._check_effects_in_parts(bags)
-        if self.stan_file is not None:
+        if self.by_program:
             return own_totals.predictive(self, bags, trials, district, stan_data)
         own_totals.check_no_data(stan_data)
         training = self._training_effects
@@ -747,7 +747,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
                 f"totals are those of bags in memory, but points are a {type(points).__name__}"
             )
         bags = self._like_training(as_points(self, points), need_weights=totals is not None)
-        if self.stan_file is not None:
+        if self.by_program:
             in_bags = isinstance(points, (Bags, PartitionedBags))
             asked = (in_bags, district, totals, n_draws, stan_data)
             return own_totals.rates(self, bags, *asked)

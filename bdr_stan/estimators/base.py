@@ -39,10 +39,11 @@ _REQUESTS = "_metadata_request"  # where scikit-learn keeps what set_fit_request
 # Public for subclasses and other modules; completions of a user's prompt omit them.
 _OF_SUBCLASSES = {
     *("check_known", "check_label_errors", "check_labels", "check_parameters", "closed_form"),
-    *("columns_of_bags", "coordinates", "counts_labels", "default_types", "exact_embeddings"),
+    *("by_program", "columns_of_bags", "coordinates", "counts_labels", "default_types"),
+    "exact_embeddings",
     *("fit_features", "for_sample", "has_familiarity", "has_likelihood", "kernel_for"),
     *("known_of_bags", "likelihood_text", "log_cdf", "methods", "needs_trials"),
-    *("predict_features", "predictive_features", "predicts_from", "prior_texts"),
+    *("predict_features", "predictive_features", "predicts_from", "prior_texts", "program_data"),
     *("samples_posterior", "takes", "takes_label_sd", "takes_parts", "takes_samples"),
     "training_features",
 }

@@ -72,7 +72,7 @@ def conformal(
 ) -> ConformalIntervals | ConformalClasses:
     """Regions of the labels of embedded bags; see `EmbeddingEstimator.conformal`."""
     groups, classes = model.result_.groups, getattr(model, "classes_", None)
-    if model.stan_file is not None:
+    if model.by_program:
         every = groups["log_likelihood"]["y"].values
         step = -(-every.shape[0] * every.shape[1] // _MOST_COSTLY_DRAWS)
         log_likelihood = every[:, ::step].reshape(-1, every.shape[-1])

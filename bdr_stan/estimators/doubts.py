@@ -159,7 +159,7 @@ def conformal(question: Question) -> Doubt | None:
 def selection(question: Question) -> Doubt | None:
     """Points that were seen with unequal probabilities."""
     model = question.model
-    if not hasattr(model, "sensitivity") or getattr(model, "stan_file", None) is not None:
+    if not hasattr(model, "sensitivity") or getattr(model, "by_program", False):
         return None
     bounds = model.sensitivity(
         question.sample, selection=(1, _FACTOR), level=question.level, n_draws=_N_DRAWS
@@ -212,7 +212,7 @@ def attenuation(question: Question) -> Doubt | None:
     """Means of small bags that a model takes as exact."""
     model, bags = question.model, question.sample
     is_linear = hasattr(model, "influence") and isinstance(bags, Bags)
-    by_program = getattr(model, "stan_file", None) is not None
+    by_program = getattr(model, "by_program", False)
     if not is_linear or by_program or np.any(model.coordinates_.lam):
         return None
     several = np.flatnonzero(bags.sizes > 1)

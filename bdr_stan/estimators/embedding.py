@@ -369,7 +369,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         if not isinstance(training.embedding, Embedding):  # sums over the bags alone
             return
         codes = np.arange(len(self.classes_)) if is_classifier(self) else None
-        if self.stan_file is not None:
+        if self.by_program:
             program = self._program
             if program is None or not program.generates("y_new"):
                 return
@@ -610,7 +610,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         check_conformal(self, level, by_size)
         given = {"trials": trials, "exposure": exposure, "offset": offset}
         embedding, bags = self._embedded(bags, given, stan_data=stan_data)
-        if self.stan_file is None:
+        if not self.by_program:
             self._warn_of_other_bags(embedding)
         return conformal(self, embedding, bags, level, by_size)
 
@@ -768,7 +768,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         """Posterior predictive distribution of bags, from their `embedding` by `embed`."""
         check_is_fitted(self, "result_")
         classes = getattr(self, "classes_", None)
-        if self.stan_file is not None:
+        if self.by_program:
             return self._program_predictive(embedding, classes)
         self._warn_of_other_bags(embedding)
         return self._predictive(embedding, self._draws(), classes)

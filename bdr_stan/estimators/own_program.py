@@ -29,11 +29,11 @@ FEWEST_DRAWS = 1000
 
 def check_stock(model: Any) -> None:
     """Raise ValueError for a fit of a user's program: formulas of the stock program do not hold."""
-    if model.stan_file is not None:
+    if model.by_program:
         raise ValueError(
-            f"this is a formula of the stock program, which need not hold for {model.stan_file}: "
-            "use predict, predictive, predict_table or conformal, which run your program, or the "
-            "draws in idata"
+            "this is a formula of the stock program, which need not hold for the program of the "
+            "fit: use predict, predictive, predict_table or conformal, which run your program, or "
+            "the draws in idata"
         )
 
 
@@ -209,8 +209,13 @@ class OwnProgram:
         """The program as a setting of a result."""
         return {name: getattr(self, name) for name in ("name", "code", "data", "columns")}
 
-    def check_may_run(self, stan_file: PathName) -> None:
+    def check_may_run(self, stan_file: PathName | None) -> None:
         """Raise ValueError for a program from a file that the user has not confirmed."""
+        if stan_file is None:
+            raise ValueError(
+                f"predictions run {self.name}.stan, the Stan program of the fit: set stan_file to "
+                "it again"
+            )
         if isinstance(stan_file, StanFileOfFit):
             raise ValueError(
                 f"predictions run the Stan program of the fit, which was loaded from "

@@ -298,6 +298,11 @@ class PosteriorEstimator(BagEstimator):
         self._keep(Result(groups, {**record.settings, "priors": model.priors, "run": run, **kept}))
 
     @property
+    def by_program(self) -> bool:
+        """Whether predictions are those of a user's Stan program."""
+        return self.stan_file is not None or self._program is not None
+
+    @property
     def _program(self) -> OwnProgram | None:
         """The user's plain program as the fit ran it."""
         fitted = vars(self).get("result_")

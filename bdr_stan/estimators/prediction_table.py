@@ -25,7 +25,7 @@ def prediction_table(model: Any, bags: Bags | Samples, level: float) -> "pd.Data
     """Predictions with intervals, one row per bag; see `BagEstimator.predict_table`."""
     import pandas as pd
 
-    by_program = getattr(model, "stan_file", None) is not None  # at once, for Stan runs once
+    by_program = getattr(model, "by_program", False)  # at once, for Stan runs once
     if by_program or isinstance(bags, Samples) or not hasattr(model, "predictive_features"):
         table = pd.DataFrame(model.predictive(bags)._columns(level))
     else:

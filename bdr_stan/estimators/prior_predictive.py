@@ -27,7 +27,7 @@ _OF_WEIGHTS = ("w", "beta", "gamma", "intercept", "term_effect")
 
 def prior_groups(model: Any, embedding: Embedding, ids: Any, n: int, seed: int) -> Groups:
     """Groups prior and prior_predictive of embedded bags, n draws, under the priors of a fit."""
-    if model.stan_file is not None:
+    if model.by_program:
         return _by_program(model, embedding, ids, n, seed)
     drawn, used = _stock_draws(model, n, np.random.default_rng(seed))
     predictive = model._predictive(embedding, used, getattr(model, "classes_", None))

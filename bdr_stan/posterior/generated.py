@@ -79,7 +79,9 @@ def _by_cmdstan(program, data, parameters, wanted, seed):
     run = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     if run.returncode != 0:
         raise RuntimeError((run.stderr or run.stdout).strip())
-    table = pd.read_csv(files["output.csv"], comment="#")
+    table = pd.read_csv(
+        files["output.csv"], comment="#", usecols=lambda column: column.partition(".")[0] in wanted
+    )
     columns = {name: [c for c in table if c.partition(".")[0] == name] for name in wanted}
     return {name: table[own].to_numpy(float) for name, own in columns.items()}
 

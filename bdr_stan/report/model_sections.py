@@ -49,7 +49,7 @@ def data_and_model(fit: FitSummary) -> Section:
             facts[f"known standard errors of labels{of}"] = f"{sd.min():.4g} to {sd.max():.4g}"
     if hasattr(fit.model, "likelihood_text"):
         facts["likelihood"] = fit.model.likelihood_text()
-    if fit.model.stan_file is not None:
+    if fit.model.by_program:
         facts["program"] = f"user-supplied, {fit.model.stan_file}"
     frame = pd.DataFrame({"value": facts.values()}, index=pd.Index(list(facts), name="what"))
     blocks: list[Any] = [Table("Data and model", frame)]
@@ -194,7 +194,7 @@ def posterior(fit: FitSummary) -> Section:
 
 def priors(fit: FitSummary) -> Section:
     """The priors of the fit."""
-    if fit.model.stan_file is not None:
+    if fit.model.by_program:
         text = f"The program {fit.model.stan_file} has priors of its own."
         return Section("priors", "Appendix: priors", [Text(text)])
     table = fit.model.priors()

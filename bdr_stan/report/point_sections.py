@@ -21,7 +21,7 @@ _COORDINATE_NAMES = (("lon", "lat"), ("longitude", "latitude"), ("x", "y"), ("ea
 
 def influence(fit: FitSummary) -> Section | None:
     """Partial dependence on each column; None for models without it and users' programs."""
-    if getattr(fit.model, "stan_file", None) is not None:
+    if getattr(fit.model, "by_program", False):
         return None
     if hasattr(fit.model, "influence_along"):
         sample = "landmarks, which represent the points" if fit.bags is None else "points"
@@ -123,7 +123,7 @@ def _column(fit, k):
 
 def shrinkage(fit: FitSummary) -> Section | None:
     """Shrinkage of the embeddings by bag size; None without it and for users' programs."""
-    by_program = getattr(fit.model, "stan_file", None) is not None
+    by_program = getattr(fit.model, "by_program", False)
     if by_program or "eta" not in fit.model.result_.groups["posterior"] or fit.sizes is None:
         return None
     parts = fit.samples.items()
