@@ -108,7 +108,10 @@ def main():
         if args.engine == "cmdstan":
             for program in (program_path("bdr"), programs["plain"], own):
                 compile_program(program, progress=False)
-        print("\n| bags | landmarks | program | steps per draw | divergences | largest R-hat |", end="")
+        print(
+            "\n| bags | landmarks | program | steps per draw | divergences | largest R-hat |",
+            end="",
+        )
         print(f" smallest ESS | ESS of rho | wall s |\n|{'---|' * 9}")
         for n_bags in args.bags:
             few = {"non-centred": own} if n_bags == min(args.bags) else {}

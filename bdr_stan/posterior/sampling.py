@@ -3,9 +3,11 @@
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from bdr_stan.cmdstan.csv_files import read_without_polars
 from bdr_stan.cmdstan.data_file import write_data
@@ -79,6 +81,9 @@ def run(
 
         read_without_polars()
         model = compile_program(program, progress=settings.progress)
+        if settings.stan_file is not None:
+            inits = [_of_same_axes(init, model.src_info()["parameters"]) for init in inits]
+            stan_input = replace(stan_input, inits=inits)
         data_file = Path(folder) / "data.json"
         write_data(data_file, stan_input.data)
         common: dict[str, Any] = {
@@ -128,6 +133,11 @@ def run(
                 f"Stan's {method} of {program} failed: {_stan_message(str(error))}"
             ) from error
         return stan_draws(fit), sample_stats(fit), fit_attrs(fit)
+
+
+def _of_same_axes(init, parameters):
+    """Initial values of those parameters that an edit left as many axes as the values have."""
+    return {n: v for n, v in init.items() if parameters.get(n, {}).get("dimensions") == np.ndim(v)}
 
 
 def _optimized(model, options, chosen):

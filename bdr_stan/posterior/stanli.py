@@ -137,6 +137,8 @@ def _nuts(model, program, stan_input, starts, seed, settings, options):
     cores = os.cpu_count() or 1
     has_metric = bool({"metric", "inv_metric"} & set(options))
     metric = None if has_metric else stan_input.first_metric(declared(program, "parameters"))
+    if metric is not None and len(metric) != model.n_unconstrained:  # an edit changed sizes
+        metric = None
     chosen = {
         "parallel_chains": max(1, min(settings.chains, cores // model.threads_per_chain)),
         **({} if metric is None else {"inv_metric": metric}),
@@ -193,11 +195,13 @@ def _starts(model, program, inits, seed):
     rng = np.random.default_rng(seed)
     starts = []
     for init in [inits] if isinstance(inits, Mapping) else inits:
-        others = {}
-        if not set(names) <= set(init):
-            near_zero = rng.uniform(-_START_RADIUS, _START_RADIUS, (1, model.n_unconstrained))
-            others = {name: v[0, 0] for name, v in constrained(model, near_zero)[0].items()}
-        values = {name: init.get(name, others.get(name, [])) for name in names}
+        near_zero = rng.uniform(-_START_RADIUS, _START_RADIUS, (1, model.n_unconstrained))
+        # Of parameters without initial values, and of those that an edit gave another size.
+        values = {name: v[0, 0] for name, v in constrained(model, near_zero)[0].items()}
+        values = {name: values.get(name, []) for name in names}
+        values |= {
+            n: init[n] for n in names if n in init and np.size(init[n]) == np.size(values[n])
+        }
         starts.append(model.unconstrain({name: in_stans_order(v) for name, v in values.items()}))
     return np.array(starts)
 

@@ -407,3 +407,13 @@ def test_the_prior_of_an_edited_program_is_its_own(own):
 
 def test_inverse_models_have_no_prior_predictive():
     assert not hasattr(InverseBDR(), "prior_predictive")
+
+
+def test_a_parameter_of_another_size_starts_anywhere(tmp_path):
+    program = edited(
+        tmp_path,
+        ("real<lower=0> sigma, rho, eta;", "real<lower=0> rho, eta;\n  vector<lower=0>[2] sigma;"),
+        ("sigma ^ 2 + label_sd ^ 2", "sigma[1] ^ 2 + sigma[2] ^ 2 + label_sd ^ 2"),
+        ("sigma ^ 2 + label_sd_new ^ 2", "sigma[1] ^ 2 + sigma[2] ^ 2 + label_sd_new ^ 2"),
+    )
+    assert fitted(stan_file=program).result_.draws("sigma").shape == (1000, 2)
