@@ -69,7 +69,7 @@ def fit_row(program, n_bags, n_landmarks, args):
     model = BDR(n_landmarks, "rbf", "median", engine=args.engine, stan_file=program)
     features = model.training_features(bags[:n_bags], seed=1)
     start = time.perf_counter()
-    model.fit_features(features, y[:n_bags], chains=args.chains, draws=args.draws, seed=1)
+    model.fit_features(features, y[:n_bags], chains=args.chains, draws=args.draws, seed=1, progress=False)
     seconds, found = time.perf_counter() - start, model.diagnostics()
     rho = model.summary(["rho"])["ess_bulk"].item()
     return (
