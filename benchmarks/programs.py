@@ -37,6 +37,10 @@ ACCELERATED = {
     "totals_square": "aggregate_square",
     "totals_square_poisson": "aggregate_square",
 }
+COLUMNS = (
+    *("bags", "landmarks", "program", "steps per draw", "divergences", "largest R-hat"),
+    *("smallest ESS", "ESS of rho", "wall s"),
+)
 # Lines of the plain program bdr -> those of its non-centred form.
 NON_CENTRED = {
     "  vector[D] w;\n": "  vector[D] v;\n",
@@ -68,8 +72,9 @@ def fit_row(program, n_bags, n_landmarks, args):
     bags, y = gamma_bags(23, s5=25, splits=("train",))["train"]
     model = BDR(n_landmarks, "rbf", "median", engine=args.engine, stan_file=program)
     features = model.training_features(bags[:n_bags], seed=1)
+    sampling = {"chains": args.chains, "draws": args.draws, "seed": 1, "progress": False}
     start = time.perf_counter()
-    model.fit_features(features, y[:n_bags], chains=args.chains, draws=args.draws, seed=1)
+    model.fit_features(features, y[:n_bags], **sampling)
     seconds, found = time.perf_counter() - start, model.diagnostics()
     rho = model.summary(["rho"])["ess_bulk"].item()
     return (
@@ -108,11 +113,7 @@ def main():
         if args.engine == "cmdstan":
             for program in (program_path("bdr"), programs["plain"], own):
                 compile_program(program, progress=False)
-        print(
-            "\n| bags | landmarks | program | steps per draw | divergences | largest R-hat |",
-            end="",
-        )
-        print(f" smallest ESS | ESS of rho | wall s |\n|{'---|' * 9}")
+        print(f"\n| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}")
         for n_bags in args.bags:
             few = {"non-centred": own} if n_bags == min(args.bags) else {}
             for n_landmarks in args.landmarks:

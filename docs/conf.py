@@ -28,6 +28,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.intersphinx",
+    "sphinx.ext.mathjax",
     "sphinx_copybutton",
 ]
 exclude_patterns = ["_build"]
@@ -49,6 +50,7 @@ autodoc_member_order = "groupwise"
 numpydoc_show_class_members = False
 
 myst_heading_anchors = 4
+myst_enable_extensions = ["dollarmath"]
 nb_execution_mode = "cache"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 900

@@ -13,7 +13,12 @@ from builders.messages import messages
 from builders.public_names import names_in_modules, public_objects
 
 import bdr_stan
+from bdr_stan.cmdstan.programs import program_names, program_path
 from bdr_stan.datasets import county_table
+from bdr_stan.models.plain import DATA
+from bdr_stan.models.plain_inverse import INVERSE_DATA
+from bdr_stan.models.plain_totals import DATA_OF_TOTALS
+from bdr_stan.posterior.declarations import declared
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -176,6 +181,24 @@ def test_messages_of_the_page_are_those_of_the_code():
     known = messages(ROOT / "bdr_stan")
     assert len(shown) > 50
     assert not [message for message in shown if message not in known]
+
+
+# ---------------------------------------------------------------- Stan programs
+
+
+def test_data_of_plain_programs_are_those_of_their_page():
+    page = (DOCS / "programs.md").read_text()
+    cells = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| (?:\(|number)", page, re.MULTILINE)
+    described = {name.removesuffix("_new") for cell in cells for name in re.findall(r"\w+", cell)}
+    read = {
+        name.removesuffix("_new")
+        for program in program_names(fast=False)
+        for name in declared(program_path(program, fast=False), "data")
+    }
+    assert described == set(DATA) | set(DATA_OF_TOTALS) | set(INVERSE_DATA)
+    assert read <= described
+    for program in program_names(fast=False):
+        assert f"../stan/{program}.stan" in page, program
 
 
 # ---------------------------------------------------------------- how to cite it

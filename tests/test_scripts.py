@@ -70,6 +70,7 @@ SAYS = {
     "benchmarks/engines.py": "times CmdStan's processor time",
     "benchmarks/implausible_values.py": "| none |",
     "benchmarks/map_page.py": "5 layers, 50 districts: written in",
+    "benchmarks/programs.py": "| 30 | 5 | non-centred |",
     "benchmarks/overdispersion.py": "strong scatter: 6 of 6 fits",
     "benchmarks/point_predictions.py": "exceedance of 1",
     "benchmarks/rasters.py": "from shapely's zonal sums",

@@ -135,7 +135,8 @@ class LinearEstimator(EmbeddingEstimator):
         InferenceData (ArviZ 0.x) or DataTree (1.x)
             Groups prior, parameters as in the group posterior, and prior_predictive, y (chain,
             draw, bag), of classes their numbers. The `idata` of a fit has both groups from then on,
-            for ``az.plot_prior_posterior`` and ``az.plot_ppc(group="prior")``.
+            for ``az.plot_prior_posterior`` of ArviZ 1.x or ``az.plot_dist_comparison`` of 0.x, and
+            ``az.plot_ppc(group="prior")`` of 0.x.
 
         Raises
         ------
