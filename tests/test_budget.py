@@ -6,7 +6,27 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "bdr_stan"
 # Lines of Python, docstrings and blank lines included. A new capability makes room for itself.
-BUDGETS = {}
+BUDGETS = {
+    ".": 3080,
+    "aggregate": 3250,
+    "bags": 5410,
+    "baselines": 1150,
+    "cli": 1320,
+    "cmdstan": 960,
+    "datasets": 320,
+    "embedding": 3140,
+    "estimators": 9750,
+    "families": 910,
+    "kernel_means": 1860,
+    "kernels": 3110,
+    "maps": 1980,
+    "models": 4070,
+    "plots": 1860,
+    "posterior": 2460,
+    "predictive": 3920,
+    "report": 1440,
+    "results": 1330,
+}
 
 
 def lines(paths):
