@@ -155,7 +155,7 @@ def averaged(scores, y):
 
 def outer_grid(products, train, name):
     """Outer kernels with bandwidths of `OUTER_SCALES` times the median rule."""
-    kernel = resolved_outer(name, "median", products[np.ix_(train, train)])
+    kernel = resolved_outer(name, products[np.ix_(train, train)])
     return [type(kernel)(scale * kernel.bandwidth) for scale in OUTER_SCALES]
 
 

@@ -148,20 +148,23 @@ class KernelRidgePath(_Path):
 
 
 def held_out(
-    gram: Array, y: Array, splits: Sequence[tuple[Array, Array]]
+    gram: Array,
+    y: Array,
+    splits: Sequence[tuple[Array, Array]],
+    alphas: Array | None = None,
 ) -> tuple[Array, Array, Array]:
     """Kernel ridge regression with held-out bags: alphas, (l,), their errors and predictions.
 
     `gram`, (n, n), is the kernel between all bags with labels y, (n,); `splits` are pairs (training
     indices, held-out indices). Errors, (l,), are mean squares over the held-out bags of all splits,
-    predictions, (held-out bags, l), split after split. The alphas suit the first split.
+    predictions, (held-out bags, l), split after split. By default alphas suit the first split.
     """
-    alphas: Any = None
+    tried: Any = alphas
     parts = []
     for train, test in splits:
         path = KernelRidgePath(gram[np.ix_(train, train)], y[train])
-        alphas = path.alphas(alphas)
-        parts.append(path.level + gram[np.ix_(test, train)] @ path.dual(alphas))
+        tried = path.alphas(tried)
+        parts.append(path.level + gram[np.ix_(test, train)] @ path.dual(tried))
     predictions = np.concatenate(parts)
     truth = y[np.concatenate([test for _, test in splits])]
-    return alphas, np.mean((predictions - truth[:, None]) ** 2, axis=0), predictions
+    return tried, np.mean((predictions - truth[:, None]) ** 2, axis=0), predictions

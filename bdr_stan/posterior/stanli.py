@@ -195,15 +195,20 @@ def _starts(model, program, inits, seed):
     rng = np.random.default_rng(seed)
     starts = []
     for init in [inits] if isinstance(inits, Mapping) else inits:
-        near_zero = rng.uniform(-_START_RADIUS, _START_RADIUS, (1, model.n_unconstrained))
-        # Of parameters without initial values, and of those that an edit gave another size.
-        values = {name: v[0, 0] for name, v in constrained(model, near_zero)[0].items()}
-        values = {name: values.get(name, []) for name in names}
-        values |= {
-            n: init[n] for n in names if n in init and np.size(init[n]) == np.size(values[n])
-        }
-        starts.append(model.unconstrain({name: in_stans_order(v) for name, v in values.items()}))
+        try:
+            starts.append(_unconstrained(model, {name: init[name] for name in names}))
+        except (KeyError, RuntimeError, ValueError):
+            # Parameters without initial values, and those that an edit gave another size.
+            near_zero = rng.uniform(-_START_RADIUS, _START_RADIUS, (1, model.n_unconstrained))
+            values = {name: v[0, 0] for name, v in constrained(model, near_zero)[0].items()}
+            values = {name: values.get(name, []) for name in names}
+            kept = [n for n in names if n in init and np.size(init[n]) == np.size(values[n])]
+            starts.append(_unconstrained(model, values | {name: init[name] for name in kept}))
     return np.array(starts)
+
+
+def _unconstrained(model, values):
+    return model.unconstrain({name: in_stans_order(value) for name, value in values.items()})
 
 
 def in_stans_order(value: ArrayLike) -> Any:

@@ -57,12 +57,15 @@ def test_eject_writes_a_program_that_compile_takes(tmp_path):
     target = tmp_path / "mine.stan"
     result = run("eject", "blr", target)
     assert result.exit_code == 0, result.output
-    assert "real labels_lpdf(" in target.read_text() and "log_lik" in target.read_text()
-    assert (tmp_path / "functions" / "compressed_normal.stanfunctions").is_file()
+    assert "y_new" in target.read_text() and "log_lik" in target.read_text()
+    assert run("eject", "blr", tmp_path / "fast", "--fast").exit_code == 0
+    assert (tmp_path / "fast" / "functions" / "compressed_normal.stanfunctions").is_file()
+    listed = run("models").output
+    assert "  blr: " in listed and "  bdr_glm: " in listed
     target.write_text(target.read_text() + "\n")
     fails("exists already", "eject", "blr", target)
     assert run("eject", "blr", target, "--force").exit_code == 0
-    fails("no Stan program called 'ridge'; there are: ", "eject", "ridge", tmp_path)
+    fails("no plain Stan program called 'ridge'; there are: ", "eject", "ridge", tmp_path)
 
 
 def test_compile_names_the_executable():
@@ -70,7 +73,7 @@ def test_compile_names_the_executable():
     assert result.exit_code == 0, result.output
     name, executable = result.stdout.strip().split(": ")
     assert name == "blr" and os.access(executable, os.X_OK)
-    fails("no Stan program called 'ridge'", "compile", "ridge")
+    fails("no accelerated Stan program called 'ridge'", "compile", "ridge")
     fails("no Stan program", "compile", "/nowhere/my.stan")
 
 

@@ -95,7 +95,7 @@ def edited(tmp_path):
 
 
 def with_edited_function(tmp_path):
-    program, include, *_ = eject("blr", tmp_path / "mine")
+    program, include, *_ = eject("blr", tmp_path / "mine", fast=True)
     include.write_text(include.read_text() + "// edited\n")
     return compile_program(program, progress=False)
 

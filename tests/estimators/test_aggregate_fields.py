@@ -122,18 +122,6 @@ def test_what_is_left_out_widens_intervals_of_points_and_nothing_else(country):
     np.testing.assert_allclose(model.predict(country.bags), added, rtol=1e-8)
 
 
-def test_a_program_without_rho_predicts_points(country):
-    """A variant of the user's own may hold the scale: then nothing is known of what is left out."""
-    model = fitted(country, HilbertSpace(Matern32(5.0, ["x", "y"]), 10), thin=10)
-    known = model.predict_points(country.bags)
-    groups = model.result_.groups
-    groups["posterior"] = groups["posterior"].drop_vars("rho")
-    bare = model.predict_points(country.bags)
-    np.testing.assert_array_equal(bare.mean, known.mean)
-    assert np.all(bare.sd < known.sd)
-    assert list(model.predict_fields(country.bags)) == ["HilbertSpace(x, y)"]
-
-
 def test_fits_with_fields_are_saved_and_restored(country, model, tmp_path):
     model.save(tmp_path / "map.nc")
     again = bdr_stan.load(tmp_path / "map.nc")

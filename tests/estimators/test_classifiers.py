@@ -15,8 +15,6 @@ from sklearn.multiclass import OneVsRestClassifier
 
 from bdr_stan import Bags, BDRClassifier, BLRClassifier, ShrinkageClassifier
 from bdr_stan.embedding.prior import landmark_matrices
-from bdr_stan.models.bdr_probit import bdr_probit_model, rows_by_size
-from bdr_stan.posterior.settings import SamplerSettings
 
 SHORT = {"chains": 2, "warmup": 200, "draws": 150, "seed": 1}
 
@@ -306,20 +304,6 @@ def test_prior_of_the_latent_function_has_its_spread(model, spread, problem):
     embedding = model.embed(bags)
     latent = (embedding.mean - at.m0) @ at.basis @ w
     assert np.sqrt(np.mean(latent**2)) == pytest.approx(spread, rel=0.05)
-
-
-def test_rows_of_a_program_come_back_in_the_order_of_the_bags(rng):
-    sizes, y = rng.choice([1.0, 5.0, 20.0], 30), np.arange(30.0)
-    written = rows_by_size(np.zeros((30, 2)), y, sizes).rows[:, -1]
-    assert not np.array_equal(written, y)
-    bags = [rng.normal(size=(int(size), 2)) for size in sizes]
-    model = BDRClassifier(4, bandwidth=1.0)
-    of_program = bdr_probit_model(model.training_features(bags, seed=1), np.arange(30) % 2)
-    scalars = dict.fromkeys(("intercept", "rho", "eta"), np.ones((2, 3)))
-    drawn = {"log_lik": np.tile(written, (2, 3, 1)), "w": np.ones((2, 3, 4)), **scalars}
-    back = of_program.read(drawn, SamplerSettings(stan_file="mine.stan"))
-    np.testing.assert_array_equal(back["log_lik"], np.broadcast_to(y, (2, 3, 30)))
-    np.testing.assert_array_equal(back["rho"], np.ones((2, 3)))
 
 
 @pytest.mark.slow

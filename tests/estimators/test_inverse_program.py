@@ -185,7 +185,7 @@ def test_what_an_edited_program_cannot_do(own, kind):
     what = "label_sd" if kind == "numbers with errors" else "densities of held-out labels"
     with pytest.raises(ValueError, match=what):
         own.conformal(bags[NEW])
-    with pytest.raises(ValueError, match=r"inverse.stan: use predict"):
+    with pytest.raises(ValueError, match="need not hold for the program of the fit"):
         own._draws()
 
 

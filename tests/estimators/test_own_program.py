@@ -98,7 +98,7 @@ def by_column(tmp_path_factory):
         (BDR, "bdr", "lognormal", {}, {"family": "lognormal"}),
         (BDR, "bdr_poisson", "poisson", {}, {"family": "poisson"}),
         (BDR, "bdr_binomial", "binomial", {"trials": "trials"}, {"family": "binomial"}),
-        (BDR, "bdr_ordinal", "ordinal", {}, {"family": "ordinal"}),
+        (BLR, "bdr_ordinal", "ordinal", {}, {"family": "ordinal"}),
         (BLR, "blr", "normal", {}, {"groups": ["state"]}),
         (BLR, "bdr_poisson", "poisson", {}, {"family": "poisson"}),
         (BDRClassifier, "bdr_probit", "classes", {}, {}),

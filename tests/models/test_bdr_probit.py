@@ -25,7 +25,6 @@ from bdr_stan.models.bdr_probit import (
     rows_by_size,
 )
 from bdr_stan.posterior.latent_gaussian import most_probable_scales
-from bdr_stan.posterior.settings import SamplerSettings
 
 CASES = [
     ("rbf", "empirical"),
@@ -169,18 +168,3 @@ def test_whitening_leads_to_the_mode_and_knows_the_latent_scale(rng):
     _, nu = reference.bdr_moments(p, alpha, intercept, 0.0, scales["eta"])
     unit = 1 + whitened["latent_spread"] * scales["rho"] ** 2
     assert unit == pytest.approx(np.exp(np.mean(np.log(1 + nu))), rel=1e-7)
-
-
-def test_what_a_program_writes_of_its_rows_comes_back_in_the_order_of_the_bags(rng):
-    model, p = model_and_problem(rng, "rbf", "kernel")
-    number = np.arange(len(p.y), dtype=float)
-    of_rows = rows_by_size(np.zeros((len(p.y), 1)), number, p.sizes).rows[:, -1]
-    assert not np.array_equal(of_rows, number)
-    written = {
-        "log_lik": np.tile(of_rows, (2, 3, 1)), "y_rep": np.tile(-of_rows, (2, 3, 1)),
-        "w": rng.normal(size=(2, 3, 5)), "intercept": np.zeros((2, 3)), "eta": np.ones((2, 3)),
-    }  # fmt: skip
-    back = model.read(written, SamplerSettings(stan_file="mine.stan"))
-    np.testing.assert_array_equal(back["log_lik"], np.tile(number, (2, 3, 1)))
-    np.testing.assert_array_equal(back["y_rep"], np.tile(-number, (2, 3, 1)))
-    np.testing.assert_array_equal(back["w"], written["w"])
