@@ -18,6 +18,7 @@ import shlex
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -143,7 +144,7 @@ def _built_whole(home: Path) -> Iterator[Path]:
     """
     with _writing(home):
         for stale in home.parent.glob(f".{home.name}.building-*"):
-            shutil.rmtree(stale, ignore_errors=True)
+            _remove(stale)
         workplace = Path(tempfile.mkdtemp(prefix=f".{home.name}.building-", dir=home.parent))
     try:
         with _writing(home):
@@ -155,6 +156,15 @@ def _built_whole(home: Path) -> Iterator[Path]:
             fresh.rename(home)
     finally:
         shutil.rmtree(workplace, ignore_errors=True)
+
+
+def _remove(folder):
+    """Remove a folder into which compilers of a killed process may still write for a moment."""
+    for _ in range(20):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+        time.sleep(0.1)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -183,6 +184,24 @@ def test_a_build_that_is_struck(building, monkeypatch, how, delay):
     build(folder)
     assert home.faults(folder) == []
     assert sorted(os.listdir(folder.parent)) == [".cmdstan-2.35.0.lock", "cmdstan-2.35.0"]
+
+
+def test_a_compiler_that_still_writes_where_its_build_was_killed(built, monkeypatch):
+    killed = built.parent / f".{built.name}.building-killed"
+    killed.mkdir()
+    remove, calls = shutil.rmtree, []
+
+    def remove_and_write_again(folder, **options):
+        remove(folder, **options)
+        if folder == killed and len(calls) < 2:
+            calls.append(folder)
+            killed.mkdir()
+
+    monkeypatch.setattr(shutil, "rmtree", remove_and_write_again)
+    (built / "makefile").unlink()
+    build(built)
+    assert len(calls) == 2
+    assert not killed.exists()
 
 
 @pytest.mark.slow
