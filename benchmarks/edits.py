@@ -62,7 +62,6 @@ EDITS = {
         n_training=50,
     ),
 }
-ON_BOTH_ENGINES = ("student_t_noise", "zero_inflated")
 
 
 def stock_program(name):
@@ -79,7 +78,7 @@ def changed_lines(name):
     return sum(max(i - h, k - j) for tag, h, i, j, k in blocks if tag != "equal")
 
 
-def fitted(edit, data, program, args, engine="stanli"):
+def fitted(edit, data, program, args, engine="stanli", seed=1):
     """A fit with the edited program, or the stock model where that is None, and its seconds."""
     model = edit.estimator(**edit.options, stan_file=program, engine=engine)
     own = {} if program is None else {"stan_data": edit.stan_data}
@@ -87,7 +86,7 @@ def fitted(edit, data, program, args, engine="stanli"):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(
-            data.bags, data.y, seed=1, chains=2, warmup=args.draws // 2, draws=args.draws, **own
+            data.bags, data.y, seed=seed, chains=2, warmup=args.draws // 2, draws=args.draws, **own
         )
     return model, time.perf_counter() - start
 
@@ -148,19 +147,26 @@ def difference_after_saving(name, edit, args):
     return np.abs(before - after).max()
 
 
-def engines_apart(name, edit, args):
-    """RMS over new bags of the difference of two engines' P(y <= median), in standard errors."""
+def differences(name, edit, args):
+    """RMS over new bags of differences of P(y <= median), between engines and between seeds.
+
+    In standard errors of independent draws; draws are correlated, so that two seeds of one engine
+    differ by more than 1.
+    """
     rng = np.random.default_rng(100)
     data, new = edit.simulate(rng, edit.n_training), edit.simulate(rng, N_NEW, **edit.new)
     program = PROGRAMS / f"{name}.stan"
-    predictives = [
-        fitted(edit, data, program, args, engine)[0].predictive(new.bags)
-        for engine in ("stanli", "cmdstan")
-    ]
-    middle = predictives[0].quantile(0.5)
-    p, q = (predictive.cdf(middle) for predictive in predictives)
+    first, of_other_engine, of_other_seed = (
+        fitted(edit, data, program, args, engine, seed)[0].predictive(new.bags)
+        for engine, seed in (("stanli", 1), ("cmdstan", 1), ("stanli", 2))
+    )
+    middle = first.quantile(0.5)
+    p = first.cdf(middle)
     error = np.sqrt(2 * p * (1 - p) / (2 * args.draws))
-    return np.sqrt(np.mean(((p - q) / error) ** 2))
+    return [
+        np.sqrt(np.mean(((p - other.cdf(middle)) / error) ** 2))
+        for other in (of_other_engine, of_other_seed)
+    ]
 
 
 def main():
@@ -198,9 +204,9 @@ def main():
                     f"| {np.median(width):.2f}"
                 )
         print(f"{name}: after saving, {difference_after_saving(name, edit, args):.0e}", flush=True)
-        if name in ON_BOTH_ENGINES and not args.quick:
-            apart = engines_apart(name, edit, args)
-            print(f"{name}: engines differ by {apart:.2f} standard errors", flush=True)
+        if not args.quick:
+            engines, seeds = differences(name, edit, args)
+            print(f"{name}: standard errors apart, engines {engines:.2f}, seeds {seeds:.2f}")
 
 
 if __name__ == "__main__":
