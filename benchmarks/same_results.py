@@ -31,19 +31,24 @@ from bdr_stan import (
     Bags,
     BDRClassifier,
     BLRClassifier,
-    FreqShrinkage,
     KernelMean,
-    OneClassSMM,
     RBFNetwork,
     Shrinkage,
     ShrinkageClassifier,
     Stacked,
     StackedClassifier,
-    SupportMeasureMachine,
     tune,
 )
-from bdr_stan.baselines import DFDR, AggregateNN, BagPixel, ConstantRate
 from bdr_stan.kernels import RBF, Cauchy, Linear, Matern32, Polynomial
+from experiments.papers import (
+    DFDR,
+    AggregateNN,
+    BagPixel,
+    ConstantRate,
+    FreqShrinkage,
+    OneClassSMM,
+    SupportMeasureMachine,
+)
 
 TOLERANCE = 1e-10
 # As many landmarks as bags: the search for the most probable scales magnifies rounding.

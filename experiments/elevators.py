@@ -16,10 +16,10 @@ import numpy as np
 import pandas as pd
 
 from bdr_stan import AggregateRegressor, metrics
-from bdr_stan.baselines import AggregateNN, ConstantRate
 from bdr_stan.kernels import RBF
 from bdr_stan.plots import COVERS
 from experiments.paper_data import aggregate_splits, load_elevators
+from experiments.papers import AggregateNN, ConstantRate
 from experiments.report import arguments, markdown, pyplot, write
 
 LEVELS = (0.5, 0.8, 0.95)

@@ -15,11 +15,11 @@ from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
 from bdr_stan import KernelMean
-from bdr_stan.kernel_means.density_matching import kmeans_mixture, match_mixture
-from bdr_stan.kernel_means.kernel_pca import KernelPCA
 from bdr_stan.kernel_means.shrinkage import ESTIMATORS, f_kmse
 from experiments import report
 from experiments.kernels import KERNELS, kernel_of
+from experiments.papers.density_matching import kmeans_mixture, match_mixture
+from experiments.papers.kernel_pca import KernelPCA
 
 SETS = ("wine", "wdbc", "iris", "digits")
 THEOREM_4 = "theorem 4"

@@ -8,11 +8,11 @@ dimensions. Averages are over random distributions and samples of each.
 
 import numpy as np
 
-from bdr_stan.kernel_means.gaussian_mixtures import MixtureMean
 from bdr_stan.kernel_means.shrinkage import f_kmse, s_kmse
 from data_gen.mixtures import random_mixture
 from experiments import report
 from experiments.kernels import KERNELS, kernel_of
+from experiments.papers.gaussian_mixtures import MixtureMean
 
 KME, SIMPLE, FLEXIBLE, THEOREM_4 = "KME", "S-KMSE", "F-KMSE", "F-KMSE by Theorem 4"
 POINTS, FEATURES = (2, 5, 10, 20, 50, 100), (2, 5, 10, 20, 30, 50, 100)

@@ -265,7 +265,7 @@ class MERR(ProbabilisticRegressor):
             offsets = offsets_of_sizes(constants["bag_size"])
             weights = constants.get("point_weight")
             bags = Bags(constants["points"], offsets, weights=weights, copy=False)
-            self.means_ = BagMeans(bags, bags.point_shares, self.kernel_)
+            self.means_ = BagMeans(bags, self.kernel_)
         else:
             self.means_ = ProjectedMeans(constants["coordinates"])
         self._squares = constants["products"].diagonal()
@@ -306,7 +306,9 @@ class MERR(ProbabilisticRegressor):
 def _means(bags, kernel, landmarks):
     """Kernel means of bags, projected where there are landmarks."""
     if landmarks is None:
-        return BagMeans.estimated(bags, kernel)
+        if bags.is_memory_map:
+            bags.check_values()
+        return BagMeans(bags, kernel)
     return ProjectedMeans.at_landmarks(bags, kernel, landmarks)
 
 

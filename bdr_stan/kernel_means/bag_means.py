@@ -1,7 +1,6 @@
 """Kernel means of bags as values: exact, or projected on the span of the kernel at landmarks.
 
-Both provide inner products with others of their kind, which is all that ridge regression and
-support measure machines need of bags.
+Both provide inner products with others of their kind, which is all that ridge regression needs.
 """
 
 from dataclasses import dataclass
@@ -11,40 +10,29 @@ import numpy as np
 
 from bdr_stan.bags import Bags
 from bdr_stan.embedding.mean_embedding import embed
-from bdr_stan.kernel_means.set_kernels import bag_inner_products, bag_squared_norms, bag_weights
+from bdr_stan.kernel_means.set_kernels import bag_inner_products, bag_squared_norms
 from bdr_stan.kernels import Kernel, LandmarkFeatures
-from bdr_stan.types import Array, ArrayLike
+from bdr_stan.types import Array
 
 
 @dataclass(frozen=True)
 class BagMeans:
-    """Kernel means of bags, sum_j weights_ij k(x_ij, .) for bag i."""
+    """Kernel means of bags: the mean of k(x_ij, .) over the points of bag i, by their weights."""
 
     bags: Bags
-    weights: Array  # (N_points,), as from `bag_weights`
     kernel: Kernel  # with numbers as parameters
-
-    @classmethod
-    def estimated(cls, bags: Bags, kernel: Kernel, estimator: str = "kme") -> Self:
-        """Kernel means by an estimator of `bdr_stan.kernel_means.shrinkage`."""
-        return cls(bags, bag_weights(bags, kernel, estimator)[0], kernel)
-
-    def take(self, numbers: ArrayLike) -> Self:
-        """Means of the bags at these indices."""
-        chosen = np.asarray(numbers)
-        cuts = zip(self.bags.offsets[chosen], self.bags.offsets[chosen + 1], strict=True)
-        weights = np.concatenate([self.weights[start:stop] for start, stop in cuts])
-        return type(self)(self.bags[chosen], weights, self.kernel)
 
     def products(self, others: Self | None = None) -> Array:
         """Inner products with other means, or with each other; shape (n, m) or (n, n)."""
+        shares = self.bags.point_shares
         if others is None:
-            return bag_inner_products(self.bags, self.weights, self.kernel)
-        return bag_inner_products(self.bags, self.weights, self.kernel, others.bags, others.weights)
+            return bag_inner_products(self.bags, shares, self.kernel)
+        right = others.bags, others.bags.point_shares
+        return bag_inner_products(self.bags, shares, self.kernel, *right)
 
     def squared_norms(self) -> Array:
         """Squared RKHS norms, shape (n,)."""
-        return bag_squared_norms(self.bags, self.weights, self.kernel)
+        return bag_squared_norms(self.bags, self.bags.point_shares, self.kernel)
 
 
 @dataclass(frozen=True)

@@ -21,58 +21,11 @@ from scipy.sparse import csr_array
 from bdr_stan.bags import Bags, BagsLike, Chunk, as_bags
 from bdr_stan.kernel_means.distance_histograms import stationary_set_kernels
 from bdr_stan.kernel_means.kernel_mean import kernel_mean_values
-from bdr_stan.kernel_means.shrinkage import check_estimator, kernel_mean_weights
 from bdr_stan.kernels import Kernel, Polynomial, Stationary
 from bdr_stan.threads import map_in_threads
 from bdr_stan.types import Array
 
 _CHUNK_BYTES = 1 << 22  # of kernel values that a thread holds
-
-
-def bag_weights(
-    bags: Bags, kernel: Kernel, estimator: str, *, n_jobs: int | None = None
-) -> tuple[Array, Array]:
-    """Weights of all points of bags in the estimates of the bags' kernel means.
-
-    Parameters
-    ----------
-    bags : Bags
-        With weights of their own for "kme" alone.
-    kernel : Kernel, as from `bdr_stan.kernels.resolve_kernel`
-    estimator : {"kme", "s-kmse", "f-kmse"}
-        See `KernelMean`.
-    n_jobs : int, optional
-        Threads, default all cores; each works on a bag of its own.
-
-    Returns
-    -------
-    weights : array, shape (N_points,)
-    shrinkage : array, shape (n,)
-        lambda of each bag.
-
-    Raises
-    ------
-    ValueError : no such estimator, weighted bags that are to be shrunk, or unusable values in a
-        memory map.
-    """
-    check_estimator(estimator)
-    if bags.weights is not None and estimator != "kme":
-        raise ValueError(
-            f"{estimator!r} counts points equally, but the bags have weights: leave them out, "
-            "or use 'kme'"
-        )
-    if bags.is_memory_map:
-        bags.check_values()
-    if estimator == "kme":
-        return bags.point_shares, np.zeros(len(bags))
-
-    def weigh(i):
-        return kernel_mean_weights(bags[i], kernel, estimator)
-
-    found = map_in_threads(weigh, range(len(bags)), n_jobs)
-    weights, shrinkage = zip(*found, strict=True)
-    bags.release()
-    return np.concatenate(weights), np.array(shrinkage)
 
 
 def bag_inner_products(
@@ -87,7 +40,7 @@ def bag_inner_products(
 ) -> Array:
     """Inner products of the kernel means of n and m bags, by blocks of points; shape (n, m).
 
-    Weights are those of each point in the mean of its bag, as from `bag_weights`. Without `others`
+    Weights are those of each point in the mean of its bag. Without `others`
     these are `bags` again, which takes half the work. Each of `n_jobs` threads, default all cores,
     has kernel values of `chunk_bytes` in memory.
     """
