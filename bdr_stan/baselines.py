@@ -1,6 +1,5 @@
-"""The name under which older versions had the baselines of the papers."""
+"""Names that older versions had here say where they are now."""
 
-raise ImportError(
-    "bdr_stan.baselines is now experiments.papers: use `from experiments.papers import DFDR` and "
-    "such in a checkout"
-)
+import bdr_stan
+
+__getattr__ = bdr_stan.__getattr__

@@ -57,9 +57,9 @@ def own_attributes(tree):
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
             yield node.name
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            if getattr(node.value, "id", "") == "self":
-                yield node.attr
+        set_here = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+        if set_here and getattr(node.value, "id", "") == "self":
+            yield node.attr
 
 
 @pytest.mark.parametrize("name", SCRIPTS)

@@ -2,7 +2,7 @@
 
 `kernel_mean`, `shrinkage`
     The kernel mean of a sample and its shrinkage estimators.
-`bag_means`, `set_kernels`, `distance_histograms`
+`set_kernels`, `distance_histograms`
     Kernel means of bags, inner products between them, and those of a whole grid of kernels.
 `outer_kernels`
     Kernels of the distance between kernel means.

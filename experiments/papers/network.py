@@ -8,7 +8,7 @@ section 4, "NN" with manifold regularisation.
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.optimize import minimize
@@ -181,19 +181,19 @@ class Penalties(NamedTuple):
 
         W are inner products of random Fourier features; "median" is the median rule.
         """
-        penalties = cls(l2)
         if not manifold and not bag_manifold:
-            return penalties
+            return cls(l2)
         if isinstance(bandwidth, str):
             bandwidth = median_bandwidth([inputs], seed=rng)
         frequencies = draw_frequencies(n_frequencies, bags.n_features, seed=rng)
+        parts: dict[str, Any] = {}
         if manifold:
             features = FourierFeatures(frequencies, bandwidth)(inputs)
-            penalties = penalties._replace(manifold=manifold, inputs=inputs, features=features)
+            parts |= {"manifold": manifold, "inputs": inputs, "features": features}
         if bag_manifold:
             features = embed(bags, FourierFeatures(frequencies, bandwidth * spread)).mean
-            penalties = penalties._replace(bag_manifold=bag_manifold, bag_features=features)
-        return penalties
+            parts |= {"bag_manifold": bag_manifold, "bag_features": features}
+        return cls(l2, **parts)
 
 
 def noise_variance(bags: Bags, y: Array, mean_totals: Array) -> float:
