@@ -10,10 +10,11 @@ from bdr_stan.aggregate.links import LINKS
 from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.validation import check_counts, checked_validation
-from bdr_stan.types import Array, ArrayLike, is_number
+from bdr_stan.types import Array, ArrayLike, Seed, is_number
 from experiments.papers import network
 from experiments.papers.deviances import DEVIANCES
 from experiments.papers.network import Loss, Network, Penalties, Rates
+from experiments.papers.on_bags import Validation
 from experiments.papers.rate_model import RateModel
 
 SAMPLE_POINTS = 20_000
@@ -103,33 +104,13 @@ class AggregateNN(RateModel):
     random_state: int | None = None
 
     def fit(
-        self,
-        bags: BagsLike,
-        y: ArrayLike,
-        *,
-        validation: tuple[BagsLike, ArrayLike] | None = None,
-        seed: int | None = None,
+        self, bags: BagsLike, y: ArrayLike, *, validation: Validation = None, seed: Seed = None
     ) -> Self:
-        """Fit to bags and their totals.
+        """Fit to bags and their totals, (n,); `seed` replaces `random_state`.
 
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-            Points of weight 0 are ignored. Those of a memory map are read in chunks.
-        y : array, shape (n,), total of each bag
-        validation : (bags, y), optional
-            Bags and totals whose deviance determines the last step and the best restart.
-        seed : int, optional
-            Seed of weights and random features; default `random_state`.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError, TypeError
-            Invalid bags, labels or parameters; raised before any work starts.
+        Points of weight 0 are ignored, those of a memory map read in chunks. The deviance of
+        `validation`, bags and totals, determines the last step and the best restart. Unusable
+        arguments raise ValueError or TypeError before any work starts.
         """
         bags = as_bags(bags)
         self.check_parameters()

@@ -1,6 +1,5 @@
 """The regressor of totals that takes each bag for one point."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -51,52 +50,25 @@ class BagPixel(AggregateRegressor):
             )
         super().check_parameters()
 
-    def training_features(
-        self,
-        bags: BagsLike,
-        y: ArrayLike,
-        *,
-        trials: ArrayLike | None = None,
-        label_sd: ArrayLike | str | None = None,
-        seed: int | None = None,
-    ) -> AggregateFeatures:
+    def training_features(self, bags: BagsLike, y: ArrayLike, **given: Any) -> AggregateFeatures:
         """As `AggregateRegressor.training_features`, of the bags' mean points."""
-        found = super().training_features(
-            mean_points(bags), y, trials=trials, label_sd=label_sd, seed=seed
-        )
+        found = super().training_features(mean_points(bags), y, **given)
         return replace(found, record=BagsRecord.from_bags(as_bags(bags)))
 
-    def stan_data(
-        self,
-        bags: BagsLike,
-        y: ArrayLike,
-        *,
-        trials: ArrayLike | str | None = None,
-        label_sd: ArrayLike | str | None = None,
-        stan_data: Mapping[str, ArrayLike | str] | None = None,
-    ) -> StanData:
+    def stan_data(self, bags: BagsLike, y: ArrayLike, **given: Any) -> StanData:
         """As `AggregateRegressor.stan_data`, of the bags' mean points."""
-        given: dict[str, Any] = {"trials": trials, "label_sd": label_sd, "stan_data": stan_data}
         return super().stan_data(mean_points(bags), y, **given)
 
     def predictive(
-        self,
-        bags: BagsLike,
-        *,
-        trials: ArrayLike | str | None = None,
-        district: ArrayLike | str | bool = True,
-        stan_data: Mapping[str, ArrayLike | str] | None = None,
+        self, bags: BagsLike, **given: Any
     ) -> AggregatePredictive | Predictive | ProgramPredictive:
         """As `AggregateRegressor.predictive`, of the bags' mean points."""
-        points = self.new_mean_points(bags)
-        return super().predictive(points, trials=trials, district=district, stan_data=stan_data)
+        return super().predictive(self.new_mean_points(bags), **given)
 
-    def contrast(
-        self, bags_a: BagsLike, bags_b: BagsLike, *, trials: ArrayLike | str | None = None
-    ) -> Contrast:
+    def contrast(self, bags_a: BagsLike, bags_b: BagsLike, **given: Any) -> Contrast:
         """As `AggregateRegressor.contrast`, of the bags' mean points."""
         first, second = (self.new_mean_points(bags) for bags in (bags_a, bags_b))
-        return super().contrast(first, second, trials=trials)
+        return super().contrast(first, second, **given)
 
     def new_mean_points(self, bags: BagsLike) -> Bags:
         """Mean points of new bags, which have weights if those of the fit had."""

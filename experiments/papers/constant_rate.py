@@ -50,22 +50,7 @@ class ConstantRate(RateModel):
     likelihood: str = "poisson"
 
     def fit(self, bags: BagsLike, y: ArrayLike) -> Self:
-        """Fit to bags and their totals.
-
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-        y : array, shape (n,), total of each bag
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError, TypeError
-            Invalid bags or labels, or no such likelihood.
-        """
+        """Fit to bags and their totals, (n,); ValueError or TypeError for unusable ones."""
         bags = as_bags(bags)
         y = likelihood_named(self.likelihood).check_labels(bags, y)
         self.rate_, self.training_rates_ = y.sum() / bags.totals.sum(), y / bags.totals

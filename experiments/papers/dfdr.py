@@ -23,7 +23,7 @@ from experiments.papers.density_distances import (
     overlap_kernel,
     smoothed_labels,
 )
-from experiments.papers.on_bags import RegressorOnBags
+from experiments.papers.on_bags import RegressorOnBags, Validation
 
 # Bandwidths of the densities tried by default, as parts of the median rule, and of the smoothing,
 # as parts of the median distance between the training bags' densities.
@@ -87,33 +87,12 @@ class DFDR(RegressorOnBags):
     random_state: int | None = None
 
     def fit(
-        self,
-        bags: BagsLike,
-        y: ArrayLike,
-        *,
-        validation: tuple[BagsLike, ArrayLike] | None = None,
-        seed: Seed = None,
+        self, bags: BagsLike, y: ArrayLike, *, validation: Validation = None, seed: Seed = None
     ) -> Self:
-        """Fit to bags and their labels.
+        """Fit to bags and their labels, (n,); `seed` replaces `random_state`.
 
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-        y : array, shape (n,), label of each bag
-        validation : (bags, y), optional
-            Bags and labels by whose squared error the bandwidths are chosen; default
-            leave-one-out.
-        seed : int, optional
-            Seed of the median rule and of importance sampling; default `random_state`.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError, TypeError
-            Invalid bags, labels or parameters; raised before any work starts.
+        `validation`, bags and labels, are those by whose squared error the bandwidths are chosen,
+        by default leave-one-out. Unusable arguments raise ValueError or TypeError at once.
         """
         bags = as_bags(bags)
         y = check_labels(bags, y)

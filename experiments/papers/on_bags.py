@@ -12,6 +12,8 @@ from bdr_stan.bags.record import BagsRecord
 from bdr_stan.estimators.validation import check_seed
 from bdr_stan.types import ArrayLike, Seed
 
+Validation = tuple[BagsLike, ArrayLike] | None  # bags and their labels
+
 
 class OnBags(BaseEstimator):
     """Base of the papers' systems; a fit is the attributes that end in an underscore."""

@@ -14,30 +14,12 @@ class RateModel(RegressorOnBags):
     """Base of estimators of rate(x) at each point x; the total of a bag is sum_j p_j rate(x_j)."""
 
     def predict(self, bags: BagsLike) -> Array:
-        """Mean total of each bag.
-
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-
-        Returns
-        -------
-        array, shape (n,), units of y
-        """
+        """Mean total of each bag; array, shape (n,), units of y."""
         bags = self.like_training(bags)
         return bags.sums(bags.point_weights * self.rates_of_bags(bags))
 
     def predict_points(self, points: ArrayLike) -> Array:
-        """Rate at each point.
-
-        Parameters
-        ----------
-        points : array, shape (m, p); a memory map is read in chunks
-
-        Returns
-        -------
-        array, shape (m,), units of y for a weight of 1
-        """
+        """Rate at points, (m, p), or a memory map of them; shape (m,), units of y / weight."""
         return self.rates_of_bags(self.like_training(one_bag(points), need_weights=False))
 
     def rates_of_bags(self, bags: Bags) -> Array:

@@ -144,24 +144,9 @@ class SupportMeasureMachine(ClassifierMixin, MeasureMachine):
     C: float = 1.0
 
     def fit(self, bags: BagsLike, y: ArrayLike, *, seed: Seed = None) -> Self:
-        """Fit to bags and their classes.
+        """Fit to bags and their classes, (n,), two or more; `seed` replaces `random_state`.
 
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-        y : array, shape (n,)
-            Class of each bag, two or more.
-        seed : int, optional
-            Default `random_state`.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError, TypeError
-            Unusable bags, labels or parameters; raised before any work starts.
+        Unusable arguments raise ValueError or TypeError before any work starts.
         """
         bags = as_bags(bags)
         y = np.asarray(values_of_bags(bags, y, "y"))
@@ -223,13 +208,7 @@ class OneClassSMM(OutlierMixin, MeasureMachine):
     nu: float = 0.1
 
     def fit(self, bags: BagsLike, y: None = None, *, seed: Seed = None) -> Self:
-        """Fit to bags, shapes (n_points, p); `y` and `seed` are not used. Returns self.
-
-        Raises
-        ------
-        ValueError, TypeError
-            Unusable bags or parameters; raised before any work starts.
-        """
+        """Fit to bags; `y` is not used, `seed` replaces `random_state`; raises as above."""
         bags = as_bags(bags)
         self.check_parameters()
         machine = OneClassSVM(nu=self.nu, kernel="precomputed")
