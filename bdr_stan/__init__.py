@@ -21,13 +21,10 @@ _HOME_OF = {
     "InverseBDR": "estimators.inverse",
     "InverseBDRClassifier": "estimators.inverse",
     "RBFNetwork": "estimators.ridge",
-    "FreqShrinkage": "estimators.ridge",
     "MERR": "estimators.merr",
     "MERRCV": "estimators.merr_cv",
     "AggregateRegressor": "estimators.aggregate",
     "JointRegressor": "estimators.joint",
-    "SupportMeasureMachine": "estimators.support_measures",
-    "OneClassSMM": "estimators.support_measures",
     "Stacked": "estimators.stacked",
     "StackedClassifier": "estimators.stacked",
     "load": "estimators.base",
@@ -54,15 +51,21 @@ _HOME_OF = {
     "SpatialBlocks": "model_selection",
     "tune": "tuning",
 }
-_BASELINES = ("DFDR", "AggregateNN", "BagPixel", "ConstantRate")
+_OF_PAPERS = {
+    *("AggregateNN", "BagPixel", "ConstantRate", "DFDR", "FreqShrinkage", "OneClassSMM"),
+    "SupportMeasureMachine",
+}
 __all__ = ["__version__", *_HOME_OF]  # noqa: PLE0604
 
 
 def __getattr__(name):
     if name in _HOME_OF:
         return getattr(import_module(f"bdr_stan.{_HOME_OF[name]}"), name)
-    if name in _BASELINES:
-        raise ImportError(f"{name} is a baseline: use `from bdr_stan.baselines import {name}`")
+    if name in _OF_PAPERS:
+        raise ImportError(
+            f"{name} is a system of the papers: use `from experiments.papers import {name}` in a "
+            "checkout, and fit anew what `load` does not read then"
+        )
     meant = get_close_matches(name, __all__, n=1)
     answer = f"; did you mean {meant[0]!r}?" if meant else ""
     raise AttributeError(f"module 'bdr_stan' has no attribute {name!r}{answer}")

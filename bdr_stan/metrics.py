@@ -573,32 +573,6 @@ def poisson_nll(y: ArrayLike, rate: ArrayLike) -> float:
     return float(np.mean(rate - xlogy(y, rate) + gammaln(y + 1)))
 
 
-def normal_nll(y: ArrayLike, mean: ArrayLike, sd: ArrayLike) -> float:
-    """Mean negative log density of labels under normal distributions.
-
-    Parameters
-    ----------
-    y, mean : arrays, shape (n,), labels and predictions
-    sd : float or array, shape (n,), > 0, standard deviation of y about the mean, the same units
-
-    Raises
-    ------
-    ValueError : an sd that is not positive.
-
-    Examples
-    --------
-    >>> from bdr_stan.metrics import normal_nll
-    >>> round(normal_nll([1.0, 2.0], [1.0, 2.5], sd=0.5), 3)
-    0.476
-    >>> round(normal_nll([1.0, 2.0], [1.0, 2.5], sd=5.0), 3)
-    2.531
-    """
-    sd = np.broadcast_to(sd, np.shape(y)) if np.ndim(sd) == 0 else sd
-    y, mean, sd = _same_length(y=y, mean=mean, sd=sd, unit="individual")
-    _check_each("sd", sd, sd > 0, "standard deviations are > 0")
-    return float(np.mean(0.5 * ((y - mean) / sd) ** 2 + np.log(sd) + 0.5 * np.log(2 * np.pi)))
-
-
 def point_calibration(
     truth: ArrayLike, predictive: HasCDF, levels: Sequence[float] = LEVELS
 ) -> "pd.DataFrame":

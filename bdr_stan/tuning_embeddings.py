@@ -311,7 +311,9 @@ def with_method(model: Any, method: str | None) -> Any:
 def _map_key(model):
     """What a model's feature map is made of, besides landmarks and bandwidth."""
     kernel = model.kernel if isinstance(model.kernel, str) else str(kernel_config(model.kernel))
-    return kernel, getattr(model, "features", "landmarks"), getattr(model, "estimator", None)
+    # A subclass from elsewhere may embed by parameters of its own.
+    own = None if type(model).__module__.startswith("bdr_stan.") else repr(model)
+    return kernel, getattr(model, "features", "landmarks"), own
 
 
 def _has_landmarks(model):

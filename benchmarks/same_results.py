@@ -31,19 +31,29 @@ from bdr_stan import (
     Bags,
     BDRClassifier,
     BLRClassifier,
-    FreqShrinkage,
     KernelMean,
-    OneClassSMM,
     RBFNetwork,
     Shrinkage,
     ShrinkageClassifier,
     Stacked,
     StackedClassifier,
-    SupportMeasureMachine,
     tune,
 )
-from bdr_stan.baselines import DFDR, AggregateNN, BagPixel, ConstantRate
 from bdr_stan.kernels import RBF, Cauchy, Linear, Matern32, Polynomial
+
+try:
+    from experiments.papers import (
+        DFDR,
+        AggregateNN,
+        BagPixel,
+        ConstantRate,
+        FreqShrinkage,
+        OneClassSMM,
+        SupportMeasureMachine,
+    )
+except ImportError:  # a tree in which they were part of the package
+    from bdr_stan import FreqShrinkage, OneClassSMM, SupportMeasureMachine
+    from bdr_stan.baselines import DFDR, AggregateNN, BagPixel, ConstantRate
 
 TOLERANCE = 1e-10
 # As many landmarks as bags: the search for the most probable scales magnifies rounding.
@@ -192,6 +202,8 @@ def fitted(model, bags, y, options=None, trials=None):
     out = dict(predictions(model, bags[others], bags[others].points, **rest))
     for m, member in enumerate([model, *getattr(model, "models_", [])]):
         out |= {f"{name} {m}" if m else name: value for name, value in state(member)}
+    if isinstance(model, FreqShrinkage):
+        out["shrinkage_"] = model.embed(bags[first]).shrinkage
     return out
 
 

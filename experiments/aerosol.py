@@ -16,9 +16,8 @@ from threadpoolctl import threadpool_limits
 
 from bdr_stan import Bags
 from bdr_stan.kernel_means.outer_kernels import between, resolved_outer
-from bdr_stan.kernel_means.ridge_path import held_out
+from bdr_stan.kernel_means.ridge_path import held_out, stacking_weights
 from bdr_stan.kernel_means.set_kernels import set_kernels
-from bdr_stan.kernel_means.stacking import stacking_weights
 from bdr_stan.kernels import (
     RBF,
     Cauchy,

@@ -14,12 +14,13 @@ import time
 
 import numpy as np
 import pandas as pd
+from scipy.stats import norm
 
 from bdr_stan import AggregateRegressor, metrics
-from bdr_stan.baselines import AggregateNN, ConstantRate
 from bdr_stan.kernels import RBF
 from bdr_stan.plots import COVERS
 from experiments.paper_data import aggregate_splits, load_elevators
+from experiments.papers import AggregateNN, ConstantRate
 from experiments.report import arguments, markdown, pyplot, write
 
 LEVELS = (0.5, 0.8, 0.95)
@@ -85,18 +86,16 @@ def score(model, test):
         sigma = getattr(model, "sigma_", np.nan)
         nll = bag_nll = np.nan
         if np.isfinite(sigma):
-            nll = metrics.normal_nll(outcomes, mean, sigma)
-            bag_nll = metrics.normal_nll(y, totals, sigma * np.sqrt(bags.sizes))
+            nll = -norm.logpdf(outcomes, mean, sigma).mean()
+            bag_nll = -norm.logpdf(y, totals, sigma * np.sqrt(bags.sizes)).mean()
         return dict(zip(SCORES, (nll, bag_nll, *_mse(outcomes, mean, y, totals))))
     rate, predictive = model.predict_points(bags.points), model.predictive(bags)
     sigma = np.sqrt(np.mean(model.idata.posterior["sigma"].values ** 2))
     sd = np.sqrt(rate.sd**2 + sigma**2)  # uncertainty of the mean, and noise
-    nll = metrics.normal_nll(outcomes, rate.mean, sd)
+    nll = -norm.logpdf(outcomes, rate.mean, sd).mean()
     bag_nll = -predictive.log_prob(y).mean()
     out = dict(zip(SCORES, (nll, bag_nll, *_mse(outcomes, rate.mean, y, predictive.mean))))
     if len(rate.theta) > 1:
-        from scipy.stats import norm
-
         for level in LEVELS:
             half = norm.ppf(0.5 + level / 2) * sd
             out[f"individuals, {level:.0%}"] = metrics.coverage(

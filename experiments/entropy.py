@@ -14,10 +14,10 @@ import numpy as np
 from sklearn.base import clone
 
 from bdr_stan import BDR, BLR, MERRCV, tune
-from bdr_stan.baselines import DFDR
 from bdr_stan.kernels import RBF, median_bandwidth
 from bdr_stan.plots import MODELS
 from data_gen.entropy import entropy_sets
+from experiments.papers import DFDR
 from experiments.report import arguments, markdown, pyplot, write
 
 SCALES = 2.0 ** np.arange(-3, 4)  # times the median bandwidth, for MERR

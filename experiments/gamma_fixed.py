@@ -11,9 +11,9 @@ import itertools
 import numpy as np
 from sklearn.base import clone
 
-from bdr_stan import FreqShrinkage
 from data_gen.gamma import gamma_bags, optimal_predictive
 from experiments.methods import METHODS, OPTIMAL, fewer, fit_methods, predict, scores, setting
+from experiments.papers import FreqShrinkage
 from experiments.report import arguments, markdown, write
 
 # Law et al. (2018), Table 1: mean (sd) over the ten draws of MSE, of NLL.

@@ -15,11 +15,12 @@ from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
 from bdr_stan import KernelMean
-from bdr_stan.kernel_means.density_matching import kmeans_mixture, match_mixture
-from bdr_stan.kernel_means.kernel_pca import KernelPCA
 from bdr_stan.kernel_means.shrinkage import ESTIMATORS, f_kmse
 from experiments import report
 from experiments.kernels import KERNELS, kernel_of
+from experiments.papers.density_matching import kmeans_mixture, match_mixture
+from experiments.papers.kernel_pca import KernelPCA
+from experiments.papers.theorem_4 import theorem_4_scores
 
 SETS = ("wine", "wdbc", "iris", "digits")
 THEOREM_4 = "theorem 4"
@@ -88,7 +89,7 @@ def estimate(points, kernel, name):
     if name != THEOREM_4:
         return KernelMean(points, kernel, estimator=name)
     mean = KernelMean(points, kernel)
-    mean.weights, mean.shrinkage = f_kmse(kernel(points, points), span="all")
+    mean.weights, mean.shrinkage = f_kmse(kernel(points, points), scores=theorem_4_scores)
     return mean
 
 

@@ -8,11 +8,12 @@ dimensions. Averages are over random distributions and samples of each.
 
 import numpy as np
 
-from bdr_stan.kernel_means.gaussian_mixtures import MixtureMean
 from bdr_stan.kernel_means.shrinkage import f_kmse, s_kmse
 from data_gen.mixtures import random_mixture
 from experiments import report
 from experiments.kernels import KERNELS, kernel_of
+from experiments.papers.gaussian_mixtures import MixtureMean
+from experiments.papers.theorem_4 import theorem_4_scores
 
 KME, SIMPLE, FLEXIBLE, THEOREM_4 = "KME", "S-KMSE", "F-KMSE", "F-KMSE by Theorem 4"
 POINTS, FEATURES = (2, 5, 10, 20, 50, 100), (2, 5, 10, 20, 30, 50, 100)
@@ -45,7 +46,7 @@ class Sample:
             KME: np.full(n, 1 / n),
             SIMPLE: s_kmse(self.gram)[0],
             FLEXIBLE: f_kmse(self.gram)[0],
-            THEOREM_4: f_kmse(self.gram, span="all")[0],
+            THEOREM_4: f_kmse(self.gram, scores=theorem_4_scores)[0],
         }
         return {name: self.loss(w) for name, w in weights.items()}
 

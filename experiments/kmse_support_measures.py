@@ -12,9 +12,10 @@ import numpy as np
 from scipy.stats import wilcoxon
 from sklearn.metrics import roc_auc_score
 
-from bdr_stan import Bags, OneClassSMM, SupportMeasureMachine
+from bdr_stan import Bags
 from bdr_stan.kernel_means.shrinkage import ESTIMATORS
 from experiments import report
+from experiments.papers import OneClassSMM, SupportMeasureMachine
 
 LEVELS = ("linear", "gaussian")
 PLACE = 0.2  # weight of a patch's row and column relative to pixels in [0, 1]

@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 
 from bdr_stan import AggregateRegressor, plots
-from bdr_stan.baselines import AggregateNN, ConstantRate
 from bdr_stan.kernels import Matern32, map_kernel
 from bdr_stan.metrics import point_calibration, poisson_nll
 from data_gen.malaria import FEATURES, FIELD_KM, FIELD_SD, effects, load_country, write_country
 from experiments.known_effects import known_effects_nll
+from experiments.papers import AggregateNN, ConstantRate
 from experiments.report import arguments, markdown, peak_memory, write
 
 # Law et al. (2018), on their confidential data: bag NLL, log-scale MSE.

@@ -12,16 +12,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.model_selection import StratifiedKFold, train_test_split
 
-from bdr_stan import (
-    BDR,
-    MERR,
-    AggregateRegressor,
-    Bags,
-    BDRClassifier,
-    InverseBDR,
-    SupportMeasureMachine,
-    metrics,
-)
+from bdr_stan import BDR, MERR, AggregateRegressor, Bags, BDRClassifier, InverseBDR, metrics
 from bdr_stan.kernel_means.set_kernels import set_kernels
 from bdr_stan.kernels import RBF, median_bandwidth
 from data_gen.gamma import gamma_bags
@@ -32,6 +23,7 @@ from experiments import aerosol, attenuation, gamma, gamma_fixed, kmse_density, 
 from experiments import swiss_roll as roll
 from experiments.methods import OPTIMAL, fewer, fit_methods, predict, scores
 from experiments.paper_data import load_misr1, load_musk1
+from experiments.papers import SupportMeasureMachine
 
 AHEAD, WITHIN, BEHIND = "ahead", "within one standard error", "behind"
 MODELS = {

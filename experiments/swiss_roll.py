@@ -16,10 +16,10 @@ import pandas as pd
 from scipy.stats import wilcoxon
 
 from bdr_stan import AggregateRegressor, metrics, plots
-from bdr_stan.baselines import AggregateNN, BagPixel, ConstantRate
 from bdr_stan.kernels import RBF
 from bdr_stan.predictive import PointPredictive
 from data_gen.swiss_roll import swiss_roll
+from experiments.papers import AggregateNN, BagPixel, ConstantRate
 from experiments.report import arguments, markdown, pyplot, write
 
 LINKS = {"Sq": "square", "Exp": "exp"}

@@ -7,17 +7,16 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "bdr_stan"
 # Lines of Python, docstrings and blank lines included. A new capability makes room for itself.
 BUDGETS = {
-    ".": 3080,
-    "aggregate": 3250,
+    ".": 3070,
+    "aggregate": 3230,
     "bags": 5410,
-    "baselines": 1150,
     "cli": 1320,
     "cmdstan": 960,
     "datasets": 320,
     "embedding": 3140,
-    "estimators": 9750,
+    "estimators": 9330,
     "families": 910,
-    "kernel_means": 1870,
+    "kernel_means": 1130,
     "kernels": 3110,
     "maps": 1980,
     "models": 4070,

@@ -96,7 +96,8 @@ WITH_PYTHON = [text for text in TEXTS if BLOCKS.search(text.read_text())]
 def names_of_ours(tree):
     """Names that a block imports from this project -> what they are."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module.startswith(("bdr_stan", "data_gen")):
+        ours = ("bdr_stan", "data_gen", "experiments")
+        if isinstance(node, ast.ImportFrom) and node.module.startswith(ours):
             for alias in node.names:
                 yield alias.asname or alias.name, resolve(f"{node.module}.{alias.name}")
 

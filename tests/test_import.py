@@ -19,7 +19,7 @@ LATER = [
     "bdr_stan.plots",
     "bdr_stan.report.document",
     "bdr_stan.maps",
-    "bdr_stan.baselines",
+    "experiments.papers",
     "bdr_stan.estimators.merr",
 ]
 

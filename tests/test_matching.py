@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from builders.estimators import ESTIMATORS, QUICK_TOTALS
+from builders.papers import PAPERS
 from builders.problems import NAMES, beside, labels_for, location_bags, predictions, quick
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone, is_outlier_detector
@@ -17,7 +18,6 @@ from bdr_stan import (
     AggregateRegressor,
     Bags,
     BLRClassifier,
-    FreqShrinkage,
     InverseBDR,
     RBFNetwork,
     Samples,
@@ -25,8 +25,10 @@ from bdr_stan import (
     plots,
     tune,
 )
+from experiments.papers import FreqShrinkage
 
-LABELLED = [model for model in ESTIMATORS if not is_outlier_detector(model)]
+EVERY = [*ESTIMATORS, *PAPERS]
+LABELLED = [model for model in EVERY if not is_outlier_detector(model)]
 
 
 def each_of(models):
@@ -292,7 +294,7 @@ def test_masks_are_matched_by_their_index(people, shuffled):
 # ------------------------------------------------------------------ columns of points
 
 
-@each_of(ESTIMATORS)
+@each_of(EVERY)
 def test_columns_of_data_frames_keep_their_names(model, people):
     table, centres = people
     bags = read(table)
@@ -339,7 +341,7 @@ def scaled(table, **options):
 def test_transformers_are_not_forgotten(model, people):
     table, centres = people
     raw, made = read(table), scaled(table)
-    y = () if is_outlier_detector(model) else (labels_for(model, raw, centres),)
+    y = (labels_for(model, raw, centres),)
     of_raw, of_made = fitted(model, raw, *y), fitted(model, made, *y)
     few = table[table["x"] > 0]
     words = "made by another transformer"
@@ -381,7 +383,7 @@ def test_missing_values_are_filled_as_in_the_training_table(model, people):
     table, centres = people
     gaps = table.assign(x=table["x"].where(np.random.default_rng(3).random(len(table)) > 0.1))
     bags = read(gaps, missing="indicator")
-    y = () if is_outlier_detector(model) else (labels_for(model, bags, centres),)
+    y = (labels_for(model, bags, centres),)
     found = fitted(model, bags, *y)
     few = gaps[gaps["town"] < "town 20"].assign(x=lambda rows: rows["x"] + 1)
     by_itself = read(few, missing="indicator")
@@ -392,7 +394,7 @@ def test_missing_values_are_filled_as_in_the_training_table(model, people):
 # ------------------------------------------------------------------ weights
 
 
-@each_of([model for model in ESTIMATORS if not isinstance(model, FreqShrinkage)])
+@each_of([model for model in EVERY if not isinstance(model, FreqShrinkage)])
 def test_weights_are_not_forgotten(model, people):
     table, centres = people
     weighted, plain = read(table, weight="weight"), read(table)
@@ -410,7 +412,7 @@ def test_weights_are_not_forgotten(model, people):
 # ------------------------------------------------------------------ versions of bags
 
 
-@each_of([model for model in ESTIMATORS if hasattr(model, "contrast")])
+@each_of([model for model in EVERY if hasattr(model, "contrast")])
 def test_contrasts_are_between_the_same_bags(model, people, shuffled):
     table, centres = people
     first, second = read(table), read(table.assign(x=table["x"] + 0.5))

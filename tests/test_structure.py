@@ -20,7 +20,7 @@ TREES = {name: ast.parse(path.read_text()) for name, path in FILES.items()}
 SCRIPTS = {
     str(path.relative_to(ROOT)): ast.parse(path.read_text())
     for folder in ("examples", "experiments")
-    for path in sorted((ROOT / folder).glob("*.py"))
+    for path in sorted((ROOT / folder).rglob("*.py"))
 }
 
 
@@ -52,12 +52,31 @@ def test_private_names_stay_in_their_file(name):
         assert what in (None, "__version__") or not what.startswith("_"), (module, what)
 
 
+def own_attributes(tree):
+    """Names of functions and methods that a file defines, and of attributes of its objects."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            yield node.name
+        set_here = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+        if set_here and getattr(node.value, "id", "") == "self":
+            yield node.attr
+
+
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_scripts_use_public_attributes(name):
+def test_scripts_use_public_attributes_and_their_own(name):
+    own = set(own_attributes(SCRIPTS[name]))
     for node in ast.walk(SCRIPTS[name]):
-        if isinstance(node, ast.Attribute):
+        if isinstance(node, ast.Attribute) and node.attr not in own:
             private = node.attr.startswith("_") and not node.attr.startswith("__")
             assert not private, f"line {node.lineno}: .{node.attr}"
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_the_package_imports_no_experiment(name):
+    for node in ast.walk(TREES[name]):
+        modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        modules += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        assert not [m for m in modules if m.split(".")[0] in ("experiments", "data_gen")]
 
 
 def test_models_and_mathematics_know_no_estimator():

@@ -3,17 +3,9 @@
 import numpy as np
 import pytest
 
-from bdr_stan import (
-    BDR,
-    BLR,
-    BLRClassifier,
-    FreqShrinkage,
-    InverseBDR,
-    RBFNetwork,
-    Shrinkage,
-    tune,
-)
+from bdr_stan import BDR, BLR, BLRClassifier, InverseBDR, RBFNetwork, Shrinkage, tune
 from bdr_stan.embedding import training
+from experiments.papers import FreqShrinkage
 
 
 @pytest.fixture

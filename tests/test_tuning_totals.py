@@ -6,9 +6,9 @@ import pytest
 from sklearn.base import clone
 
 from bdr_stan import BDR, RBF, AggregateRegressor, Bags, Matern32, tune
-from bdr_stan.baselines import BagPixel
 from bdr_stan.metrics import mse
 from bdr_stan.model_selection import shuffled_folds
+from experiments.papers import BagPixel
 
 SMALL = {"n_landmarks": (4, 8), "bandwidth_scale": (0.5, 2.0)}
 ONE = {"n_landmarks": (5,), "bandwidth_scale": (1.0,)}

@@ -502,10 +502,7 @@ def _restored(groups, config, arrays, notes, path):
         if params.get("stan_file") is not None:
             params["stan_file"] = StanFileOfFit.from_fit(params["stan_file"], path)
         if name not in _CLASSES:  # its module was not imported yet
-            package = import_module("bdr_stan")
-            if name not in package.__all__:
-                package = import_module("bdr_stan.baselines")
-            getattr(package, name, None)
+            getattr(import_module("bdr_stan"), name, None)
         return _CLASSES[name](**params)
 
     members = []

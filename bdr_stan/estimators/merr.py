@@ -22,13 +22,13 @@ from bdr_stan.estimators.validation import (
     check_validation_chooses,
     checked_validation,
 )
-from bdr_stan.kernel_means.bag_means import BagMeans, ProjectedMeans
 from bdr_stan.kernel_means.outer_kernels import (
     between,
     check_outer,
     resolved_outer,
 )
 from bdr_stan.kernel_means.ridge_path import KernelRidgePath
+from bdr_stan.kernel_means.set_kernels import BagMeans, ProjectedMeans
 from bdr_stan.kernels import Kernel, Stationary, check_kernel_and_bandwidth, resolve_kernel
 from bdr_stan.predictive import Predictive
 from bdr_stan.results.groups import estimate_groups
@@ -265,7 +265,7 @@ class MERR(ProbabilisticRegressor):
             offsets = offsets_of_sizes(constants["bag_size"])
             weights = constants.get("point_weight")
             bags = Bags(constants["points"], offsets, weights=weights, copy=False)
-            self.means_ = BagMeans(bags, bags.point_shares, self.kernel_)
+            self.means_ = BagMeans(bags, self.kernel_)
         else:
             self.means_ = ProjectedMeans(constants["coordinates"])
         self._squares = constants["products"].diagonal()
@@ -306,7 +306,9 @@ class MERR(ProbabilisticRegressor):
 def _means(bags, kernel, landmarks):
     """Kernel means of bags, projected where there are landmarks."""
     if landmarks is None:
-        return BagMeans.estimated(bags, kernel)
+        if bags.is_memory_map:
+            bags.check_values()
+        return BagMeans(bags, kernel)
     return ProjectedMeans.at_landmarks(bags, kernel, landmarks)
 
 

@@ -18,9 +18,8 @@ from bdr_stan.estimators.validation import (
     checked_validation,
 )
 from bdr_stan.kernel_means.outer_kernels import between, check_outer, resolved_outer
-from bdr_stan.kernel_means.ridge_path import held_out
+from bdr_stan.kernel_means.ridge_path import held_out, stacking_weights
 from bdr_stan.kernel_means.set_kernels import bag_squared_norms, set_kernels
-from bdr_stan.kernel_means.stacking import stacking_weights
 from bdr_stan.kernels import (
     RBF,
     Kernel,

@@ -1,11 +1,11 @@
-"""Ridge regression on mean embeddings: baselines without a predictive distribution.
+"""Ridge regression on mean embeddings, without a predictive distribution.
 
 The weights are those of least squares with an L2 penalty, in closed form for a whole grid of
 penalties from one singular value decomposition of the training embeddings
 (`bdr_stan.kernel_means.ridge_path`).
 """
 
-from dataclasses import KW_ONLY, replace
+from dataclasses import KW_ONLY
 from typing import Self, cast
 
 import numpy as np
@@ -28,7 +28,6 @@ from bdr_stan.estimators.validation import (
     labels_of_training,
 )
 from bdr_stan.kernel_means.ridge_path import RidgePath
-from bdr_stan.kernel_means.shrunk_embedding import ShrunkEmbedding, shrink_embedding
 from bdr_stan.kernels import (
     RBF,
     FourierFeatures,
@@ -153,11 +152,9 @@ class RBFNetwork(BagRegressor):
         bags = as_bags(bags, in_parts=self.takes_parts)
         y = check_labels(bags, y)
         self.check_parameters()
-        self._check_bags(bags)
         if validation is not None:
             check_validation_chooses(self.alpha)
             held_out, held_out_y = checked_validation(validation, bags)
-            self._check_bags(held_out)
         seed = self._seed(seed)
         training = self.training_features(bags, seed=seed)
         if validation is not None:
@@ -190,14 +187,14 @@ class RBFNetwork(BagRegressor):
         y = labels_of_training(training, TrainingFeatures, y)
         self._forget()
         y = np.asarray(y, float)
-        path = RidgePath(self._means(training.embedding), y)
+        path = RidgePath(training.embedding.mean, y)
         alphas = path.alphas(self.alpha)
         weights = path.weights(alphas)
         errors = None
         if validation is not None:
             check_validation_chooses(self.alpha)
             held_out, held_out_y = validation
-            predicted = path.level + (self._means(held_out) - path.origin) @ weights
+            predicted = path.level + (held_out.mean - path.origin) @ weights
             errors = np.mean((predicted - np.asarray(held_out_y, float)[:, None]) ** 2, axis=0)
         best = path.best(alphas, errors)
         row = "frequency" if self.features == "fourier" else "landmark"
@@ -208,7 +205,7 @@ class RBFNetwork(BagRegressor):
                 "landmarks": (training.landmarks, [row, "feature"]),
                 "m0": (path.origin, ["landmark"]),
                 "alpha": (float(alphas[best]), []),
-                **self._bag_constants(training.embedding),
+                "bag_size": (training.embedding.sizes, ["bag"]),
             },
             training.record.index,
             y,
@@ -266,7 +263,7 @@ class RBFNetwork(BagRegressor):
     def predict_features(self, embedding: Embedding) -> Array:
         """Predicted labels of bags, shape (n,), from their `embedding` by `embed`."""
         check_is_fitted(self, "result_")
-        centred = self._means(embedding) - self.result_.constants["m0"]
+        centred = embedding.mean - self.result_.constants["m0"]
         return self.result_.draws("intercept")[0] + centred @ self.result_.draws("beta")[0]
 
     def check_parameters(self) -> None:
@@ -294,15 +291,6 @@ class RBFNetwork(BagRegressor):
         else:
             self._feature_map = landmark_features(self.kernel_, self.landmarks_)
 
-    def _means(self, embedding):
-        return embedding.mean
-
-    def _bag_constants(self, embedding):
-        return {"bag_size": (embedding.sizes, ["bag"])}
-
-    def _check_bags(self, bags):
-        """Raise where the model cannot use bags of this kind."""
-
 
 def _gaussian(kernel: Kernel) -> RBF:
     """The kernel, where random Fourier features approximate it; else ValueError."""
@@ -312,94 +300,3 @@ def _gaussian(kernel: Kernel) -> RBF:
             f"but kernel is {kernel!r}: use 'rbf', or features='landmarks'"
         )
     return kernel
-
-
-@estimator
-class FreqShrinkage(RBFNetwork):
-    """Ridge regression on shrunk mean embeddings: each bag's kernel mean moves towards zero.
-
-    How far is chosen for each bag by itself, at prediction as in the fit, by the leave-one-out
-    score of its kernel mean; labels and the other bags play no part. A bag of one point stays
-    unshrunk. Points count equally: bags with weights are refused.
-
-    Parameters
-    ----------
-    estimator : {"s-kmse", "f-kmse"}, default "s-kmse"
-        "s-kmse": one factor per bag, at a cost of N_i^2. "f-kmse": one factor for each principal
-        direction of the bag's points, at a cost of N_i^3 in time and N_i^2 in memory.
-
-    Attributes
-    ----------
-    shrinkage_ : array, shape (n,)
-        lambda of each training bag; in constant_data too.
-
-    Notes
-    -----
-    Source: Law et al. (2018), section 5, with the estimators of Muandet et al. (2014).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan import FreqShrinkage
-    >>> rng = np.random.default_rng(0)
-    >>> y = rng.normal(size=40)
-    >>> bags = [rng.normal(mean, size=(n, 1)) for mean, n in zip(y, [5, 100] * 20)]
-    >>> model = FreqShrinkage(n_landmarks=10).fit(bags, y, seed=1)
-    >>> model.predict(bags[:3]).shape
-    (3,)
-    >>> bool(model.shrinkage_[::2].mean() > model.shrinkage_[1::2].mean())  # small bags shrink more
-    True
-    """
-
-    _: KW_ONLY
-    estimator: str = "s-kmse"
-
-    takes_parts = False  # the shrinkage of a bag takes pairs of its points
-
-    def training_features(self, bags: BagsLike, *, seed: int | None = None) -> TrainingFeatures:
-        bags = as_bags(bags)
-        self._check_bags(bags)
-        training = super().training_features(bags, seed=seed)
-        return replace(
-            training, embedding=self._shrunk(bags, training.embedding, training.feature_map)
-        )
-
-    def embed(self, bags: BagsLike, training: TrainingFeatures | None = None) -> ShrunkEmbedding:
-        """Shrunk embeddings of new bags, as those of training features or, by default, a fit."""
-        bags = self._like_training(bags) if training is None else as_bags(bags)
-        self._check_bags(bags)
-        plain = super().embed(bags, training)
-        feature_map = self._feature_map if training is None else training.feature_map
-        return self._shrunk(bags, plain, feature_map)
-
-    def check_parameters(self) -> None:
-        super().check_parameters()
-        check_choice(self.estimator, "estimator", ("s-kmse", "f-kmse"))
-
-    def _set_fitted(self, result):
-        super()._set_fitted(result)
-        self.shrinkage_ = result.constants["shrinkage"]
-
-    def _check_bags(self, bags):
-        if bags.weights is not None:
-            raise ValueError(
-                f"{type(self).__name__} counts points equally, but the bags have weights: leave "
-                "them out, or use RBFNetwork"
-            )
-
-    def _shrunk(self, bags, embedding, feature_map):
-        # Fourier features stand for the Gaussian kernel, by whose score means are shrunk.
-        fourier = isinstance(feature_map, FourierFeatures)
-        kernel = RBF(feature_map.bandwidth) if fourier else feature_map.kernel
-        return shrink_embedding(embedding, bags, feature_map, kernel, estimator=self.estimator)
-
-    def _means(self, embedding):
-        if not isinstance(embedding, ShrunkEmbedding):
-            raise TypeError(
-                f"the embedding is not shrunk: use {type(self).__name__}.training_features, or "
-                "shrink_embedding"
-            )
-        return embedding.mean
-
-    def _bag_constants(self, embedding):
-        return {**super()._bag_constants(embedding), "shrinkage": (embedding.shrinkage, ["bag"])}

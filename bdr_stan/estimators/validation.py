@@ -44,21 +44,6 @@ def check_positive(**numbers: Any) -> None:
             raise ValueError(f"{name} must be a positive number, found {value!r}")
 
 
-def check_not_negative(**numbers: Any) -> None:
-    """Raise ValueError unless each is a finite number >= 0."""
-    for name, value in numbers.items():
-        if not (is_number(value) and 0 <= value < np.inf):
-            raise ValueError(f"{name} must be a number >= 0, found {value!r}")
-
-
-def check_one_bandwidth(value: Any, name: str) -> None:
-    """Raise ValueError unless this is "median" or a positive number."""
-    if isinstance(value, str) and value == "median":
-        return
-    if not (is_number(value) and 0 < value < np.inf):
-        raise ValueError(f"{name} must be 'median' or a positive number, found {value!r}")
-
-
 def check_bag_effects(bag_effects: Any, of_normal_totals: bool) -> None:
     """Raise unless `bag_effects` is a bool or, of normal totals, a list of columns."""
     if isinstance(bag_effects, (bool, np.bool_)):

@@ -1,7 +1,6 @@
 """Kernel means of samples as functions: their values, norms and distances.
 
-`shrinkage` has the weights of the points, `set_kernels` kernel means of many bags at once,
-`gaussian_mixtures` exact means of mixtures of Gaussians.
+`shrinkage` has the weights of the points, `set_kernels` kernel means of many bags at once.
 """
 
 from functools import cached_property
@@ -17,41 +16,7 @@ from bdr_stan.types import Array, ArrayLike
 _CHUNK_BYTES = 1 << 22  # of kernel values held at a time
 
 
-class HilbertMean:
-    """Base of the means of samples and distributions: a subclass has `kernel` and `inner`."""
-
-    kernel: Kernel
-
-    def inner(self, other: Any) -> float:
-        """Inner product with another element of the same space."""
-        raise NotImplementedError
-
-    @cached_property
-    def norm(self) -> float:
-        """RKHS norm."""
-        return float(np.sqrt(max(self.inner(self), 0.0)))
-
-    def distance(self, other: "HilbertMean") -> float:
-        """RKHS distance to the mean of another sample or distribution.
-
-        With the Gaussian kernel the maximum mean discrepancy. Its error relative to the norms is
-        about 1e-8: it is the root of a difference of nearly equal squares.
-        """
-        squared = self.norm**2 - 2 * self.inner(other) + other.norm**2
-        return float(np.sqrt(max(squared, 0.0)))
-
-    def check_same_kernel(self, other: "HilbertMean") -> None:
-        """Raise TypeError or ValueError unless the other is a mean with the same kernel."""
-        if not isinstance(other, HilbertMean):
-            raise TypeError(f"expected another mean, such as a KernelMean, found {other!r}")
-        if kernel_config(self.kernel) != kernel_config(other.kernel):
-            raise ValueError(
-                f"the means have different kernels, {self.kernel} and {other.kernel}: give both "
-                "the same, with a number for its bandwidth"
-            )
-
-
-class KernelMean(HilbertMean):
+class KernelMean:
     """Kernel mean of a sample, sum_j beta_j k(x_j, .), shrunk or not.
 
     Parameters
@@ -118,15 +83,20 @@ class KernelMean(HilbertMean):
             )
         return kernel_mean_values(self.kernel, self.points, self.weights, x)
 
-    def distance(self, other: HilbertMean) -> float:
+    @cached_property
+    def norm(self) -> float:
+        """RKHS norm."""
+        return float(np.sqrt(max(self.inner(self), 0.0)))
+
+    def distance(self, other: Any) -> float:
         """RKHS distance to `other`, the mean of a sample or distribution.
 
         For two samples, the norm of their difference, in which points of both cancel exactly. With
         the Gaussian kernel the maximum mean discrepancy.
         """
+        check_same_kernel(self, other)
         if not isinstance(other, KernelMean):
-            return super().distance(other)
-        self.check_same_kernel(other)
+            return other.distance(self)
         points = np.concatenate([self.points, other.points])
         points, place = np.unique(points, axis=0, return_inverse=True)
         difference = np.bincount(place.ravel(), np.concatenate([self.weights, -other.weights]))
@@ -139,8 +109,19 @@ class KernelMean(HilbertMean):
 
     def inner(self, other: Any) -> float:
         """Inner product in the RKHS with `other`, the mean of a sample or of a distribution."""
-        self.check_same_kernel(other)
+        check_same_kernel(self, other)
         return float(self.weights @ other(self.points))
+
+
+def check_same_kernel(mean: Any, other: Any) -> None:
+    """Raise TypeError or ValueError unless the other is a mean with the same kernel."""
+    if not isinstance(getattr(other, "kernel", None), Kernel):
+        raise TypeError(f"expected another mean, such as a KernelMean, found {other!r}")
+    if kernel_config(mean.kernel) != kernel_config(other.kernel):
+        raise ValueError(
+            f"the means have different kernels, {mean.kernel} and {other.kernel}: give both "
+            "the same, with a number for its bandwidth"
+        )
 
 
 def kernel_mean_values(kernel: Kernel, points: Array, weights: Array, x: Array) -> Array:

@@ -2,6 +2,7 @@
 
     K(A, B) = sum_ab w_a w_b k(a, b),  weights of a bag with sum 1, equal where there are none
 
+`BagMeans` are the kernel means, `ProjectedMeans` their projections on the kernel at landmarks.
 `bag_inner_products` takes one kernel, and the weights of any estimator of kernel means.
 `set_kernels` takes a grid of kernels. Nearly all of the work is in the pairs of points, which the
 kernels share: kernels of the distance by histograms of the squared distances
@@ -12,67 +13,71 @@ regression".
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import comb
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from bdr_stan.bags import Bags, BagsLike, Chunk, as_bags
+from bdr_stan.embedding.mean_embedding import embed
 from bdr_stan.kernel_means.distance_histograms import stationary_set_kernels
 from bdr_stan.kernel_means.kernel_mean import kernel_mean_values
-from bdr_stan.kernel_means.shrinkage import check_estimator, kernel_mean_weights
-from bdr_stan.kernels import Kernel, Polynomial, Stationary
+from bdr_stan.kernels import Kernel, LandmarkFeatures, Polynomial, Stationary
 from bdr_stan.threads import map_in_threads
 from bdr_stan.types import Array
 
 _CHUNK_BYTES = 1 << 22  # of kernel values that a thread holds
 
 
-def bag_weights(
-    bags: Bags, kernel: Kernel, estimator: str, *, n_jobs: int | None = None
-) -> tuple[Array, Array]:
-    """Weights of all points of bags in the estimates of the bags' kernel means.
+@dataclass(frozen=True)
+class BagMeans:
+    """Kernel means of bags: the mean of k(x_ij, .) over the points of bag i, by their weights."""
 
-    Parameters
-    ----------
-    bags : Bags
-        With weights of their own for "kme" alone.
-    kernel : Kernel, as from `bdr_stan.kernels.resolve_kernel`
-    estimator : {"kme", "s-kmse", "f-kmse"}
-        See `KernelMean`.
-    n_jobs : int, optional
-        Threads, default all cores; each works on a bag of its own.
+    bags: Bags
+    kernel: Kernel  # with numbers as parameters
 
-    Returns
-    -------
-    weights : array, shape (N_points,)
-    shrinkage : array, shape (n,)
-        lambda of each bag.
+    def products(self, others: Self | None = None) -> Array:
+        """Inner products with other means, or with each other; shape (n, m) or (n, n)."""
+        shares = self.bags.point_shares
+        if others is None:
+            return bag_inner_products(self.bags, shares, self.kernel)
+        right = others.bags, others.bags.point_shares
+        return bag_inner_products(self.bags, shares, self.kernel, *right)
 
-    Raises
-    ------
-    ValueError : no such estimator, weighted bags that are to be shrunk, or unusable values in a
-        memory map.
-    """
-    check_estimator(estimator)
-    if bags.weights is not None and estimator != "kme":
-        raise ValueError(
-            f"{estimator!r} counts points equally, but the bags have weights: leave them out, "
-            "or use 'kme'"
-        )
-    if bags.is_memory_map:
-        bags.check_values()
-    if estimator == "kme":
-        return bags.point_shares, np.zeros(len(bags))
+    def squared_norms(self) -> Array:
+        """Squared RKHS norms, shape (n,)."""
+        return bag_squared_norms(self.bags, self.bags.point_shares, self.kernel)
 
-    def weigh(i):
-        return kernel_mean_weights(bags[i], kernel, estimator)
 
-    found = map_in_threads(weigh, range(len(bags)), n_jobs)
-    weights, shrinkage = zip(*found, strict=True)
-    bags.release()
-    return np.concatenate(weights), np.array(shrinkage)
+@dataclass(frozen=True)
+class ProjectedMeans:
+    """Kernel means projected on the span of the kernel at landmarks (Nystrom)."""
+
+    coordinates: Array  # (n, r), in an orthonormal basis of the span
+
+    @classmethod
+    def at_landmarks(cls, bags: Bags, kernel: Kernel, landmarks: Array) -> Self:
+        """Projections of the bags' kernel means, in one pass over the points.
+
+        With mu_i the mean embedding of bag i at the landmarks and K = V diag(s) V' the kernel
+        between these, the coordinates are mu_i' V diag(s)^-1/2, without directions whose
+        eigenvalues are rounding errors.
+        """
+        eigenvalues, vectors = np.linalg.eigh(kernel(landmarks, landmarks))
+        kept = eigenvalues > eigenvalues[-1] * len(eigenvalues) * np.finfo(float).eps
+        root = vectors[:, kept] / np.sqrt(eigenvalues[kept])
+        return cls(embed(bags, LandmarkFeatures(kernel, landmarks)).mean @ root)
+
+    def products(self, others: Self | None = None) -> Array:
+        """Inner products with other projections, or with each other; shape (n, m) or (n, n)."""
+        others = self if others is None else others
+        return self.coordinates @ others.coordinates.T
+
+    def squared_norms(self) -> Array:
+        """Squared RKHS norms, shape (n,)."""
+        return np.sum(self.coordinates**2, axis=1)
 
 
 def bag_inner_products(
@@ -87,7 +92,7 @@ def bag_inner_products(
 ) -> Array:
     """Inner products of the kernel means of n and m bags, by blocks of points; shape (n, m).
 
-    Weights are those of each point in the mean of its bag, as from `bag_weights`. Without `others`
+    Weights are those of each point in the mean of its bag. Without `others`
     these are `bags` again, which takes half the work. Each of `n_jobs` threads, default all cores,
     has kernel values of `chunk_bytes` in memory.
     """

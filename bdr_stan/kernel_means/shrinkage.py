@@ -19,6 +19,7 @@ import numpy as np
 
 from bdr_stan.types import Array, ArrayLike
 
+Scores = Callable[[Array, Array, ArrayLike], Array]
 ESTIMATORS = ("kme", "s-kmse", "f-kmse")
 
 # Of the eigenvalues of K, the ends of the search for n lambda: beyond them nothing changes.
@@ -123,7 +124,7 @@ def gram_means(
     return float(total / n**2), float(diagonal / n)
 
 
-def f_kmse(gram: ArrayLike, *, span: str = "others") -> tuple[Array, float]:
+def f_kmse(gram: ArrayLike, *, scores: Scores | None = None) -> tuple[Array, float]:
     """Flexible shrinkage estimator: weights (K + n lambda I)^-1 K 1 / n, 1 a vector of ones.
 
     Shrinks each principal direction of the points by its own factor, d / (d + n lambda) for
@@ -134,8 +135,9 @@ def f_kmse(gram: ArrayLike, *, span: str = "others") -> tuple[Array, float]:
     ----------
     gram : array, shape (n, n)
         Kernel values k(x_i, x_j) of the points; positive semi-definite.
-    span : {"others", "all"}, default "others"
-        The leave-one-out score that lambda minimises, see `f_kmse_score`.
+    scores : callable, optional
+        What lambda minimises, from the eigenvalues and eigenvectors of K, at lambda > 0, a number
+        or (l,); default the scores of `f_kmse_score`.
 
     Returns
     -------
@@ -147,15 +149,14 @@ def f_kmse(gram: ArrayLike, *, span: str = "others") -> tuple[Array, float]:
     Raises
     ------
     ValueError
-        `gram` is not a square, symmetric matrix of finite numbers, or has a negative eigenvalue;
-        there is no such score.
+        `gram` is not a square, symmetric matrix of finite numbers, or has a negative eigenvalue.
 
     Source: Muandet et al. (2014), section 3.2, where n lambda is called lambda.
     """
     from scipy.optimize import minimize_scalar
 
     gram = _check_gram(gram)
-    scores = _scores(span)
+    scores = scores or _leave_one_out
     n = len(gram)
     equal = np.full(n, 1 / n)
     values, vectors = _eigen(gram)
@@ -180,12 +181,11 @@ def f_kmse(gram: ArrayLike, *, span: str = "others") -> tuple[Array, float]:
     return vectors @ (factors * vectors.sum(axis=0)) / n, shrinkage
 
 
-def f_kmse_score(gram: ArrayLike, shrinkage: ArrayLike, *, span: str = "others") -> Array:
+def f_kmse_score(gram: ArrayLike, shrinkage: ArrayLike) -> Array:
     """Leave-one-out score of the flexible estimator at `shrinkage`, a number or (l,), >= 0.
 
-    `span` is "others" where the estimate without point i is a combination of k(x_j, .) of the other
-    points, as if point i did not exist, and "all" where it is one of all points, as in Theorem 4 of
-    the paper. Each lambda costs n^2 after one eigendecomposition for all.
+    Without point i the estimate is a combination of k(x_j, .) of the other points, as if point i
+    did not exist. Each lambda costs n^2 after one eigendecomposition for all.
 
     Leaving out a point is an update of rank one. With c = (n - 1) lambda, P = K (K + c I)^-1,
     b = P 1 and g_i = (1 - b_i) / (1 - P_ii), the residual of the estimate without point i is
@@ -194,12 +194,6 @@ def f_kmse_score(gram: ArrayLike, shrinkage: ArrayLike, *, span: str = "others")
         r = (b - n e_i + g_i (I - P) e_i) / (n - 1)
 
     with e_i the unit vector, and its squared norm r' K r.
-
-    With span "all", c = n lambda in P, the residual is r = (I - P / n)^-1 (P 1 / n - e_i). There
-    point i leaves the average but not the operator that shrinks, which biases the estimate towards
-    it, the more the stronger the shrinkage: from some 10 points on lambda is too large. With the
-    Gaussian kernel on the mixtures of the paper the estimate is then worse than equal weights,
-    where that of "others" is better (``experiments/kmse_loss.py``).
     """
     gram = _check_gram(gram)
     n = len(gram)
@@ -215,25 +209,9 @@ def f_kmse_score(gram: ArrayLike, shrinkage: ArrayLike, *, span: str = "others")
         norms = (gram.sum() - 2 * gram.sum(axis=0) + gram.diagonal()) / (n - 1) ** 2
         scores[zero] = np.mean(norms - 2 * others + gram.diagonal())
     if not zero.all():
-        scores[~zero] = _scores(span)(*_eigen(gram), shrinkage[~zero])
+        values, vectors = _eigen(gram)
+        scores[~zero] = _leave_one_out(values, vectors, shrinkage[~zero])
     return scores
-
-
-def _scores(span):
-    if span not in ("others", "all"):
-        raise ValueError(f"span must be 'others' or 'all', found {span!r}")
-    return _leave_one_out if span == "others" else _leave_one_out_of_average
-
-
-def _leave_one_out_of_average(values, vectors, shrinkage):
-    """Scores of Theorem 4 at lambda > 0, as `_leave_one_out`."""
-    n = len(values)
-    d, ones = values[:, None], vectors.sum(axis=0)[:, None]
-    kept = d / (d + n * np.atleast_1d(shrinkage))
-    # Sum over i of r' K r with r = (I - P / n)^-1 (P 1 / n - e_i), in the eigenbasis.
-    spread = 1 - kept * (2 - kept) * ones**2 / n
-    scores = np.sum(d / (1 - kept / n) ** 2 * spread, axis=0) / n
-    return np.reshape(scores, np.shape(shrinkage))
 
 
 def _leave_one_out(values, vectors, shrinkage):

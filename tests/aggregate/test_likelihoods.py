@@ -1,4 +1,4 @@
-"""Likelihoods: densities by SciPy, derivatives by differences, deviances, what Stan is told."""
+"""Likelihoods: densities by SciPy, derivatives by differences, what Stan is told."""
 
 import numpy as np
 import pytest
@@ -65,30 +65,6 @@ def test_distribution_leaves_what_is_not_its_own(likelihood):
     _, mean, given, _ = problem(likelihood)
     given = {name: given.get(name) for name in ("dispersion", "trials")}
     assert np.all(likelihood.distribution(mean, **given).var() > 0)
-
-
-@EVERY
-def test_deviance(likelihood):
-    """Half of it is the log density at the label less that at the mean."""
-    if likelihood.deviance is None:
-        assert set(likelihood.scales) - {"sigma"} or likelihood.has_trials
-        return
-    p, mean, given, _ = problem(likelihood)
-    y, variance = p.y, np.full(6, 0.49) * given["noise_factor"] ** 2
-    half, slope = likelihood.deviance(y, mean, variance)
-    scale = np.sqrt(variance)
-    law = likelihood.distribution(mean, sigma=scale)
-    best = likelihood.distribution(np.maximum(y, 1e-300), sigma=scale)
-    if likelihood.name == "normal":
-        best = likelihood.distribution(y, sigma=scale)
-    log_density = [(d.logpmf if likelihood.is_count else d.logpdf)(y) for d in (best, law)]
-    np.testing.assert_allclose(half, log_density[0] - log_density[1], atol=1e-10)
-    for a in range(6):
-
-        def of_mean(x, a=a):
-            return likelihood.deviance(y[a : a + 1], x, variance[a : a + 1])[0][0]
-
-        assert slope[a] == pytest.approx(reference.gradient(of_mean, mean[a : a + 1])[0], rel=1e-7)
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose
 
 from bdr_stan import RBF, AggregateRegressor, Bags
 from bdr_stan.aggregate.rows import bag_means, square_factors, weighted_sums
-from bdr_stan.baselines import BagPixel
 from bdr_stan.kernels import LandmarkFeatures
+from experiments.papers import BagPixel
 
 OPTIONS = {**COLUMNS, "features": ["age", "income"]}
 

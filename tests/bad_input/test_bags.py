@@ -17,7 +17,8 @@ from builders.mistakes import (
     mistakes,
 )
 
-from bdr_stan import MERR, AggregateRegressor, Bags, FreqShrinkage
+from bdr_stan import MERR, AggregateRegressor, Bags
+from experiments.papers import FreqShrinkage
 
 
 def replicated(weights, **changes):

@@ -28,7 +28,6 @@ from bdr_stan import (
     Bags,
     BDRClassifier,
     BLRClassifier,
-    FreqShrinkage,
     InverseBDR,
     InverseBDRClassifier,
     RBFNetwork,
@@ -36,9 +35,15 @@ from bdr_stan import (
     ShrinkageClassifier,
     Stacked,
     StackedClassifier,
+)
+from experiments.papers import (
+    DFDR,
+    AggregateNN,
+    BagPixel,
+    ConstantRate,
+    FreqShrinkage,
     SupportMeasureMachine,
 )
-from bdr_stan.baselines import DFDR, AggregateNN, BagPixel, ConstantRate
 
 # Arguments of `fit` that no Bayesian estimator on mean embeddings takes; Y where no labels are.
 LABELS = [

@@ -6,11 +6,7 @@ from builders.mistakes import BAGS, NARROW, POINTS, check_call, mistakes
 from bdr_stan import RBF, KernelMean, Matern32, Polynomial
 from bdr_stan.embedding.landmarks import choose_landmarks
 from bdr_stan.embedding.mean_embedding import embed
-from bdr_stan.kernel_means.covariance_operators import CovarianceOperator
-from bdr_stan.kernel_means.density_matching import kmeans_mixture
-from bdr_stan.kernel_means.gaussian_mixtures import GaussianMixture, MixtureMean
-from bdr_stan.kernel_means.kernel_pca import KernelPCA
-from bdr_stan.kernel_means.set_kernels import bag_weights, set_kernels
+from bdr_stan.kernel_means.set_kernels import set_kernels
 from bdr_stan.kernel_means.shrinkage import f_kmse, s_kmse
 from bdr_stan.kernels import (
     ConcatenatedFeatures,
@@ -20,6 +16,12 @@ from bdr_stan.kernels import (
     draw_frequencies,
     median_bandwidth,
 )
+from data_gen.mixtures import GaussianMixture
+from experiments.papers.covariance_operators import CovarianceOperator
+from experiments.papers.density_matching import kmeans_mixture
+from experiments.papers.gaussian_mixtures import MixtureMean
+from experiments.papers.kernel_pca import KernelPCA
+from experiments.papers.support_measures import bag_weights
 
 MIXTURE = GaussianMixture(np.ones(1), np.zeros((1, 2)), np.ones(1))
 AT_LANDMARKS = LandmarkFeatures(RBF(1.0), POINTS[:3])

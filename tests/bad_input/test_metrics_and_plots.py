@@ -40,8 +40,6 @@ SCORES = [
     ("no levels", lambda: metrics.calibration(Y, PREDICTIVE, []), "levels"),
     ("a fractional count", lambda: metrics.poisson_nll([0.5], [1.0]), "individual 0"),
     ("a negative rate", lambda: metrics.poisson_nll([1.0], [-1.0]), "rate"),
-    ("an sd of 0", lambda: metrics.normal_nll([1.0], [1.0], 0.0), "sd"),
-    ("an sd of text", lambda: metrics.normal_nll([1.0], [1.0], "a"), "sd"),
     ("no bins", lambda: metrics.reliability(CLASSES, OF_CLASSES, 0), "n_bins"),
     ("bins of text", lambda: metrics.reliability(CLASSES, OF_CLASSES, "ten"), "n_bins"),
     ("a label that is no class",

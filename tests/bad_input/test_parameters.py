@@ -5,6 +5,7 @@ import inspect
 import numpy as np
 from builders.estimators import ESTIMATORS
 from builders.mistakes import BAGS, Y, check_call, labels_of, mistakes
+from builders.papers import PAPERS
 from builders.problems import beside
 
 from bdr_stan import BLR, MERR, Polynomial
@@ -75,7 +76,7 @@ BAD_VALUES = {
     **dict.fromkeys(["n_hidden", "n_frequencies", "n_restarts", "max_iter"], (0, 2.5, "a", None)),
     **dict.fromkeys(["manifold", "bag_manifold", "l2"], (-1.0, "a", None, np.nan)),
 }
-KINDS = [type(model) for model in ESTIMATORS]
+KINDS = [type(model) for model in [*ESTIMATORS, *PAPERS]]
 # What a value of a parameter needs beside it to be looked at.
 BESIDE = {
     "n_landmarks": {"landmarks": "random"},

@@ -6,9 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bdr_stan import BLR, Bags
+from bdr_stan import BLR, Bags, RBFNetwork
 from bdr_stan.bags.record import column_ranges, warn_of_other_ranges
-from bdr_stan.baselines import ConstantRate
 
 
 def people(rng, n=60):
@@ -102,5 +101,5 @@ def test_ranges_of_points_in_a_memory_map(tmp_path):
     np.save(tmp_path / "points.npy", points)
     mapped = Bags(np.load(tmp_path / "points.npy", mmap_mode="r"), [0, 400, 1000])
     np.testing.assert_array_equal(column_ranges(mapped), np.quantile(points, [0.01, 0.99], axis=0))
-    model = ConstantRate("poisson").fit(mapped, [3, 4])
+    model = RBFNetwork(2).fit(mapped, [3, 4], seed=1)
     assert len(model.predict(mapped)) == 2

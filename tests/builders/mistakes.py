@@ -9,7 +9,7 @@ import pytest
 from sklearn.model_selection import KFold
 
 from bdr_stan import BLR, MERRCV, RBF, AggregateRegressor, Bags
-from bdr_stan.baselines import AggregateNN
+from experiments.papers import AggregateNN
 
 EXPECTED = (ValueError, TypeError, OSError, RuntimeError, LookupError)
 

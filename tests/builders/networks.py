@@ -1,6 +1,6 @@
 """Small networks for the rates of points, one of each kind."""
 
-from bdr_stan.baselines import AggregateNN
+from experiments.papers import AggregateNN
 
 NETWORKS = [
     AggregateNN(4, n_restarts=1),

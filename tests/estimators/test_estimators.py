@@ -13,18 +13,12 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import bdr_stan
-from bdr_stan import (
-    BDR,
-    BLR,
-    Bags,
-    FreqShrinkage,
-    RBFNetwork,
-    Shrinkage,
-)
+from bdr_stan import BDR, BLR, Bags, RBFNetwork, Shrinkage
 from bdr_stan.cmdstan.programs import eject
 from bdr_stan.models.bdr import bdr_model
 from bdr_stan.posterior.latent_gaussian import most_probable_scales
 from bdr_stan.posterior.priors import log_prior_of_scales
+from experiments.papers import FreqShrinkage
 
 STAN = Path(__file__).parents[1] / "stan"
 SHORT = {"chains": 2, "warmup": 150, "draws": 100, "seed": 1}

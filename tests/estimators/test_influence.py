@@ -23,8 +23,8 @@ from bdr_stan import (
     Stacked,
     StackedClassifier,
 )
-from bdr_stan.baselines import BagPixel
 from data_gen.dirichlet import dirichlet_bags, influence
+from experiments.papers import BagPixel
 
 pytestmark = pytest.mark.filterwarnings("ignore:Pareto k-hat")
 MODELS = {

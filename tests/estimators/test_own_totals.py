@@ -10,11 +10,11 @@ from builders import reference
 from builders.rates import country, labels, sums, surface
 
 from bdr_stan import AggregateRegressor, Bags, JointRegressor, load
-from bdr_stan.baselines import BagPixel
 from bdr_stan.cmdstan.programs import program_path
 from bdr_stan.kernels import RBF
 from bdr_stan.posterior import stanli
 from bdr_stan.predictive import ProgramPredictive
+from experiments.papers import BagPixel
 
 FITS = {
     "totals_square": ("negative binomial", "square"),

@@ -7,9 +7,8 @@ from sklearn.base import clone
 from sklearn.linear_model import Ridge, RidgeCV
 
 import bdr_stan
-from bdr_stan import BLR, Bags, FreqShrinkage, RBFNetwork
+from bdr_stan import Bags, RBFNetwork
 from bdr_stan.embedding.mean_embedding import embed
-from bdr_stan.kernel_means.shrunk_embedding import ShrunkEmbedding, shrink_embedding
 from bdr_stan.kernels import RBF, LandmarkFeatures, Linear, Matern32, landmark_features
 
 ALPHAS = np.geomspace(1e-6, 1e2, 9)
@@ -122,18 +121,16 @@ KERNELS = ["matern32", Matern32(1.5), RBF(columns=("a",)) + Linear()]
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
-@pytest.mark.parametrize("kind", [RBFNetwork, FreqShrinkage])
-def test_kernels_by_name_and_as_objects(problem, kind, kernel, tmp_path):
+def test_kernels_by_name_and_as_objects(problem, kernel, tmp_path):
     arrays, y = problem
     bags = Bags.from_list(arrays, features=["a", "b"])
-    model = kind(6, kernel=kernel, bandwidth_scale=1.5).fit(bags, y, seed=1)
+    model = RBFNetwork(6, kernel=kernel, bandwidth_scale=1.5).fit(bags, y, seed=1)
     if kernel is not KERNELS[0]:
-        assert kind(6, kernel=kernel).fit(bags, y, seed=1).kernel_.on(["a", "b"], 2)
-    if kind is RBFNetwork:
-        features = landmark_features(model.kernel_, model.landmarks_)
-        x = np.array([features(bag).mean(axis=0) for bag in arrays])
-        plain = Ridge(alpha=model.alpha_, solver="svd").fit(x, y)
-        np.testing.assert_allclose(model.predict(bags), plain.predict(x), rtol=1e-7)
+        assert RBFNetwork(6, kernel=kernel).fit(bags, y, seed=1).kernel_.on(["a", "b"], 2)
+    features = landmark_features(model.kernel_, model.landmarks_)
+    x = np.array([features(bag).mean(axis=0) for bag in arrays])
+    plain = Ridge(alpha=model.alpha_, solver="svd").fit(x, y)
+    np.testing.assert_allclose(model.predict(bags), plain.predict(x), rtol=1e-7)
     model.save(tmp_path / "fit.nc")
     again = bdr_stan.load(tmp_path / "fit.nc")
     np.testing.assert_array_equal(again.predict(bags), model.predict(bags))
@@ -151,7 +148,7 @@ def test_fourier_features_of_a_kernel_object(problem):
 
 def test_a_bandwidth_for_each_feature(problem, tmp_path):
     bags, y = problem
-    for model in (RBFNetwork(6), RBFNetwork(6, features="fourier"), FreqShrinkage(6)):
+    for model in (RBFNetwork(6), RBFNetwork(6, features="fourier")):
         model.set_params(bandwidth=np.array([1.0, 2.0])).fit(bags, y, seed=1)
         stretched = [bag / [1.0, 2.0] for bag in bags]
         if model.features == "landmarks":
@@ -172,56 +169,6 @@ def test_weighted_points_count_by_weight(problem):
     np.testing.assert_allclose(model.predict(weighted), model.predict(doubled), rtol=1e-10)
 
 
-# ------------------------------------------------------------ shrunk kernel means
-
-
-@pytest.mark.parametrize("estimator", ["s-kmse", "f-kmse"])
-def test_new_bags_are_shrunk_as_the_training_bags(problem, estimator, tmp_path):
-    bags, y = problem
-    landmarks = np.concatenate(bags)[::50]
-    model = FreqShrinkage(landmarks=landmarks, bandwidth=1.4, estimator=estimator, alpha=0.1)
-    model.fit(bags[:30], y[:30])
-    features = LandmarkFeatures(RBF(1.4), landmarks)
-    plain = embed(bags, features)
-    x = shrink_embedding(plain, Bags.from_list(bags), features, RBF(1.4), estimator=estimator).mean
-    reference = Ridge(alpha=0.1, solver="svd").fit(x[:30], y[:30])
-    np.testing.assert_allclose(model.predict(bags), reference.predict(x), rtol=1e-9)
-    assert model.shrinkage_.shape == (30,)
-    assert model.idata["constant_data"]["shrinkage"].dims == ("bag",)
-    model.save(tmp_path / "fit.nc")
-    again = FreqShrinkage.load(tmp_path / "fit.nc")
-    assert again.estimator == estimator
-    np.testing.assert_array_equal(again.shrinkage_, model.shrinkage_)
-
-
-@pytest.mark.parametrize("estimator", ["s-kmse", "f-kmse"])
-def test_order_of_points_and_bags_does_not_matter_to_prediction(problem, estimator):
-    bags, y = problem
-    model = FreqShrinkage(6, estimator=estimator).fit(bags, y, seed=1)
-    whole = model.predict(bags)
-    np.testing.assert_allclose(model.predict(bags[10:13]), whole[10:13], rtol=1e-10)
-    turned = [bag[::-1] for bag in bags]  # as far as the search for lambda goes
-    np.testing.assert_allclose(model.predict(turned), whole, rtol=1e-5)
-
-
-def test_small_bags_shrink_most(problem):
-    bags, y = problem
-    model = FreqShrinkage(6).fit(bags, y, seed=1)
-    sizes = np.array([len(bag) for bag in bags])
-    few, many = (sizes > 1) & (sizes < 8), sizes > 20
-    assert model.shrinkage_[few].min() > model.shrinkage_[many].max()
-
-
-def test_bags_whose_points_are_unlike_shrink_to_zero(problem):
-    bags, y = problem
-    model = FreqShrinkage(6).fit(bags, y, seed=1)
-    far = np.array([[0.0, 0.0], [1e4, 0.0], [0.0, 1e4]])
-    nothing = model.embed([far])
-    assert nothing.shrinkage[0] > 1e15  # infinite but for rounding
-    np.testing.assert_allclose(nothing.mean, 0, atol=1e-15)
-    assert np.isfinite(model.predict([far])).all()
-
-
 # ------------------------------------------------------------ errors
 
 
@@ -235,10 +182,6 @@ def test_bags_whose_points_are_unlike_shrink_to_zero(problem):
         (RBFNetwork(alpha=0.0), "alpha must be 'loo', a positive number or several, found 0.0"),
         (RBFNetwork(alpha=[]), r"alpha must be 'loo', .* found \[\]"),
         (RBFNetwork(alpha=[0.1, np.nan]), "alpha must be 'loo', a positive number or several"),
-        (
-            FreqShrinkage(estimator="b-kmse"),
-            "estimator must be 's-kmse' or 'f-kmse', found 'b-kmse'",
-        ),
         (
             RBFNetwork(kernel="gauss"),
             "kernel must be a Kernel, 'auto' or one of 'rbf', .* found 'gauss'",
@@ -265,22 +208,6 @@ def test_wrong_validation(problem):
         RBFNetwork(4).fit(bags, y, validation=(bags, y[1:]))
     with pytest.raises(ValueError, match="validation bags have 1 features per point.*bags have 2"):
         RBFNetwork(4).fit(bags, y, validation=([bag[:, :1] for bag in bags], y))
-
-
-def test_what_shrinkage_cannot_use(problem):
-    bags, y = problem
-    weighted = Bags.from_list(bags, weights=[np.ones(len(bag)) for bag in bags])
-    with pytest.raises(ValueError, match="counts points equally, but the bags have weights"):
-        FreqShrinkage(4).fit(weighted, y)
-    model = FreqShrinkage(4).fit(bags, y, seed=1)
-    with pytest.raises(ValueError, match="counts points equally, but the bags have weights"):
-        model.predict(weighted)
-    plain = embed(bags, LandmarkFeatures(model.kernel_, model.landmarks_))
-    with pytest.raises(TypeError, match="not shrunk: use FreqShrinkage.training_features"):
-        model.predict_features(plain)
-    with pytest.raises(TypeError, match="not shrunk"):
-        FreqShrinkage(4).fit_features(BLR(4).training_features(bags, seed=1), y)
-    assert isinstance(model.training_features(bags).embedding, ShrunkEmbedding)
 
 
 def test_no_predictive_distribution(problem):

@@ -7,9 +7,10 @@ from builders.pairs_of_points import bags_of, double_loop
 from bdr_stan.bags import Bags
 from bdr_stan.kernel_means.kernel_mean import KernelMean
 from bdr_stan.kernel_means.set_kernels import (
+    BagMeans,
+    ProjectedMeans,
     bag_inner_products,
     bag_squared_norms,
-    bag_weights,
     set_kernels,
 )
 from bdr_stan.kernel_means.shrinkage import ESTIMATORS
@@ -25,8 +26,7 @@ def test_inner_products_of_bags(rng, estimator, chunk_bytes):
     means = [KernelMean(a, kernel, estimator=estimator) for a in arrays]
     plain = np.array([[a.inner(b) for b in means] for a in means])
     bags = Bags.from_list(arrays)
-    weights, shrinkage = bag_weights(bags, kernel, estimator)
-    np.testing.assert_allclose(shrinkage, [m.shrinkage for m in means])
+    weights = np.concatenate([mean.weights for mean in means])
     found = bag_inner_products(bags, weights, kernel, chunk_bytes=chunk_bytes)
     np.testing.assert_allclose(found, plain, rtol=1e-12)
     np.testing.assert_array_equal(found, found.T)
@@ -37,31 +37,15 @@ def test_inner_products_of_bags(rng, estimator, chunk_bytes):
     np.testing.assert_allclose(some, plain[:, 1:3], rtol=1e-12)
 
 
-def test_weighted_bags_keep_their_weights(rng):
-    bags = Bags.from_list(
-        [rng.normal(size=(2, 1)), rng.normal(size=(3, 1))], weights=[[1, 3], [0, 2, 2]]
-    )
-    weights, _ = bag_weights(bags, RBF(1.0), "kme")
-    np.testing.assert_allclose(weights, [0.25, 0.75, 0, 0.5, 0.5])
-    with pytest.raises(ValueError, match="'s-kmse' counts points equally, but the bags have"):
-        bag_weights(bags, RBF(1.0), "s-kmse")
-
-
 def test_inner_products_of_memory_maps(rng, tmp_path):
     points = rng.normal(size=(30, 2))
     sizes, kernel = [4, 26], RBF(1.0)
     in_memory = Bags.from_points(points, sizes=sizes)
     np.save(tmp_path / "points.npy", points)
     mapped = Bags.from_points(np.load(tmp_path / "points.npy", mmap_mode="r"), sizes=sizes)
-    weights = bag_weights(in_memory, kernel, "s-kmse")[0]
-    np.testing.assert_array_equal(bag_weights(mapped, kernel, "s-kmse")[0], weights)
+    weights = rng.uniform(size=30)
     plain = bag_inner_products(in_memory, weights, kernel)
     np.testing.assert_array_equal(bag_inner_products(mapped, weights, kernel), plain)
-    points[7, 1] = np.nan
-    np.save(tmp_path / "points.npy", points)
-    mapped = Bags.from_points(np.load(tmp_path / "points.npy", mmap_mode="r"), sizes=sizes)
-    with pytest.raises(ValueError, match="bag 1, point 3, column 1: value is nan"):
-        bag_weights(mapped, kernel, "kme")
 
 
 def test_grid_of_polynomials_is_the_mean_over_pairs(rng):
@@ -124,3 +108,36 @@ def test_errors(rng):
         set_kernels(bags, [RBF(1.0, columns=[5])])
     with pytest.raises(TypeError, match="not bags"):
         set_kernels(np.ones((3, 2)), [RBF(1.0)])
+
+
+# ------------------------------------------------------------ kernel means as values
+
+
+def test_products_are_those_of_kernel_means(rng):
+    bags = bags_of(rng, [5, 1, 12], weighted=False)
+    others = bags_of(rng, [4, 7], weighted=False)
+    kernel = RBF(3.0)
+    means, right = (BagMeans(b, kernel) for b in (bags, others))
+    single, theirs = ([KernelMean(x, kernel) for x in b] for b in (bags, others))
+    plain = np.array([[a.inner(b) for b in theirs] for a in single])
+    np.testing.assert_allclose(means.products(right), plain, rtol=1e-10)
+    np.testing.assert_allclose(means.squared_norms(), [a.norm**2 for a in single], rtol=1e-10)
+    np.testing.assert_allclose(means.products().diagonal(), means.squared_norms(), rtol=1e-10)
+
+
+def test_weighted_bags_keep_their_weights(rng):
+    bags = bags_of(rng, [3, 1, 6])
+    means = BagMeans(bags, RBF(3.0))
+    np.testing.assert_allclose(means.products(), double_loop(bags, bags, RBF(3.0)), rtol=1e-10)
+
+
+def test_projections_on_all_points_are_exact(rng):
+    """Of weighted bags; a linear kernel has fewer directions than landmarks."""
+    bags = bags_of(rng, [3, 1, 6])
+    for kernel in (RBF(3.0), Linear()):
+        means = ProjectedMeans.at_landmarks(bags, kernel, bags.points)
+        np.testing.assert_allclose(means.products(), double_loop(bags, bags, kernel), rtol=1e-5)
+        np.testing.assert_allclose(means.squared_norms(), means.products().diagonal())
+    assert means.coordinates.shape == (3, 3)
+    few = ProjectedMeans.at_landmarks(bags, RBF(3.0), bags.points[:2])
+    assert np.all(few.squared_norms() < double_loop(bags, bags, RBF(3.0)).diagonal())

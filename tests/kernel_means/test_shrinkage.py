@@ -162,38 +162,6 @@ def test_scores_are_those_of_refits_for_every_kernel(rng, kernel):
         np.testing.assert_allclose(f_kmse_score(gram, shrinkage), plain, rtol=1e-8)
 
 
-@pytest.mark.parametrize("kernel", [RBF(2.0), Linear(), Polynomial(2)], ids=repr)
-def test_score_of_theorem_4(rng, kernel):
-    """Point i leaves the average, but stays among the functions; against plain loops."""
-    x = rng.normal(size=(9, 3)) + 1
-    gram, n = kernel(x, x), 9
-
-    def plain(shrinkage):
-        total = 0.0
-        for i in range(n):
-            others = np.delete(gram, i, axis=1).sum(axis=1) / n
-            r = np.linalg.lstsq(
-                (n - 1) / n * gram @ gram + n * shrinkage * gram, gram @ others, rcond=1e-12
-            )[0]
-            r[i] -= 1
-            total += r @ gram @ r
-        return total / n
-
-    at = np.array([0.01, 0.3, 20.0])
-    np.testing.assert_allclose(
-        f_kmse_score(gram, at, span="all"), [plain(v) for v in at], rtol=1e-8
-    )
-    # At lambda 0 there is nothing to filter, and both scores are that of the plain mean.
-    np.testing.assert_allclose(
-        f_kmse_score(gram, 0.0, span="all"), f_kmse_score(gram, 0.0), rtol=1e-12
-    )
-    chosen = f_kmse(gram, span="all")[1]
-    found = minimize_scalar(
-        lambda v: plain(np.exp(v)), bounds=np.log([chosen / 9, chosen * 9]), method="bounded"
-    )
-    np.testing.assert_allclose(f_kmse_score(gram, chosen, span="all"), found.fun, rtol=1e-7)
-
-
 def test_flexible_score_with_repeated_points(rng):
     x = points(rng, 12)
     x[6:] = x[:6]
@@ -289,7 +257,5 @@ def test_weights_on_real_points():
 
 
 def test_unknown_names():
-    with pytest.raises(ValueError, match="span must be 'others' or 'all', found 'none'"):
-        f_kmse(np.eye(3), span="none")
     with pytest.raises(ValueError, match="estimator must be one of 'kme', .* found 'mean'"):
         kernel_mean_weights(np.eye(3), RBF(1.0), "mean")

@@ -100,9 +100,6 @@ class Likelihood:
         over: its scale is the standard deviation of these. None where there is none.
     expected_terms : mapping, link's name -> callable
         Terms of the variational bound; none where a link has no entry.
-    deviance : callable, or None
-        Given labels, means and noise variances (the normal's alone count), half the deviance of
-        each label and its slope in the mean. None where it has a scale besides.
     """
 
     name: ClassVar[str]
@@ -117,7 +114,6 @@ class Likelihood:
     bag_effects_error: ClassVar[str | None] = None
     gamma_effects: ClassVar[str | None] = None
     expected_terms: ClassVar[Mapping[str, Terms]] = {}
-    deviance: ClassVar["staticmethod[[Array, Array, Array], tuple[Array, Array]] | None"] = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"

@@ -22,10 +22,6 @@ def _expected_exp(y, low, total, harmonic):
     return -np.log(total) - y / harmonic, np.zeros_like(low), -1 / total, y / harmonic**2
 
 
-def _deviance(y, mean, variance):
-    return y / mean - 1 - np.log(y / mean), (1 - y / mean) / mean
-
-
 class Exponential(Likelihood):
     """y_a ~ Exponential of mean lambda_a."""
 
@@ -33,7 +29,6 @@ class Exponential(Likelihood):
     links = ("square", "exp")
     program_number = 3
     is_positive = True
-    deviance = staticmethod(_deviance)
     expected_terms: ClassVar[Mapping[str, Terms]] = {
         "square": _expected_square,
         "exp": _expected_exp,

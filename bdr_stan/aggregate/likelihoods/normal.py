@@ -12,10 +12,6 @@ from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.types import Array, ArrayLike
 
 
-def _deviance(y, mean, variance):
-    return (y - mean) ** 2 / (2 * variance), (mean - y) / variance
-
-
 class Normal(Likelihood):
     """y_a ~ Normal(lambda_a, sigma sqrt(sum_j p_j^2)): sums of outcomes Normal(f_j, sigma).
 
@@ -28,7 +24,6 @@ class Normal(Likelihood):
     scales: ClassVar[Mapping[str, Scale]] = {
         "sigma": Scale("noise standard deviation of one point", "y / weight")
     }
-    deviance = staticmethod(_deviance)
 
     def label_density(
         self, y: Array, *, sigma: float = 1.0, noise_factor: ArrayLike = 1.0, **given: Any

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy import stats
-from scipy.special import gammaln, xlogy
+from scipy.special import gammaln
 from scipy.stats.distributions import rv_frozen
 
 from bdr_stan.aggregate.likelihoods.base import LabelDensity, Likelihood, Terms, shape_of
@@ -23,10 +23,6 @@ def _expected_exp(y, low, total, harmonic):
     return y * np.log(low) - total, y / low, -np.ones_like(total), np.zeros_like(total)
 
 
-def _deviance(y, mean, variance):
-    return mean - y - xlogy(y, mean) + xlogy(y, y), 1 - y / mean
-
-
 class Poisson(Likelihood):
     """y_a ~ Poisson(lambda_a)."""
 
@@ -35,7 +31,6 @@ class Poisson(Likelihood):
     program_number = 1
     is_count = True
     gamma_effects = "negative binomial"
-    deviance = staticmethod(_deviance)
     expected_terms: ClassVar[Mapping[str, Terms]] = {
         "square": expected_square,
         "exp": _expected_exp,
