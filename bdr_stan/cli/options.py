@@ -10,6 +10,8 @@ import click
 from bdr_stan.cli.models import MODELS
 
 METHODS = ("nuts", "exact", "optimize", "laplace", "vb")
+PATH = click.Path(path_type=Path)
+PROBABILITY = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 
 def _all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -21,6 +23,22 @@ def _all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return command
 
     return decorate
+
+
+def option(name: str, takes: Any, text: str | None = None, **more: Any) -> Callable[[Any], Any]:
+    """An option, what it takes (a word for it, names to choose from, or a type) and its help."""
+    if isinstance(takes, str):
+        more["metavar"] = takes
+    else:
+        more["type"] = click.Choice(takes) if isinstance(takes, tuple) else takes
+    return click.option(name, help=text, **more)
+
+
+def with_default(
+    name: str, takes: Any, default: Any, text: str | None = None, **more: Any
+) -> Callable[[Any], Any]:
+    """An option whose help page shows its default."""
+    return option(name, takes, text, default=default, show_default=True, **more)
 
 
 class _NameInTable(click.Choice):
@@ -74,104 +92,97 @@ _CSV = {
 }
 _csv = _all_of(
     *(
-        click.option(f"--{name}", callback=_keep, expose_value=False, metavar="TEXT", help=text)
+        option(f"--{name}", "TEXT", text, callback=_keep, expose_value=False)
         for name, text in _CSV.items()
     )
 )
 
+
 labelled_table = _all_of(
-    click.argument("data", type=click.Path(path_type=Path)),
-    click.option("--bag", required=True, metavar="COLUMN", help="Bag of each point."),
-    click.option("--label", required=True, metavar="COLUMN", help="Label, the same within a bag."),
-    click.option(
+    click.argument("data", type=PATH),
+    option("--bag", "COLUMN", "Bag of each point.", required=True),
+    option("--label", "COLUMN", "Label, the same within a bag.", required=True),
+    option(
         "--features",
-        metavar="A,B,...",
-        help="Columns of a point: numbers, or texts as categories.  [default: all other columns]",
+        "A,B,...",
+        "Columns of a point: numbers, or texts as categories.  [default: all other columns]",
     ),
-    click.option(
-        "--covariates",
-        metavar="A,B,...",
-        help="Columns that are constant within a bag and enter linearly.",
-    ),
-    click.option(
+    option("--covariates", "A,B,...", "Columns that are constant within a bag and enter linearly."),
+    option(
         "--groups",
-        metavar="A,B,...",
-        help="Columns that group the bags, such as a state, with an effect of each group.",
+        "A,B,...",
+        "Columns that group the bags, such as a state, with an effect of each group.",
     ),
-    click.option(
+    option(
         "--smooths",
-        metavar="A,B+C,...",
-        help="Columns of the bags, and pairs of columns, with smooth functions.",
+        "A,B+C,...",
+        "Columns of the bags, and pairs of columns, with smooth functions.",
     ),
-    click.option("--weight", metavar="COLUMN", help="Weight of a point within its bag."),
+    option("--weight", "COLUMN", "Weight of a point within its bag."),
     sample_tables,
-    click.option(
+    option(
         "--trials",
-        metavar="COLUMN",
-        help="Number of trials per bag, the same within it.  [only for --family binomial, "
+        "COLUMN",
+        "Number of trials per bag, the same within it.  [only for --family binomial, "
         "beta_binomial and --likelihood binomial]",
     ),
-    click.option(
+    option(
         "--exposure",
-        metavar="COLUMN",
-        help="Such as people or hours, the same within a bag.  [only for --family poisson, "
+        "COLUMN",
+        "Such as people or hours, the same within a bag.  [only for --family poisson, "
         "negative_binomial, gamma]",
     ),
-    click.option(
+    option(
         "--offset",
-        metavar="COLUMN",
-        help="Known part of the linear predictor, the same within a bag.  [only for --family, but "
+        "COLUMN",
+        "Known part of the linear predictor, the same within a bag.  [only for --family, but "
         "normal and lognormal]",
     ),
-    click.option(
+    with_default(
         "--missing",
-        type=click.Choice(["error", "drop", "indicator"]),
-        default="error",
-        show_default=True,
-        help="Missing values: an error, drop the points, or impute and add an indicator column.",
+        ("error", "drop", "indicator"),
+        "error",
+        "Missing values: an error, drop the points, or impute and add an indicator column.",
     ),
     _csv,
 )
 
 model_settings = _all_of(
-    click.option(
-        "--bandwidth", metavar="FLOAT|scaled|ard|median", help="[default: scaled; not of totals]"
-    ),
-    click.option(
+    option("--bandwidth", "FLOAT|scaled|ard|median", "[default: scaled; not of totals]"),
+    option(
         "--covariance",
-        type=click.Choice(["average", "pooled", "identity"]),
-        help="Within-bag covariance.  [default: average; not for blr]",
+        ("average", "pooled", "identity"),
+        "Within-bag covariance.  [default: average; not for blr]",
     ),
-    click.option(
+    option(
         "--family",
-        type=_NameInTable(_families),
-        help="Distribution of a label.  [default: normal; only for bdr, blr, shrinkage]",
+        _NameInTable(_families),
+        "Distribution of a label.  [default: normal; only for bdr, blr, shrinkage]",
     ),
-    click.option(
+    option(
         "--label-noise",
-        type=click.Choice(["constant", "size"]),
-        help="size: labels are averages, noisier in small bags.  [default: constant; not for "
-        "classes]",
+        ("constant", "size"),
+        "size: labels are averages, noisier in small bags.  [default: constant; not for classes]",
     ),
-    click.option(
+    option(
         "--bounds",
-        metavar="LOWER,UPPER",
-        help="Range of the labels; an empty end is open.  [only for inverse-bdr]",
+        "LOWER,UPPER",
+        "Range of the labels; an empty end is open.  [only for inverse-bdr]",
     ),
-    click.option(
+    option(
         "--label-distribution",
-        type=click.Choice(["empirical", "normal", "uniform"]),
-        help="Prior distribution of a label.  [default: empirical; only for inverse-bdr]",
+        ("empirical", "normal", "uniform"),
+        "Prior distribution of a label.  [default: empirical; only for inverse-bdr]",
     ),
-    click.option(
+    option(
         "--likelihood",
-        type=_NameInTable(_likelihoods),
-        help="Distribution of totals.  [default: negative binomial; only for aggregate]",
+        _NameInTable(_likelihoods),
+        "Distribution of totals.  [default: negative binomial; only for aggregate]",
     ),
-    click.option(
+    option(
         "--link",
-        type=click.Choice(["square", "exp", "logit", "identity"]),
-        help="From the function to the rate at a point.  [default: that of the likelihood; only "
+        ("square", "exp", "logit", "identity"),
+        "From the function to the rate at a point.  [default: that of the likelihood; only "
         "for aggregate]",
     ),
     click.option(
@@ -185,33 +196,31 @@ model_settings = _all_of(
         default=None,
         help="Add a random effect per bag.  [only for aggregate]",
     ),
-    click.option(
+    option(
         "--thin",
-        type=click.IntRange(1),
-        help="Largest number of points that represent a bag.  [only for aggregate]",
+        click.IntRange(1),
+        "Largest number of points that represent a bag.  [only for aggregate]",
     ),
-    click.option(
+    option(
         "--method",
-        type=click.Choice(METHODS),
-        help="[default: optimize for shrinkage, else nuts; exact: blr only, vb: aggregate only]",
+        METHODS,
+        "[default: optimize for shrinkage, else nuts; exact: blr only, vb: aggregate only]",
     ),
-    click.option(
+    option(
         "--engine",
-        type=click.Choice(["cmdstan", "stanli"]),
-        help="What runs the Stan program.  [default: cmdstan, unless only stanli is installed]",
+        ("cmdstan", "stanli"),
+        "What runs the Stan program.  [default: cmdstan, unless only stanli is installed]",
     ),
 )
 
 sampling = _all_of(
-    click.option("--chains", type=click.IntRange(1), default=4, show_default=True),
-    click.option(
+    with_default("--chains", click.IntRange(1), 4),
+    option(
         "--warmup",
-        type=click.IntRange(0),
-        help="[default: 300; 1000 for bdr-classifier and with --stan-file]",
+        click.IntRange(0),
+        "[default: 300; 1000 for bdr-classifier and with --stan-file]",
     ),
-    click.option(
-        "--draws", type=click.IntRange(1), default=1000, show_default=True, help="Per chain."
-    ),
+    with_default("--draws", click.IntRange(1), 1000, "Per chain."),
 )
 
 force = click.option("--force", is_flag=True, help="Replace an existing output.")
@@ -219,40 +228,32 @@ force = click.option("--force", is_flag=True, help="Replace an existing output."
 
 def output(text: str, *, required: bool = True) -> Callable[[Any], Any]:
     """The option -o of a command that writes a file."""
-    return click.option(
-        "-o", "--output", type=click.Path(path_type=Path), required=required, help=text
-    )
+    return click.option("-o", "--output", type=PATH, required=required, help=text)
 
 
 def models(*, several: bool) -> Callable[[Any], Any]:
     """The option --model, once or several times."""
-    return click.option(
+    return with_default(
         "--model",
-        type=click.Choice(list(MODELS)),
-        default=["bdr"] if several else "bdr",
-        show_default=True,
+        tuple(MODELS),
+        ["bdr"] if several else "bdr",
+        "Give it several times to compare models." if several else None,
         multiple=several,
-        help="Give it several times to compare models." if several else None,
     )
 
 
 new_table = _all_of(
     sample_tables,
-    click.option("--bag", metavar="COLUMN", help="Bag of a point.  [default: as in the fit]"),
-    click.option("--weight", metavar="COLUMN", help="Weight of a point.  [default: as in the fit]"),
-    click.option(
-        "--missing",
-        type=click.Choice(["error", "drop"]),
-        default="error",
-        show_default=True,
-        help="Missing values: an error, or drop the points.",
+    option("--bag", "COLUMN", "Bag of a point.  [default: as in the fit]"),
+    option("--weight", "COLUMN", "Weight of a point.  [default: as in the fit]"),
+    with_default(
+        "--missing", ("error", "drop"), "error", "Missing values: an error, or drop the points."
     ),
-    click.option(
+    with_default(
         "--unseen",
-        type=click.Choice(["error", "other"]),
-        default="error",
-        show_default=True,
-        help="Categories that the fit does not have: an error, or none of the known ones.",
+        ("error", "other"),
+        "error",
+        "Categories that the fit does not have: an error, or none of the known ones.",
     ),
     _csv,
 )
