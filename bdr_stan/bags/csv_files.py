@@ -25,6 +25,19 @@ def csv_table(path: PathName, roles: ColumnRoles, options: dict[str, Any]) -> An
 
     if not Path(path).exists():
         raise FileNotFoundError(f"there is no file {path}")
+    try:
+        return _read(path, roles, options)
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path} is not in UTF-8 ({error.reason}): pass encoding='latin-1', or its own"
+        ) from error
+    except (pd.errors.EmptyDataError, pd.errors.ParserError) as error:
+        raise ValueError(f"{path} is not a CSV table: {str(error).strip()}") from error
+
+
+def _read(path, roles, options):
+    import pandas as pd
+
     header = pd.read_csv(path, **options | {"nrows": 0}).columns
     separators = [sign for sign in ";\t|," if sign in str(header[0])]
     if len(header) == 1 and separators:

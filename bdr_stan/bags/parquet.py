@@ -1,18 +1,35 @@
-"""Parquet files as parts of a table, each small enough to be read at once."""
+"""Parquet files as a table, or as its parts, each small enough to be read at once."""
 
+import glob
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from bdr_stan.bags.column_roles import ColumnRoles
-from bdr_stan.bags.parquet_files import folder_columns, index_columns, parquet_files
 from bdr_stan.bags.parts import Part
 from bdr_stan.extras import require
-from bdr_stan.types import PathName
+from bdr_stan.types import PathName, as_path
 
 # Of the wanted columns as floats, small next to the memory of a worker; a row group is never cut.
 _PART_BYTES = 1 << 25
+
+
+def parquet_table(path: PathName, roles: ColumnRoles) -> Any:
+    """The table in a Parquet file or folder, of pyarrow; only the columns that `roles` name."""
+    require("reading Parquet needs pyarrow: pip install 'bdr-stan[parquet]'", "pyarrow.parquet")
+    import pyarrow.parquet as pq
+
+    files = _parquet_files(path)
+    dataset = pq.ParquetDataset(
+        path if Path(path).exists() else files, partitioning=_folder_columns(files)
+    )
+    index = _index_columns(dataset.schema, roles.given)
+    columns = [c for c in dataset.schema.names if c not in index]
+    named = roles.named(columns)
+    return dataset.read(columns=columns if roles.features is None else named)
 
 
 @dataclass(frozen=True)
@@ -66,7 +83,7 @@ def parts_of(path: PathName, roles: ColumnRoles, like: Any) -> tuple[list[Part],
     )
     from dask import delayed
 
-    files = parquet_files(path)
+    files = _parquet_files(path)
     states = {path: _state_of(path) for path in files}
     wanted = roles.like(like)
     schemas, folder_values = _schemas(files, wanted.given)
@@ -97,9 +114,9 @@ def _schemas(files, wanted):
             raise ValueError(
                 f"{path} is not a Parquet file: {' '.join(str(error).split())}"
             ) from error
-        index = index_columns(schema, wanted)
+        index = _index_columns(schema, wanted)
         schemas.append({f.name: _kind(f.type) for f in schema if f.name not in index})
-    table = ds.dataset(files, format="parquet", partitioning=folder_columns(files))
+    table = ds.dataset(files, format="parquet", partitioning=_folder_columns(files))
     values = [ds.get_partition_keys(each.partition_expression) for each in table.get_fragments()]
     return schemas, values
 
@@ -172,3 +189,54 @@ def _row_groups(states, folder_values, n_columns):
         for part in parts
         if part
     ]
+
+
+def _parquet_files(path):
+    """Paths of a file, the Parquet files in a folder tree, or a pattern; raises if none."""
+    place = as_path(path)
+    if place.is_dir():
+        inside = sorted(place.rglob("*.parquet"))
+        # Spark and others use such names for files that are not data.
+        found = [p for p in inside if not p.relative_to(place).as_posix().startswith(("_", "."))]
+        if not found:
+            raise FileNotFoundError(f"the folder {path} holds no file that ends in .parquet")
+        return [str(p.absolute()) for p in found]
+    if place.exists():
+        return [str(place.absolute())]
+    matching = sorted(glob.glob(str(place), recursive=True))
+    if not matching:
+        raise FileNotFoundError(f"there is no file {path}")
+    return [str(Path(p).absolute()) for p in matching]
+
+
+def _folder_columns(files):
+    """Partitioning of files by the names of their folders ("year=2020"), with codes as text.
+
+    A column has codes where a number in it has leading zeros: "01" is not 1.
+    """
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    found = ds.dataset(list(files), format="parquet", partitioning="hive").partitioning
+    if found is None or not len(found.schema):
+        return "hive"
+    texts: dict[str, set[str]] = {}
+    for path in files:
+        for folder in Path(path).parts[:-1]:
+            name, is_column, value = folder.partition("=")
+            if is_column:
+                texts.setdefault(name, set()).add(unquote(value))
+    fields = [
+        pa.field(field.name, pa.string())
+        if any(re.fullmatch(r"-?0\d+", text) for text in texts.get(field.name, ()))
+        else field
+        for field in found.schema
+    ]
+    return ds.partitioning(pa.schema(fields), flavor="hive")
+
+
+def _index_columns(schema, wanted):
+    """Columns of a Parquet schema with the pandas index of its rows, except wanted ones."""
+    kept = (schema.pandas_metadata or {}).get("index_columns", [])
+    kept = {name for name in kept if isinstance(name, str)}
+    return (kept | {n for n in schema.names if n.startswith("__index_level_")}) - set(wanted)
