@@ -19,7 +19,6 @@ from bdr_stan.bags.checks import (
 )
 from bdr_stan.bags.column_roles import ColumnRoles, resolve_like
 from bdr_stan.bags.column_values import (
-    as_values,
     counts_text,
     dropped_rows,
     is_ordered,
@@ -41,9 +40,9 @@ from bdr_stan.bags.tables import (
     as_table,
     bag_codes,
     bags_of_table,
+    grouped_rows,
     grouping,
     is_grouped,
-    one_row_per_bag,
 )
 from bdr_stan.bags.text_columns import warn_of_categories, warn_of_similar_ids
 from bdr_stan.types import Array, ArrayLike, PathName
@@ -468,22 +467,11 @@ class Readers(BagsBase):
         check_anndata(adata)
         metadata = check_obs_columns(adata, bag, metadata)
         place, columns, names = cell_features(adata, features)
-        codes, ids = bag_codes(
-            adata.obs[bag].to_numpy(),
-            f"cell {{}} has no bag: column {bag!r} of adata.obs is missing",
-            by_id=True,
-        )
-        warn_of_similar_ids(ids)
-        about = {
-            name: as_values(nw.from_native(adata.obs[name], series_only=True)) for name in metadata
-        }
-        made = {
-            "metadata": one_row_per_bag(about, codes, ids, bag) if about else None,
-            "points": cell_values(adata, place, columns, grouping(codes)),
-            "offsets": offsets_of_sizes(np.bincount(codes)),
-            "ids": ids,
-            "features": names,
-        }
+        obs = nw.from_native(adata.obs[[bag, *metadata]])
+        missing = f"cell {{}} has no bag: column {bag!r} of adata.obs is missing"
+        made, order = grouped_rows(obs, bag, metadata or None, missing)
+        warn_of_similar_ids(made["ids"])
+        made |= {"points": cell_values(adata, place, columns, order), "features": names}
         return cls._made(made)
 
     @classmethod

@@ -1,5 +1,6 @@
 """Tables of users as data frames of narwhals, and their rows as points of bags."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,33 +68,33 @@ def bags_of_table(
     if roles.replicate_weights is not None:
         columns_of_weights = [as_numbers(table[name], name) for name in roles.replicate_weights]
         replicates = np.column_stack(columns_of_weights or [np.empty((len(table), 0))])
-    codes, ids = row_codes(table, roles.bag)
-    order = grouping(codes)
+    rows, order = grouped_rows(table, roles.bag, roles.metadata)
     points = columns.points(table, order=order, unseen=unseen)
     if weights is not None and order is not None:
         weights = weights[order]
     if replicates is not None and order is not None:
         replicates = replicates[order]
-    metadata = None
-    if roles.metadata is not None:
-        values = {name: as_values(table[name]) for name in roles.metadata}
-        metadata = one_row_per_bag(values, codes, ids, roles.bag)
-    return {
-        "points": points,
-        "offsets": offsets_of_sizes(np.bincount(codes)),
-        "weights": weights,
-        "replicate_weights": replicates,
-        "ids": ids,
-        "metadata": metadata,
-        "columns": columns,
-    }
+    of_points = {"points": points, "weights": weights, "replicate_weights": replicates}
+    return {**of_points, **rows, "columns": columns}
 
 
-def row_codes(table: Any, bag: str) -> tuple[Array, Array]:
+def grouped_rows(
+    table: Any, bag: str, metadata: Sequence[str] | None, message: str | None = None
+) -> tuple[dict[str, Any], Array | None]:
+    """Offsets, ids and metadata of the bags of a table's rows, and the order that groups rows."""
+    codes, ids = row_codes(table, bag, message)
+    about = None
+    if metadata is not None:
+        values = {name: as_values(table[name]) for name in metadata}
+        about = one_row_per_bag(values, codes, ids, bag)
+    offsets = offsets_of_sizes(np.bincount(codes))
+    return {"offsets": offsets, "ids": ids, "metadata": about}, grouping(codes)
+
+
+def row_codes(table: Any, bag: str, message: str | None = None) -> tuple[Array, Array]:
     """Index of each row's bag, in the order of the ids, and the bags' ids."""
-    return bag_codes(
-        table[bag].to_numpy(), f"row {{}} has no bag: column {bag!r} is missing", by_id=True
-    )
+    message = message or f"row {{}} has no bag: column {bag!r} is missing"
+    return bag_codes(table[bag].to_numpy(), message, by_id=True)
 
 
 def bag_codes(bag: Array, message: str, *, by_id: bool = False) -> tuple[Array, Array]:
