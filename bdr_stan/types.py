@@ -68,17 +68,7 @@ def check_flags(**flags: Any) -> None:
 
 
 def as_path(path: Any, name: str = "path") -> Path:
-    """A path of the user's.
-
-    Parameters
-    ----------
-    path : str or Path
-    name : str, default "path"
-        What the error calls it.
-
-    Raises
-    ------
-    TypeError : neither a str nor a path.
+    """A path of the user's; TypeError, which calls it `name`, for neither a str nor a `path`.
 
     Examples
     --------

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, overload
 
 import numpy as np
 
+from bdr_stan.arguments import answered
 from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.checks import (
     LARGEST_VALUE,
@@ -108,6 +109,7 @@ class Bags(Readers):
     array(['bob'], dtype='<U3')
     """
 
+    @answered
     def __init__(
         self,
         points: ArrayLike,

@@ -127,11 +127,8 @@ class Readers(BagsBase):
         *,
         weights: ArrayLike | None = None,
         replicate_weights: ArrayLike | None = None,
-        replicate_scale: ArrayLike | None = None,
-        ids: ArrayLike | None = None,
-        metadata: "pd.DataFrame | None" = None,
-        features: Iterable[object] | None = None,
         copy: bool = True,
+        **options: Any,
     ) -> Self:
         """Bags from stacked points and either the bag of each point or the bags' sizes.
 
@@ -144,8 +141,9 @@ class Readers(BagsBase):
             contiguous.
         sizes : integers, shape (n,), optional
             Number of points in each bag, for points stored bag after bag.
-        weights, replicate_weights, replicate_scale, ids, metadata, features, copy
-            As in `Bags`; `ids` only with `sizes`.
+        weights, replicate_weights, copy, **options
+            As in `Bags`; among the options `replicate_scale`, `metadata`, `features`, and `ids`
+            with `sizes`.
 
         Examples
         --------
@@ -163,17 +161,17 @@ class Readers(BagsBase):
         """
         if (bag is None) == (sizes is None):
             raise TypeError("pass exactly one of bag (the bag of each point) and sizes")
-        features = _names_of_columns(features, _columns_of_frame(points))
+        names = _names_of_columns(options.pop("features", None), _columns_of_frame(points))
         given = {"bag": bag, "weights": weights, "replicate_weights": replicate_weights}
         for name, values in given.items():
             check_same_rows(points, values, ("points", name))
         stack = as_points(points)
         if sizes is None:
-            if ids is not None:
+            if options.pop("ids", None) is not None:
                 raise TypeError("ids come from bag: pass only one of them")
             bag = as_vector(bag, len(stack), "bag", "point")
-            codes, ids = bag_codes(bag, "point {} has no bag")
-            warn_of_similar_ids(ids)
+            codes, options["ids"] = bag_codes(bag, "point {} has no bag")
+            warn_of_similar_ids(options["ids"])
             sizes, order = np.bincount(codes), grouping(codes)
             if order is not None:
                 if memory_map(stack) is not None:
@@ -191,10 +189,8 @@ class Readers(BagsBase):
             "offsets": offsets_of_sizes(as_sizes(sizes, len(stack))),
             "weights": weights,
             "replicate_weights": replicate_weights,
-            "replicate_scale": replicate_scale,
-            "ids": ids,
-            "metadata": metadata,
-            "features": features,
+            "features": names,
+            **options,
         }
         return cls._made(made, copy=copy and share_memory(stack, points))
 

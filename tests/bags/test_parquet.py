@@ -21,11 +21,6 @@ def in_this_thread():
 
 
 @pytest.fixture(scope="module")
-def table():
-    return people_table()
-
-
-@pytest.fixture(scope="module")
 def folder(table, tmp_path_factory):
     return parquet_folder(table, tmp_path_factory.mktemp("data") / "my project (copy) [1]")
 
