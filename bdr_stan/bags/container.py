@@ -16,13 +16,13 @@ from bdr_stan.bags.checks import (
     as_points,
     as_replicates,
     as_weights,
+    near_names,
     offsets_of_sizes,
     values_are_usable,
 )
 from bdr_stan.bags.chunks import Chunk, cut_chunks
 from bdr_stan.bags.column_warnings import warn_of_values
 from bdr_stan.bags.columns import TableColumns
-from bdr_stan.bags.conditions import points_that_meet
 from bdr_stan.bags.memory_map import memory_map, release, share_memory
 from bdr_stan.bags.partitions import PartitionedBags
 from bdr_stan.bags.readers import Readers
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 
 _CHECK_BYTES = 1 << 22  # read at a time, so that a memory map stays on disk
+_COLLECTIONS = (list, tuple, set, frozenset, np.ndarray)  # of values in a condition
 
 
 class Bags(Readers):
@@ -310,7 +311,7 @@ class Bags(Readers):
         >>> bags.where(sex="f").sizes
         array([1, 1])
         """
-        rows = np.flatnonzero(points_that_meet(self, {**(conditions or {}), **columns}))
+        rows = np.flatnonzero(_points_that_meet(self, {**(conditions or {}), **columns}))
         if self.weights is not None:
             rows = rows[self.weights[rows] > 0]
         bag = np.searchsorted(self.offsets, rows, side="right") - 1
@@ -578,6 +579,69 @@ class Bags(Readers):
 
     def _storage(self) -> str:
         return f"{self.points.dtype}{', memory map' if self.is_memory_map else ''}"
+
+
+def _points_that_meet(bags, conditions):
+    """Whether each point meets all `conditions`, by the names of columns; bool, (N_points,)."""
+    if not conditions:
+        raise ValueError('where needs a condition, such as where(sex="f")')
+    met: Array = np.ones(len(bags.points), dtype=np.bool_)
+    for name, condition in conditions.items():
+        values, known = _values(bags, name)
+        met = met & _meets(values, name, condition, known) & _observed(bags, values, name)
+    return met
+
+
+def _values(bags, name):
+    """Values of a column for each point; and the categories, where it has some."""
+    features = bags.features or [f"x{k}" for k in range(bags.n_features)]
+    categories = {} if bags.columns is None else bags.columns.categories
+    if name in categories:
+        known = list(categories[name])
+        values = np.full(len(bags.points), None, object)
+        source = bags.columns.names.index(name)
+        columns = np.flatnonzero(bags.sources == source)
+        for value, column in zip(known, columns, strict=False):  # the last may be "missing"
+            values[bags.points[:, column] == 1] = value
+        return values, known
+    if name not in features:
+        raise ValueError(
+            f"the points have no column {name!r}: {near_names(name, [*features, *categories])}"
+        )
+    return np.asarray(bags.points[:, features.index(name)]), None
+
+
+def _meets(values, name, condition, known):
+    if callable(condition):
+        met = np.asarray(condition(values))
+        if met.dtype != bool or met.shape != values.shape:
+            raise ValueError(
+                f"the condition on {name!r} gives {met.dtype} of shape {met.shape}: it gets the "
+                f"column, shape {values.shape}, and must return a boolean array of this shape"
+            )
+        return met
+    wanted = list(condition) if isinstance(condition, _COLLECTIONS) else [condition]
+    if known is not None:
+        for value in wanted:
+            if value not in known:
+                raise ValueError(
+                    f"column {name!r} has no value {value!r}: {near_names(value, known)}"
+                )
+    elif not all(isinstance(value, (int, float, np.number)) for value in wanted):
+        raise TypeError(
+            f"column {name!r} has numbers, found the condition {condition!r}: give a number, a "
+            f"list of numbers, or a function, such as {name}=lambda values: values > 0"
+        )
+    return np.isin(values, np.array(wanted, values.dtype if known is None else object))
+
+
+def _observed(bags, values, name):
+    """Whether the value of each point was observed, not filled in; categories are None else."""
+    features = bags.features or []
+    missing = f"{name} missing"
+    if bags.columns is not None and name in bags.columns.fills and missing in features:
+        return bags.points[:, features.index(missing)] == 0
+    return np.ones(len(values), bool)
 
 
 BagsLike: TypeAlias = Bags | PartitionedBags | Samples | Mapping | Sequence[ArrayLike] | Array

@@ -31,10 +31,9 @@ from bdr_stan.bags.column_warnings import (
     warn_of_values,
 )
 from bdr_stan.bags.columns import learn_columns
-from bdr_stan.bags.csv_files import csv_table
+from bdr_stan.bags.files import csv_table, parquet_table, parts_of
 from bdr_stan.bags.matching import check_same_rows
 from bdr_stan.bags.memory_map import memory_map, share_memory
-from bdr_stan.bags.parquet import parquet_table, parts_of
 from bdr_stan.bags.partitions import PartitionedBags, parts_of_dask
 from bdr_stan.bags.tables import (
     as_table,

@@ -11,6 +11,7 @@ from bdr_stan.cli.tables import (
     check_output,
     check_suffix,
     in_memory,
+    pairs,
     split,
     write_whole,
 )
@@ -67,7 +68,7 @@ def fit(data, model, output, adapt_delta, max_treedepth, stan_file, stan_data, f
     sampler = {"adapt_delta": adapt_delta, "max_treedepth": max_treedepth}
     fit_options = without_none({**table.known, **sampler})
     check_fit_options(model, estimator, fit_options)
-    own = _own_columns(stan_data)
+    own = dict(pairs("--stan-data", "NAME=COLUMN, such as urban=urban, found", stan_data))
     bags, y = table.read(model, list(own.values()))
     if own:
         fit_options["stan_data"] = own
@@ -85,17 +86,6 @@ def _fit_and_save(estimator, bags, y, options, output, table):
     estimator.save(output, notes=table.roles)
     show_fit(estimator)
     click.echo(f"Wrote {output}")
-
-
-def _own_columns(texts):
-    """Columns for data of the user's program, by the names of these."""
-    pairs = [text.partition("=") for text in texts]
-    for text, (name, _, column) in zip(texts, pairs, strict=True):
-        if not name or not column:
-            raise ValueError(
-                f"--stan-data must be NAME=COLUMN, such as urban=urban, found {text!r}"
-            )
-    return {name: column for name, _, column in pairs}
 
 
 @click.command(

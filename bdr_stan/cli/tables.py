@@ -40,15 +40,19 @@ def check_roles(**columns: Sequence[str | None]) -> None:
                 )
 
 
+def pairs(option: str, expected: str, texts: Sequence[str]) -> list[tuple[str, str]]:
+    """Names and values of an option that is given as ``name=value``, perhaps several times."""
+    parts = [text.partition("=") for text in texts]
+    for text, (name, _, value) in zip(texts, parts, strict=True):
+        if not (name and value):
+            raise ValueError(f"{option} must be {expected} {text!r}")
+    return [(name, value) for name, _, value in parts]
+
+
 def tables_of_samples(data: Path, samples: Sequence[str]) -> dict[str, Path]:
     """Tables of the samples by their names: that of DATA is its file's name without the suffix."""
     tables = {data.stem: data}
-    for text in samples:
-        name, sign, path = text.partition("=")
-        if not (name and sign and path):
-            raise ValueError(
-                f"--sample must be NAME=TABLE, such as houses=houses.csv, not {text!r}"
-            )
+    for name, path in pairs("--sample", "NAME=TABLE, such as houses=houses.csv, not", samples):
         if name in tables:
             raise ValueError(f"two samples are called {name!r}: give --sample another name")
         tables[name] = Path(path)

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_equal
 from sklearn.preprocessing import StandardScaler
 
 from bdr_stan import Bags
-from bdr_stan.bags import parquet
+from bdr_stan.bags import files as bag_files
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -52,7 +52,7 @@ def test_a_folder_a_file_or_a_pattern(table, folder, tmp_path, place):
 
 @pytest.mark.parametrize("rows", [1, 150, 10**6])
 def test_parts_do_not_matter(table, folder, monkeypatch, rows):
-    monkeypatch.setattr(parquet, "_PART_BYTES", rows * 8 * 7)
+    monkeypatch.setattr(bag_files, "_PART_BYTES", rows * 8 * 7)
     lazy = Bags.from_parquet(folder, **COLUMNS, lazy=True)
     assert lazy.n_parts == {1: 9, 150: 6, 10**6: 1}[rows]  # files of 210, row groups of 100
     rows = np.array([500, 3, 99, 100])
@@ -64,13 +64,13 @@ def test_parts_do_not_matter(table, folder, monkeypatch, rows):
 def test_only_the_columns_that_are_named_are_read(folder, monkeypatch):
     read = []
     monkeypatch.setattr(
-        parquet, "read_groups", lambda of, columns: read.append(columns) or actual(of, columns)
+        bag_files, "read_groups", lambda of, columns: read.append(columns) or actual(of, columns)
     )
     bags = Bags.from_parquet(folder, "county", ["age"], lazy=True)
     assert bags.features == ["age"] and {tuple(c) for c in read} == {("county", "age")}
 
 
-actual = parquet.read_groups
+actual = bag_files.read_groups
 
 
 def test_names_of_folders_are_columns(table, tmp_path):
