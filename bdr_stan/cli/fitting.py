@@ -32,22 +32,20 @@ EVIDENCES = ("bound", "evidence")
 @options.models(several=False)
 @options.output("Fit, a NetCDF file.")
 @options.option(
-    "--label-sd",
-    "COLUMN",
+    "--label-sd COLUMN",
     "Known standard error of a label, the same within a bag.  [not for classes]",
 )
-@options.with_default("--landmarks", click.IntRange(1), 60)
-@options.option("--kernel", "NAME", "Such as rbf, additive.  [default: the model's own]")
-@options.option("--bandwidth-scale", float, "Factor on the bandwidth.", metavar="FLOAT")
+@options.option("--landmarks", type=click.IntRange(1), default=60)
+@options.option("--kernel NAME", "Such as rbf, additive.  [default: the model's own]")
+@options.option("--bandwidth-scale FLOAT", "Factor on the bandwidth.", type=float)
 @options.model_settings
 @options.sampling
-@options.option("--adapt-delta", options.PROBABILITY)
-@options.option("--max-treedepth", click.IntRange(1))
-@options.option("--seed", click.IntRange(0), "[default: another one each time]")
-@options.option("--stan-file", options.PATH, "Your variant of the program.")
+@options.option("--adapt-delta", type=options.PROBABILITY)
+@options.option("--max-treedepth", type=click.IntRange(1))
+@options.option("--seed", "[default: another one each time]", type=click.IntRange(0))
+@options.option("--stan-file", "Your variant of the program.", type=options.PATH)
 @options.option(
-    "--stan-data",
-    "NAME=COLUMN",
+    "--stan-data NAME=COLUMN",
     "A column, one value per bag, as data NAME of your program; repeatable.",
     multiple=True,
 )
@@ -98,28 +96,26 @@ def _fit_and_save(estimator, bags, y, options, output, table):
 @options.labelled_table
 @options.models(several=True)
 @options.output("Fit of the best settings to all bags, a NetCDF file.", required=False)
-@options.option("--table", options.PATH, "Settings and scores, a .csv file.")
-@options.with_default("--cv", click.IntRange(2), 5, "Folds of bags.")
-@options.with_default(
-    "--score",
-    ("nll", "mse", *EVIDENCES),
-    "nll",
-    "Of held-out labels; bound and evidence, for totals alone, use all labels.",
-)
-@options.with_default("--landmarks", "N,N,...", "30,60,90")
-@options.with_default("--bandwidth-scale", "FLOAT,FLOAT,...", "0.5,0.75,1,1.25,1.5")
-@options.option("--kernel", "NAME,NAME,...", "[default: each model's own]")
+@options.option("--table", "Settings and scores, a .csv file.", type=options.PATH)
+@options.option("--cv", "Folds of bags.", type=click.IntRange(2), default=5)
 @options.option(
-    "--refine",
-    ("bandwidth", "ard"),
+    "--score [nll|mse|bound|evidence]",
+    "Of held-out labels; bound and evidence, for totals alone, use all labels.",
+    default="nll",
+)
+@options.option("--landmarks N,N,...", default="30,60,90")
+@options.option("--bandwidth-scale FLOAT,FLOAT,...", default="0.5,0.75,1,1.25,1.5")
+@options.option("--kernel NAME,NAME,...", "[default: each model's own]")
+@options.option(
+    "--refine [bandwidth|ard]",
     "Optimise a bandwidth from the best, or one bandwidth per column.",
 )
-@options.with_default(
-    "--candidates", options.METHODS, "laplace", "Method by which candidates are fitted."
+@options.option(
+    f"--candidates {options.METHODS}", "Method by which candidates are fitted.", default="laplace"
 )
 @options.model_settings
 @options.sampling
-@options.with_default("--seed", click.IntRange(0), 0)
+@options.option("--seed", type=click.IntRange(0), default=0)
 @options.force
 def tune(
     data,

@@ -1,6 +1,6 @@
 """Options that several commands share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ import click
 
 from bdr_stan.cli.models import MODELS
 
-METHODS = ("nuts", "exact", "optimize", "laplace", "vb")
+METHODS = "[nuts|exact|optimize|laplace|vb]"
 PATH = click.Path(path_type=Path)
 PROBABILITY = click.FloatRange(0, 1, min_open=True, max_open=True)
 
@@ -25,20 +25,22 @@ def _all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return decorate
 
 
-def option(name: str, takes: Any, text: str | None = None, **more: Any) -> Callable[[Any], Any]:
-    """An option, what it takes (a word for it, names to choose from, or a type) and its help."""
-    if isinstance(takes, str):
+def option(shown: str, text: str | None = None, **more: Any) -> Callable[[Any], Any]:
+    """An option by its name and what it takes, as its help page shows them, and its help.
+
+    It takes what a word says, "--bag COLUMN", or one of some names, "--missing [error|drop]".
+    """
+    name, _, takes = shown.partition(" ")
+    if takes.startswith("["):
+        more["type"] = click.Choice(takes[1:-1].split("|"))
+    elif takes:
         more["metavar"] = takes
-    else:
-        more["type"] = click.Choice(takes) if isinstance(takes, tuple) else takes
-    return click.option(name, help=text, **more)
+    return click.option(name, help=text, show_default="default" in more, **more)
 
 
-def with_default(
-    name: str, takes: Any, default: Any, text: str | None = None, **more: Any
-) -> Callable[[Any], Any]:
-    """An option whose help page shows its default."""
-    return option(name, takes, text, default=default, show_default=True, **more)
+def _table(texts: Mapping[str, str]) -> list[Callable[[Any], Any]]:
+    """Options by their help."""
+    return [option(shown, text) for shown, text in texts.items()]
 
 
 class _NameInTable(click.Choice):
@@ -92,98 +94,78 @@ _CSV = {
 }
 _csv = _all_of(
     *(
-        option(f"--{name}", "TEXT", text, callback=_keep, expose_value=False)
+        option(f"--{name} TEXT", text, callback=_keep, expose_value=False)
         for name, text in _CSV.items()
     )
 )
 
-
 labelled_table = _all_of(
     click.argument("data", type=PATH),
-    option("--bag", "COLUMN", "Bag of each point.", required=True),
-    option("--label", "COLUMN", "Label, the same within a bag.", required=True),
-    option(
-        "--features",
-        "A,B,...",
-        "Columns of a point: numbers, or texts as categories.  [default: all other columns]",
+    option("--bag COLUMN", "Bag of each point.", required=True),
+    option("--label COLUMN", "Label, the same within a bag.", required=True),
+    *_table(
+        {
+            "--features A,B,...": "Columns of a point: numbers, or texts as categories.  "
+            "[default: all other columns]",
+            "--covariates A,B,...": "Columns that are constant within a bag and enter linearly.",
+            "--groups A,B,...": "Columns that group the bags, such as a state, with an effect of "
+            "each group.",
+            "--smooths A,B+C,...": "Columns of the bags, and pairs of columns, with smooth "
+            "functions.",
+            "--weight COLUMN": "Weight of a point within its bag.",
+        }
     ),
-    option("--covariates", "A,B,...", "Columns that are constant within a bag and enter linearly."),
-    option(
-        "--groups",
-        "A,B,...",
-        "Columns that group the bags, such as a state, with an effect of each group.",
-    ),
-    option(
-        "--smooths",
-        "A,B+C,...",
-        "Columns of the bags, and pairs of columns, with smooth functions.",
-    ),
-    option("--weight", "COLUMN", "Weight of a point within its bag."),
     sample_tables,
-    option(
-        "--trials",
-        "COLUMN",
-        "Number of trials per bag, the same within it.  [only for --family binomial, "
-        "beta_binomial and --likelihood binomial]",
+    *_table(
+        {
+            "--trials COLUMN": "Number of trials per bag, the same within it.  [only for --family "
+            "binomial, beta_binomial and --likelihood binomial]",
+            "--exposure COLUMN": "Such as people or hours, the same within a bag.  [only for "
+            "--family poisson, negative_binomial, gamma]",
+            "--offset COLUMN": "Known part of the linear predictor, the same within a bag.  [only "
+            "for --family, but normal and lognormal]",
+        }
     ),
     option(
-        "--exposure",
-        "COLUMN",
-        "Such as people or hours, the same within a bag.  [only for --family poisson, "
-        "negative_binomial, gamma]",
-    ),
-    option(
-        "--offset",
-        "COLUMN",
-        "Known part of the linear predictor, the same within a bag.  [only for --family, but "
-        "normal and lognormal]",
-    ),
-    with_default(
-        "--missing",
-        ("error", "drop", "indicator"),
-        "error",
+        "--missing [error|drop|indicator]",
         "Missing values: an error, drop the points, or impute and add an indicator column.",
+        default="error",
     ),
     _csv,
 )
 
 model_settings = _all_of(
-    option("--bandwidth", "FLOAT|scaled|ard|median", "[default: scaled; not of totals]"),
-    option(
-        "--covariance",
-        ("average", "pooled", "identity"),
-        "Within-bag covariance.  [default: average; not for blr]",
+    *_table(
+        {
+            "--bandwidth FLOAT|scaled|ard|median": "[default: scaled; not of totals]",
+            "--covariance [average|pooled|identity]": "Within-bag covariance.  [default: average; "
+            "not for blr]",
+        }
     ),
     option(
         "--family",
-        _NameInTable(_families),
         "Distribution of a label.  [default: normal; only for bdr, blr, shrinkage]",
+        type=_NameInTable(_families),
     ),
-    option(
-        "--label-noise",
-        ("constant", "size"),
-        "size: labels are averages, noisier in small bags.  [default: constant; not for classes]",
-    ),
-    option(
-        "--bounds",
-        "LOWER,UPPER",
-        "Range of the labels; an empty end is open.  [only for inverse-bdr]",
-    ),
-    option(
-        "--label-distribution",
-        ("empirical", "normal", "uniform"),
-        "Prior distribution of a label.  [default: empirical; only for inverse-bdr]",
+    *_table(
+        {
+            "--label-noise [constant|size]": "size: labels are averages, noisier in small bags.  "
+            "[default: constant; not for classes]",
+            "--bounds LOWER,UPPER": "Range of the labels; an empty end is open.  [only for "
+            "inverse-bdr]",
+            "--label-distribution [empirical|normal|uniform]": "Prior distribution of a label.  "
+            "[default: empirical; only for inverse-bdr]",
+        }
     ),
     option(
         "--likelihood",
-        _NameInTable(_likelihoods),
         "Distribution of totals.  [default: negative binomial; only for aggregate]",
+        type=_NameInTable(_likelihoods),
     ),
     option(
-        "--link",
-        ("square", "exp", "logit", "identity"),
-        "From the function to the rate at a point.  [default: that of the likelihood; only "
-        "for aggregate]",
+        "--link [square|exp|logit|identity]",
+        "From the function to the rate at a point.  [default: that of the likelihood; only for "
+        "aggregate]",
     ),
     click.option(
         "--learn-kernel/--fix-kernel",
@@ -198,29 +180,24 @@ model_settings = _all_of(
     ),
     option(
         "--thin",
-        click.IntRange(1),
         "Largest number of points that represent a bag.  [only for aggregate]",
+        type=click.IntRange(1),
     ),
-    option(
-        "--method",
-        METHODS,
-        "[default: optimize for shrinkage, else nuts; exact: blr only, vb: aggregate only]",
-    ),
-    option(
-        "--engine",
-        ("cmdstan", "stanli"),
-        "What runs the Stan program.  [default: cmdstan, unless only stanli is installed]",
+    *_table(
+        {
+            f"--method {METHODS}": "[default: optimize for shrinkage, else nuts; exact: blr only, "
+            "vb: aggregate only]",
+            "--engine [cmdstan|stanli]": "What runs the Stan program.  [default: cmdstan, unless "
+            "only stanli is installed]",
+        }
     ),
 )
 
+_WARMUP = "[default: 300; 1000 for bdr-classifier and with --stan-file]"
 sampling = _all_of(
-    with_default("--chains", click.IntRange(1), 4),
-    option(
-        "--warmup",
-        click.IntRange(0),
-        "[default: 300; 1000 for bdr-classifier and with --stan-file]",
-    ),
-    with_default("--draws", click.IntRange(1), 1000, "Per chain."),
+    option("--chains", type=click.IntRange(1), default=4),
+    option("--warmup", _WARMUP, type=click.IntRange(0)),
+    option("--draws", "Per chain.", type=click.IntRange(1), default=1000),
 )
 
 force = click.option("--force", is_flag=True, help="Replace an existing output.")
@@ -233,27 +210,25 @@ def output(text: str, *, required: bool = True) -> Callable[[Any], Any]:
 
 def models(*, several: bool) -> Callable[[Any], Any]:
     """The option --model, once or several times."""
-    return with_default(
-        "--model",
-        tuple(MODELS),
-        ["bdr"] if several else "bdr",
+    return option(
+        f"--model [{'|'.join(MODELS)}]",
         "Give it several times to compare models." if several else None,
+        default=["bdr"] if several else "bdr",
         multiple=several,
     )
 
 
 new_table = _all_of(
     sample_tables,
-    option("--bag", "COLUMN", "Bag of a point.  [default: as in the fit]"),
-    option("--weight", "COLUMN", "Weight of a point.  [default: as in the fit]"),
-    with_default(
-        "--missing", ("error", "drop"), "error", "Missing values: an error, or drop the points."
+    option("--bag COLUMN", "Bag of a point.  [default: as in the fit]"),
+    option("--weight COLUMN", "Weight of a point.  [default: as in the fit]"),
+    option(
+        "--missing [error|drop]", "Missing values: an error, or drop the points.", default="error"
     ),
-    with_default(
-        "--unseen",
-        ("error", "other"),
-        "error",
+    option(
+        "--unseen [error|other]",
         "Categories that the fit does not have: an error, or none of the known ones.",
+        default="error",
     ),
     _csv,
 )

@@ -30,11 +30,11 @@ _FORMULA = re.compile(r"[=@\t\r]|[+-](?![\d.]+$)")  # not negative numbers
 @click.argument("new", type=options.PATH)
 @options.output("Predictions, .csv.")
 @options.new_table
-@options.with_default("--level", options.PROBABILITY, 0.95, "Probability of the intervals.")
+@options.option("--level", "Probability of the intervals.", type=options.PROBABILITY, default=0.95)
 @options.option(
     "--stan-file",
-    options.PATH,
     "Your Stan program, which predictions run: the text of it as the fit ran it.",
+    type=options.PATH,
 )
 @options.force
 def predict(fitted, new, output, level, stan_file, force, **how):
@@ -95,9 +95,9 @@ def summary(fitted, every):
 @click.argument("fitted", metavar="FIT", type=options.PATH)
 @click.argument("data", required=False, type=options.PATH)
 @options.output("Report, .html.")
-@options.option("--label", "TEXT", "What the labels are, with the unit.  [default: their column]")
-@options.option("--title", "TEXT", "Title of the report.")
-@options.option("--author", "TEXT", "Its author.")
+@options.option("--label TEXT", "What the labels are, with the unit.  [default: their column]")
+@options.option("--title TEXT", "Title of the report.")
+@options.option("--author TEXT", "Its author.")
 @options.new_table
 @options.force
 def report(fitted, data, output, label, title, author, force, **how):
