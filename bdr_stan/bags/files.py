@@ -95,21 +95,6 @@ def _check_named_header(path, header):
         )
 
 
-def parquet_table(path: PathName, roles: ColumnRoles) -> Any:
-    """The table in a Parquet file or folder, of pyarrow; only the columns that `roles` name."""
-    require("reading Parquet needs pyarrow: pip install 'bdr-stan[parquet]'", "pyarrow.parquet")
-    import pyarrow.parquet as pq
-
-    files = _parquet_files(path)
-    dataset = pq.ParquetDataset(
-        path if Path(path).exists() else files, partitioning=_folder_columns(files)
-    )
-    index = _index_columns(dataset.schema, roles.given)
-    columns = [c for c in dataset.schema.names if c not in index]
-    named = roles.named(columns)
-    return dataset.read(columns=columns if roles.features is None else named)
-
-
 @dataclass(frozen=True)
 class RowGroups:
     """Some row groups of one file, and columns from the names of its folders ("year=2020")."""
@@ -152,6 +137,15 @@ def read_groups(groups: Sequence[RowGroups], columns: Sequence[str]) -> Any:
     return pa.concat_tables(tables, promote_options="permissive")
 
 
+def parquet_table(path: PathName, roles: ColumnRoles) -> Any:
+    """The table in a Parquet file or folder, of pyarrow; only the columns that are needed."""
+    require("reading Parquet needs pyarrow: pip install 'bdr-stan[parquet]'", "pyarrow.parquet")
+    parts, roles = _row_groups(path, roles)
+    if not parts:
+        raise ValueError("the table has no rows: there are no bags")
+    return read_groups([groups for part in parts for groups in part], roles.given)
+
+
 def parts_of(path: PathName, roles: ColumnRoles, like: Any) -> tuple[list[Part], Sequence[str]]:
     """Parts of the table in Parquet files, and names of the feature columns, from the footers."""
     require(
@@ -161,16 +155,9 @@ def parts_of(path: PathName, roles: ColumnRoles, like: Any) -> tuple[list[Part],
     )
     from dask import delayed
 
-    files = _parquet_files(path)
-    states = {path: _state_of(path) for path in files}
-    wanted = roles.like(like)
-    schemas, folder_values = _schemas(files, wanted.given)
-    roles = wanted.with_features([*schemas[0], *folder_values[0]])
-    columns = roles.given
-    _check_same_columns(files, schemas, folder_values, columns, closed=wanted.features is None)
-    groups = _row_groups(states, folder_values, len(columns))
+    parts, roles = _row_groups(path, roles.like(like))
     read = delayed(read_groups, pure=False)
-    return [Part(_where(part), read(part, columns)) for part in groups], roles.features or []
+    return [Part(_where(part), read(part, roles.given)) for part in parts], roles.features or []
 
 
 def _where(groups):
@@ -242,11 +229,17 @@ def _check_same_columns(files, schemas, folder_values, columns, *, closed):
             )
 
 
-def _row_groups(states, folder_values, n_columns):
-    """Row groups of the files in order, grouped into parts of limited size."""
+def _row_groups(path, wanted):
+    """Row groups of files in order, grouped into parts of limited size; roles with features."""
     import pyarrow.parquet as pq
 
-    max_rows = max(1, _PART_BYTES // (8 * n_columns))
+    files = _parquet_files(path)
+    states = {path: _state_of(path) for path in files}
+    schemas, folder_values = _schemas(files, wanted.given)
+    roles = wanted.with_features([*schemas[0], *folder_values[0]])
+    columns = roles.given
+    _check_same_columns(files, schemas, folder_values, columns, closed=wanted.features is None)
+    max_rows = max(1, _PART_BYTES // (8 * len(columns)))
     parts = [{}]  # of each part, file -> numbers of row groups
     rows = 0
     for path in states:
@@ -259,7 +252,7 @@ def _row_groups(states, folder_values, n_columns):
             parts[-1].setdefault(path, []).append(k)
             rows += n
     values = dict(zip(states, folder_values, strict=True))
-    return [
+    found = [
         [
             RowGroups(path, tuple(groups), values[path], states[path])
             for path, groups in part.items()
@@ -267,6 +260,7 @@ def _row_groups(states, folder_values, n_columns):
         for part in parts
         if part
     ]
+    return found, roles
 
 
 def _parquet_files(path):
