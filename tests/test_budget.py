@@ -7,11 +7,11 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "bdr_stan"
 # Lines of Python, docstrings and blank lines included. A new capability makes room for itself.
 BUDGETS = {
-    ".": 3080,
+    ".": 2990,
     "aggregate": 3250,
-    "bags": 5410,
+    "bags": 5250,
     "baselines": 1150,
-    "cli": 1320,
+    "cli": 1170,
     "cmdstan": 960,
     "datasets": 320,
     "embedding": 3140,

@@ -462,7 +462,7 @@ class Readers(BagsBase):
         check_anndata(adata)
         metadata = check_obs_columns(adata, bag, metadata)
         place, columns, names = cell_features(adata, features)
-        obs = nw.from_native(adata.obs[[bag, *metadata]])
+        obs = nw.from_native(adata.obs[list(dict.fromkeys([bag, *metadata]))])
         missing = f"cell {{}} has no bag: column {bag!r} of adata.obs is missing"
         made, order = grouped_rows(obs, bag, metadata or None, missing)
         warn_of_similar_ids(made["ids"])
