@@ -170,7 +170,8 @@ def tune(
         seed=run["seed"],
         progress=True,
     )
-    show_table(_as_text(found.table))
+    ranks = [str(k + 1) for k in range(len(found.table))]
+    show_table(found.table.set_axis(ranks).rename_axis("rank"))
     if table is not None:
         write_whole(table, lambda path: found.table.to_csv(path, index=False))
         click.echo(f"Wrote {table}")
@@ -188,13 +189,3 @@ def _numbers(option, text, kind):
         raise ValueError(
             f"{option} must be numbers with commas between them, found {text!r}"
         ) from None
-
-
-def _as_text(table):
-    """The table of `tune` with ranks, with columns that are not numeric as text."""
-    table = table.copy()
-    for name in table.columns:
-        if table[name].dtype.kind not in "iuf":
-            table[name] = table[name].astype(str)
-    table.index = [str(k + 1) for k in range(len(table))]
-    return table.rename_axis("rank")
