@@ -11,7 +11,7 @@ BUDGETS = {
     "aggregate": 3250,
     "bags": 5250,
     "baselines": 1150,
-    "cli": 1170,
+    "cli": 1160,
     "cmdstan": 960,
     "datasets": 320,
     "embedding": 3140,
