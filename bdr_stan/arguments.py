@@ -66,7 +66,11 @@ def answered(function: F) -> F:
         if unknown:
             owner: Any = args[0] if isinstance(args[0], type) else type(args[0])
             method = owner.__name__ if is_constructor else f"{owner.__name__}.{function.__name__}"
-            answer = _answer(unknown[0], tuple(known)[1:], owner.fit if is_constructor else None)
+            answer = _answer(
+                unknown[0],
+                tuple(known)[1:],
+                getattr(owner, "fit", None) if is_constructor else None,
+            )
             raise TypeError(f"{method}() takes no argument {unknown[0]!r}: {answer}")
         given = {**dict(zip(known, args)), **kwargs}
         if not is_constructor:  # which checks nothing, as scikit-learn asks

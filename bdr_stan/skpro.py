@@ -177,36 +177,6 @@ class SkproRegressor(BaseProbaRegressor):
         chosen.metadata = own
         return chosen, ids
 
-    @classmethod
-    def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
-        """Parameters for skpro's `check_estimator`, whose table names no bags.
-
-        Parameters
-        ----------
-        parameter_set : ignored
-
-        Returns
-        -------
-        list of dict
-            Bags of random points, one for each body mass index in skpro's table.
-        """
-        from sklearn.datasets import load_diabetes
-
-        from bdr_stan import BLR, Bags
-
-        ids = load_diabetes(as_frame=True).data["bmi"].iloc[:100].unique()
-        points = np.random.default_rng(0).normal(np.repeat(ids, 5), 1)[:, None]
-        bags = Bags.from_points(points, sizes=np.full(len(ids), 5), ids=ids)
-        given = {"bags": bags, "bag": "bmi"}
-        return [
-            {"estimator": BLR(4, method="exact", random_state=1), **given},
-            {
-                "estimator": BLR(2, method="exact", covariates=["age"]),
-                "fit_options": {"seed": 1, "draws": 100},
-                **given,
-            },
-        ]
-
 
 def _ids(X, bag):
     """Ids of the bags of the rows of a table, from its column or a level of its index."""
@@ -328,28 +298,3 @@ class SkproDistribution(BaseDistribution):
         if n_samples is not None:
             rows = pd.concat([rows.to_frame()] * n_samples, keys=range(n_samples)).index
         return pd.DataFrame(labels.reshape(-1, 1), index=rows, columns=self.columns)
-
-    @classmethod
-    def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
-        """Parameters for skpro's `check_estimator`.
-
-        Parameters
-        ----------
-        parameter_set : ignored
-
-        Returns
-        -------
-        list of dict
-            A distribution of three bags, and one of a single bag.
-        """
-        from bdr_stan import BLR
-
-        rng = np.random.default_rng(0)
-        y = rng.normal(size=30)
-        bags = [rng.normal(mean, size=(20, 1)) for mean in y]
-        model = BLR(4, method="exact", random_state=1).fit(bags, y, draws=50)
-        three = {"index": pd.Index(["a", "b", "c"]), "columns": pd.Index(["y"])}
-        return [
-            {"predict": model.predictive, "bags": bags[:3], **three},
-            {"predict": model.predictive, "bags": bags[:1]},
-        ]

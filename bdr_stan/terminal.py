@@ -2,6 +2,7 @@
 
 import math
 import sys
+from numbers import Real
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ def show_table(table: "pd.DataFrame", text: Literal["left", "right"] = "left") -
 
 
 def _cell(column, value):
-    if isinstance(value, str):
-        return value
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return str(value)
     if math.isnan(value):
         return "-"
     if column.startswith("ess"):

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bdr_stan.bags import BagsLike, Samples
+from bdr_stan.bags import BagsLike
 from bdr_stan.estimators.aggregate import AggregateRegressor
 from bdr_stan.estimators.base import BagEstimator
 from bdr_stan.estimators.bdr import BDR
 from bdr_stan.estimators.validation import check_choice, check_counts, check_positive, check_seed
 from bdr_stan.kernels import Kernel, check_kernel
 from bdr_stan.progress import Share, status
-from bdr_stan.tuning_candidates import Candidate
-from bdr_stan.tuning_embeddings import EmbeddingTask, check_densities, with_method
-from bdr_stan.tuning_totals import TotalsTask, check_evidence
+from bdr_stan.tuning_embeddings import EmbeddingTask
+from bdr_stan.tuning_task import Candidate, Search, with_method
+from bdr_stan.tuning_totals import TotalsTask
 from bdr_stan.types import ArrayLike, check_flags
 
 if TYPE_CHECKING:
@@ -198,32 +198,15 @@ def tune(
         if method is not None and methods is not None and method not in methods:
             raise ValueError(f"{name} has no method {method!r}; there are: {', '.join(methods)}")
         with_method(model, method).check_parameters()
-    if are_totals and refine is not None:
-        raise ValueError(
-            "refine goes with models on mean embeddings: AggregateRegressor learns its kernel "
-            "itself, by learn_kernel=True"
-        )
-    if score in EVIDENCES:
-        check_evidence(models, method, score)
-    task: Any
-    if are_totals:
-        if exposure is not None or offset is not None:
-            name = "offset" if exposure is None else "exposure"
-            raise TypeError(
-                f"AggregateRegressor takes no {name}: give the points of the bags weights"
-            )
-        task = TotalsTask.prepare(bags, y, trials, validation, cv, models, seed, options)
-    else:
-        if score == "nll":
-            check_densities(models)
-        known = {"trials": trials, "exposure": exposure, "offset": offset}
-        task = EmbeddingTask.prepare(bags, y, known, validation, cv, models, seed, options)
-        if refine is not None and isinstance(task.bags, Samples):
-            raise ValueError("refine is for bags with one sample of points: leave it out")
+    search = Search(
+        models, kernels, n_landmarks, bandwidth_scale, method, score, refine, seed, options
+    )
+    known = {"trials": trials, "exposure": exposure, "offset": offset}
+    kind: Any = TotalsTask if are_totals else EmbeddingTask
+    task = kind.prepare(search, bags, y, known, validation, cv)
 
-    grid = kernels, n_landmarks, bandwidth_scale
     found: list[Candidate] = []
-    n_candidates = sum(len(names) for _, names in task.combinations(models, grid))
+    n_candidates = sum(len(names) for _, names in task.combinations())
     share, position = Share(), ""
 
     def reporting(text):
@@ -234,12 +217,12 @@ def tune(
         return status(position + share.time_left(), bool(progress))
 
     with status("Tuning", progress is None, after=10, detail=lambda: position + share.time_left()):
-        for candidate in task.candidates(models, grid, method, reporting):
+        for candidate in task.candidates(reporting):
             found.append(candidate)  # noqa: PERF402 - reports of progress count them
         if refine is not None:
             for name, row in _best_rows(_ranked(found, score)).items():
                 with reporting(f"{name}, search for {refine}"):
-                    found.append(task.refined(found[row], refine, method, score))
+                    found.append(task.refined(found[row]))
     table = _ranked(found, score)
     best_rows = _best_rows(table)
     return Tuned(

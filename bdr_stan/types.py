@@ -61,33 +61,14 @@ def is_integer(value: Any) -> bool:
 
 
 def check_flags(**flags: Any) -> None:
-    """Raise ValueError unless each is True or False.
-
-    Examples
-    --------
-    >>> from bdr_stan.types import check_flags
-    >>> check_flags(compress="no")
-    Traceback (most recent call last):
-        ...
-    ValueError: compress must be True or False, found 'no'
-    """
+    """Raise ValueError unless each is True or False."""
     for name, value in flags.items():
         if not isinstance(value, (bool, np.bool_)):
             raise ValueError(f"{name} must be True or False, found {value!r}")
 
 
 def as_path(path: Any, name: str = "path") -> Path:
-    """A path of the user's.
-
-    Parameters
-    ----------
-    path : str or Path
-    name : str, default "path"
-        What the error calls it.
-
-    Raises
-    ------
-    TypeError : neither a str nor a path.
+    """A path of the user's; TypeError, which calls it `name`, for neither a str nor a `path`.
 
     Examples
     --------
@@ -106,19 +87,7 @@ def as_path(path: Any, name: str = "path") -> Path:
 
 @contextmanager
 def saving_to(path: Path) -> Iterator[None]:
-    """Name the path, the reason and the way out in errors of a full disk or a read-only folder.
-
-    Examples
-    --------
-    >>> import errno
-    >>> from pathlib import Path
-    >>> from bdr_stan.types import saving_to
-    >>> with saving_to(Path("fits/a.nc")):
-    ...     raise OSError(errno.ENOSPC, "No space left on device")
-    Traceback (most recent call last):
-        ...
-    OSError: cannot save to fits/a.nc: the disk is full; make room, or choose another folder
-    """
+    """Name the path, the reason and the way out in errors of a full disk or a read-only folder."""
     try:
         yield
     except OSError as error:

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from contextlib import suppress
 from functools import wraps
@@ -97,6 +98,34 @@ def reference_data():
         pytest.fail(f"BDR_STAN_REFERENCE_DATA names {folder}, which is no folder")
     if not folder.is_dir():
         pytest.skip("no reference data: set BDR_STAN_REFERENCE_DATA to its folder")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def table():
+    """A table of points whose bags do not lie together."""
+    from builders.partitions import people_table
+
+    return people_table()
+
+
+@pytest.fixture(scope="module")
+def in_memory(table):
+    """The bags of `table`."""
+    from builders.partitions import COLUMNS
+
+    from bdr_stan import Bags
+
+    return Bags.from_dataframe(table, **COLUMNS)
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    """Folder of temporary files of this process and those it starts."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
     return folder
 
 

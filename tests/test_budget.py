@@ -7,10 +7,10 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "bdr_stan"
 # Lines of Python, docstrings and blank lines included. A new capability makes room for itself.
 BUDGETS = {
-    ".": 3070,
+    ".": 2980,
     "aggregate": 3230,
-    "bags": 5410,
-    "cli": 1320,
+    "bags": 5250,
+    "cli": 1160,
     "cmdstan": 960,
     "datasets": 320,
     "embedding": 3140,

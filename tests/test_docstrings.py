@@ -38,10 +38,19 @@ PUBLIC = {
     if inspect.isclass(each) or inspect.isroutine(each)
 }
 FINDER = doctest.DocTestFinder()
+
+
+def with_bases(each):
+    """A class with those of ours whose methods it has; a function alone."""
+    bases = each.__mro__[1:] if inspect.isclass(each) else ()
+    return [each, *(base for base in bases if base.__module__.startswith("bdr_stan."))]
+
+
 EXAMPLES = {
     test.name: test  # also those of methods
-    for name, each in PUBLIC.items()
-    for test in FINDER.find(each, name, globs={})
+    for public in PUBLIC.values()
+    for each in with_bases(public)
+    for test in FINDER.find(each, full_name(each), globs={})
     if test.examples
 }
 

@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 import pytest
@@ -39,14 +38,9 @@ with scratch_folder() as folder, ThreadPoolExecutor(1) as threads:
 
 
 @pytest.fixture
-def temporary(tmp_path, monkeypatch):
-    """Temporary files of this process and those it starts."""
-    folder = tmp_path / "temporary"
-    folder.mkdir()
-    monkeypatch.setenv("TMPDIR", str(folder))
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+def temporary(temporary):
     scratch._process_folder.cache_clear()
-    yield folder
+    yield temporary
     scratch._process_folder.cache_clear()
 
 

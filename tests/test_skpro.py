@@ -6,6 +6,7 @@ from importlib import import_module
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.datasets import load_diabetes
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import KFold
 from skpro.metrics import CRPS, LogLoss
@@ -54,9 +55,39 @@ def fitted(bags, tables):
     return regressor(bags).fit(X[:TRAIN], y[:TRAIN])
 
 
-@pytest.mark.parametrize("cls", [SkproRegressor, SkproDistribution])
+def regressors():
+    """Of bags of random points, one for each body mass index in the table of the checks."""
+    ids = load_diabetes(as_frame=True).data["bmi"].iloc[:100].unique()
+    points = np.random.default_rng(0).normal(np.repeat(ids, 5), 1)[:, None]
+    bags = Bags.from_points(points, sizes=np.full(len(ids), 5), ids=ids)
+    named = {"bags": bags, "bag": "bmi"}
+    with_age = BLR(2, method="exact", covariates=["age"])
+    return [
+        {"estimator": BLR(4, method="exact", random_state=1), **named},
+        {"estimator": with_age, "fit_options": {"seed": 1, "draws": 100}, **named},
+    ]
+
+
+def distributions():
+    """Of three bags, and of a single one, which is a scalar."""
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=30)
+    bags = [rng.normal(mean, size=(20, 1)) for mean in y]
+    predict = BLR(4, method="exact", random_state=1).fit(bags, y, draws=50).predictive
+    three = {"index": pd.Index(["a", "b", "c"]), "columns": pd.Index(["y"])}
+    return [
+        {"predict": predict, "bags": bags[:3], **three},
+        {"predict": predict, "bags": bags[:1]},
+    ]
+
+
+@pytest.mark.parametrize(
+    "cls, parameters", [(SkproRegressor, regressors), (SkproDistribution, distributions)]
+)
 @pytest.mark.filterwarnings("ignore")  # of skpro's approximations and of random labels
-def test_checks_of_skpro(cls):
+def test_checks_of_skpro(cls, parameters, monkeypatch):
+    made = parameters()
+    monkeypatch.setattr(cls, "get_test_params", classmethod(lambda cls, _=None: made))
     found = check_estimator(cls, verbose=False)
     assert found
     assert {name: result for name, result in found.items() if result != "PASSED"} == {}

@@ -87,15 +87,8 @@ def test_a_model_shares_the_embedding_of_one_without_covariates(problem):
 
 def test_cross_validation_scores_held_out_bags(problem):
     bags, y = problem
-    tuned = tune(
-        bags,
-        y,
-        cv=4,
-        models=[BLR(method="exact")],
-        n_landmarks=(4,),
-        bandwidth_scale=(1.0,),
-        method=None,
-    )
+    once = {"n_landmarks": (4,), "bandwidth_scale": (1.0,), "method": None}
+    tuned = tune(bags, y, cv=4, models=[BLR(method="exact")], **once)
     assert 0 < tuned.table["mse"][0] < np.var(y)
 
 
@@ -237,16 +230,8 @@ def test_search_improves_on_the_grid(one_feature_counts, refine):
 
 def test_search_over_fourier_features(one_feature_counts):
     bags, y = one_feature_counts
-    tuned = tune(
-        bags,
-        y,
-        cv=3,
-        models=[RBFNetwork(features="fourier")],
-        n_landmarks=(10,),
-        bandwidth_scale=(1.0,),
-        refine="ard",
-        seed=5,
-    )
+    once = {"n_landmarks": (10,), "bandwidth_scale": (1.0,), "refine": "ard", "seed": 5}
+    tuned = tune(bags, y, cv=3, models=[RBFNetwork(features="fourier")], **once)
     assert tuned.table["mse"].is_monotonic_increasing and tuned.table["refined"][0]
     assert tuned.best.landmarks == "kmeans"  # there are none: the seed gives the frequencies
     assert tuned.best.random_state == 5

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, overload
 import numpy as np
 
 from bdr_stan.arguments import answered
-from bdr_stan.bags import parquet, readers
 from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.checks import (
     LARGEST_VALUE,
@@ -17,33 +16,33 @@ from bdr_stan.bags.checks import (
     as_points,
     as_replicates,
     as_weights,
+    near_names,
     offsets_of_sizes,
     values_are_usable,
 )
 from bdr_stan.bags.chunks import Chunk, cut_chunks
-from bdr_stan.bags.column_roles import ColumnRoles
 from bdr_stan.bags.column_warnings import warn_of_values
 from bdr_stan.bags.columns import TableColumns
-from bdr_stan.bags.conditions import points_that_meet
-from bdr_stan.bags.memory_map import memory_map, release
-from bdr_stan.bags.partitions import PartitionedBags, parts_of_dask
+from bdr_stan.bags.memory_map import memory_map, release, share_memory
+from bdr_stan.bags.partitions import PartitionedBags
+from bdr_stan.bags.readers import Readers
 from bdr_stan.bags.samples import Samples
-from bdr_stan.bags.tables import is_table
+from bdr_stan.bags.tables import is_grouped, is_table
 from bdr_stan.extras import require
-from bdr_stan.types import Array, ArrayLike, PathName, check_flags
+from bdr_stan.types import Array, ArrayLike, check_flags
 from bdr_stan.user_warnings import warn
 
 if TYPE_CHECKING:
     import pandas as pd
-    from narwhals.typing import IntoDataFrame
 
     from bdr_stan.maps.grid import Pixels
 
 
 _CHECK_BYTES = 1 << 22  # read at a time, so that a memory map stays on disk
+_COLLECTIONS = (list, tuple, set, frozenset, np.ndarray)  # of values in a condition
 
 
-class Bags(BagsBase):
+class Bags(Readers):
     """Bags of points in one stacked array.
 
     Bag i is ``points[offsets[i]:offsets[i + 1]]``. ``bags[i]`` is that array; a slice, an array of
@@ -111,6 +110,7 @@ class Bags(BagsBase):
     array(['bob'], dtype='<U3')
     """
 
+    @answered
     def __init__(
         self,
         points: ArrayLike,
@@ -133,7 +133,7 @@ class Bags(BagsBase):
             )
         check_flags(copy=copy)
         self.points = as_points(points)
-        if copy and not self.is_memory_map and _share_memory(self.points, points):
+        if copy and not self.is_memory_map and share_memory(self.points, points):
             self.points = self.points.copy()
         self.offsets = as_offsets(offsets, len(self.points))
         n = len(self.offsets) - 1
@@ -167,450 +167,6 @@ class Bags(BagsBase):
             self.check_values()
         if copy:  # from a user: readers and parts of the package share the memory
             warn_of_values(self)
-
-    # ------------------------------------------------------------ ways in
-
-    @classmethod
-    def _made(cls, arguments, copy=False, **options):
-        """Bags of what a reader returns; warns of codes of missing values."""
-        bags = cls(**arguments, copy=copy, **options)
-        if not copy:
-            warn_of_values(bags)
-        return bags
-
-    @classmethod
-    @answered
-    def from_list(
-        cls,
-        arrays: Sequence[ArrayLike] | Array,
-        ids: Sequence[object] | Array | None = None,
-        weights: Sequence[ArrayLike] | None = None,
-        metadata: "pd.DataFrame | None" = None,
-        features: Iterable[object] | None = None,
-    ) -> Self:
-        """Bags from a list of arrays.
-
-        Parameters
-        ----------
-        arrays : list of n arrays, shapes (n_points, p), one per bag
-        weights : list of n arrays, shapes (n_points,), optional
-        ids, metadata, features
-            As in `Bags`; data frames provide the names of their columns.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bdr_stan import Bags
-        >>> bags = Bags.from_list([np.zeros((2, 3)), np.ones((5, 3))], ids=["ann", "bob"])
-        >>> bags.sizes
-        array([2, 5])
-        """
-        return cls._made(readers.from_list(arrays, ids, weights, metadata, features))
-
-    @classmethod
-    @answered
-    def from_points(
-        cls,
-        points: ArrayLike,
-        bag: ArrayLike | None = None,
-        sizes: ArrayLike | None = None,
-        *,
-        weights: ArrayLike | None = None,
-        replicate_weights: ArrayLike | None = None,
-        replicate_scale: ArrayLike | None = None,
-        ids: ArrayLike | None = None,
-        metadata: "pd.DataFrame | None" = None,
-        features: Iterable[object] | None = None,
-        copy: bool = True,
-    ) -> Self:
-        """Bags from stacked points and either the bag of each point or the bags' sizes.
-
-        Parameters
-        ----------
-        points : array or data frame, shape (N_points, p); a memory map is not loaded
-        bag : array, shape (N_points,), optional
-            Label of each point's bag; becomes `ids`. Points are sorted by bag, and bags come in
-            order of first appearance; in a memory map the points of a bag must already be
-            contiguous.
-        sizes : integers, shape (n,), optional
-            Number of points in each bag, for points stored bag after bag.
-        weights, replicate_weights, replicate_scale, ids, metadata, features, copy
-            As in `Bags`; `ids` only with `sizes`.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bdr_stan import Bags
-        >>> points = np.array([[1.0], [2.0], [3.0]])
-        >>> bags = Bags.from_points(points, bag=["bob", "ann", "bob"])
-        >>> bags.ids
-        array(['bob', 'ann'], dtype='<U3')
-        >>> bags[0]
-        array([[1.],
-               [3.]])
-        >>> Bags.from_points(points, sizes=[1, 2]).sizes
-        array([1, 2])
-        """
-        made = readers.from_points(
-            points,
-            bag,
-            sizes,
-            weights=weights,
-            replicate_weights=replicate_weights,
-            ids=ids,
-            metadata=metadata,
-            features=features,
-        )
-        made["replicate_scale"] = replicate_scale
-        return cls._made(made, copy=copy and _share_memory(made["points"], points))
-
-    @classmethod
-    @answered
-    def from_dataframe(
-        cls,
-        df: "IntoDataFrame",
-        bag: str | None = None,
-        features: Sequence[str] | None = None,
-        weight: str | None = None,
-        metadata: Sequence[str] | None = None,
-        *,
-        replicate_weights: Sequence[str] | None = None,
-        replicate_scale: ArrayLike | None = None,
-        missing: str = "error",
-        transformer: Any = None,
-        like: Any = None,
-        unseen: str = "error",
-    ) -> Self:
-        """Bags from a pandas, polars, pyarrow or other Arrow table with one row per point.
-
-        Numbers are unchanged, true and false become 1 and 0, texts and categories become indicator
-        columns "name=value". Bags come in the order of their ids.
-
-        Parameters
-        ----------
-        df : table, or ``table.groupby(column)`` of pandas
-            Of pandas, polars or pyarrow; with pyarrow installed, anything that offers
-            ``__arrow_c_stream__``, such as a relation of DuckDB.
-        bag : column with the bag of each row; becomes `ids`; default that of the groupby
-        features : columns of a point, default all without another role
-        weight : column of point weights, optional
-        metadata : columns that are constant within each bag, optional
-            Labels and covariates of the bags.
-        replicate_weights : R columns of replicates of `weight`, optional
-        replicate_scale : float, or array, shape (R,), with `replicate_weights`
-            As in `Bags`.
-        missing : {"error", "drop", "indicator"}, default "error"
-            For missing values of features: raise, drop the row, or impute the column's mean and add
-            an indicator column "name missing".
-        transformer : scikit-learn transformer, optional
-            Such as a ColumnTransformer or a pipeline: fitted to the feature columns, a pandas
-            DataFrame, it makes the points instead.
-        like : Bags or fitted estimator, optional
-            Read the table as theirs was read: the same columns, categories and means.
-        unseen : {"error", "other"}, default "error"
-            With `like`: for categories that it does not have, raise or set all indicators to 0.
-
-        Raises
-        ------
-        TypeError, ValueError
-            The message names the column: missing values, dates, nested values, too many texts,
-            columns that the table lacks.
-
-        Warns
-        -----
-        UserWarning
-            Columns that are constant, the same for all points of a bag, or a linear function of a
-            column of `metadata`; dropped rows; values such as -999 that may mark missing ones;
-            repeated rows; ids or categories that differ only in type, leading zeros, case or
-            blanks; categories that are mostly numbers, or have an order; weights of bags that add
-            up to 1 in all but a few.
-
-        Examples
-        --------
-        >>> import pandas as pd
-        >>> from bdr_stan import Bags
-        >>> people = pd.DataFrame(
-        ...     {
-        ...         "town": ["b", "a", "b", "a"],
-        ...         "age": [31, 55, 28, 42],
-        ...         "region": ["north", "south", "north", "north"],
-        ...         "turnout": [0.6, 0.7, 0.6, 0.7],
-        ...     }
-        ... )
-        >>> bags = Bags.from_dataframe(people, "town", metadata=["turnout"])
-        >>> bags.features
-        ['age', 'region=north', 'region=south']
-        >>> bags[0]
-        array([[55.,  0.,  1.],
-               [42.,  1.,  0.]])
-        >>> bags.metadata["turnout"].to_list()
-        [0.7, 0.6]
-        """
-        df, bag = readers.ungrouped(df, bag)
-        roles = ColumnRoles(bag, features, weight, metadata, replicate_weights)
-        options = {"missing": missing, "transformer": transformer, "like": like, "unseen": unseen}
-        made = readers.from_dataframe(df, roles, **options)
-        return cls._made(made, replicate_scale=replicate_scale)
-
-    @classmethod
-    @answered
-    def from_parquet(
-        cls,
-        path: PathName,
-        bag: str,
-        features: Sequence[str] | None = None,
-        weight: str | None = None,
-        metadata: Sequence[str] | None = None,
-        *,
-        lazy: bool = False,
-        client: Any = None,
-        **options: Any,
-    ) -> Any:
-        """Bags from Parquet: a file, a folder of files, or a pattern such as ``points/*.parquet``.
-
-        Reads only the columns that are needed. Needs pyarrow.
-
-        Parameters
-        ----------
-        path : str or Path
-        bag, features, weight, metadata
-            As in `from_dataframe`.
-        lazy : bool, default False
-            False loads all points into memory. True leaves them in the files, from which each pass
-            reads them part by part, on the machines of a Dask cluster if there is one; needs the
-            extra "dask".
-        client : distributed.Client, optional
-            With `lazy`, as in `from_dask`.
-        **options
-            The other arguments of `from_dataframe`; with `lazy` those of `from_dask`.
-
-        Returns
-        -------
-        Bags, or with `lazy` PartitionedBags
-
-        Raises
-        ------
-        ImportError, OSError, TypeError, ValueError
-            As in `from_dataframe`, and where the columns of files differ.
-        """
-        replicates, scale = _replicates(options)
-        roles = ColumnRoles(bag, features, weight, metadata, replicates)
-        if lazy and replicates is not None:
-            raise ValueError(
-                "lazy=True takes no replicate_weights, which need the points of a bag together: "
-                "leave one of the two out"
-            )
-        if lazy:
-            if options.pop("transformer", None) is not None:
-                raise ValueError(
-                    "lazy=True takes no transformer, which is fitted to all points at once: "
-                    "transform the table before it is written, or leave lazy out"
-                )
-            parts = parquet.parts_of(path, roles, options.get("like"))
-            bags = PartitionedBags.from_parts(cls, *parts, roles, client=client, **options)
-            return bags._read_from(path)
-        if client is not None:
-            raise ValueError("client goes with lazy=True: leave one out, or pass both")
-        made = readers.from_parquet(path, roles, **options)
-        return cls._made(made, replicate_scale=scale)._read_from(path)
-
-    @classmethod
-    @answered
-    def from_dask(
-        cls,
-        ddf: Any,
-        bag: str,
-        features: Sequence[str] | None = None,
-        weight: str | None = None,
-        metadata: Sequence[str] | None = None,
-        *,
-        missing: str = "error",
-        like: Any = None,
-        unseen: str = "error",
-        client: Any = None,
-    ) -> PartitionedBags:
-        """Bags of a Dask DataFrame with one row per point; the points stay in its partitions.
-
-        Estimators on mean embeddings accept such bags in place of `Bags`. The rows of a bag may be
-        in any partitions and any order; less is sent if they are together. One pass over the
-        partitions counts points and checks all values here.
-
-        Parameters
-        ----------
-        ddf : dask.dataframe.DataFrame
-            It is read several times: ``ddf.persist()`` it if it is costly to compute and memory
-            allows.
-        bag : column, or index, with the bag of each row
-        features, weight, metadata, missing, like, unseen
-            As in `from_dataframe`.
-        client : distributed.Client, optional
-            The cluster that computes; default the running client of this process, otherwise Dask's
-            threads on this machine.
-
-        Raises
-        ------
-        ImportError
-            Dask is not installed.
-        TypeError, ValueError
-            The message names the column and the partition: missing ids, columns whose type differs
-            between partitions, no points at all, a closed client.
-
-        Warns
-        -----
-        UserWarning
-            Columns that are constant or the same for all points of a bag; dropped rows; codes of
-            missing values, categories and sums of weights as by `from_dataframe`.
-        """
-        roles = ColumnRoles(bag, features, weight, metadata)
-        parts = parts_of_dask(ddf, roles, like)
-        options = {"missing": missing, "like": like, "unseen": unseen, "client": client}
-        return PartitionedBags.from_parts(cls, *parts, roles, **options)
-
-    @classmethod
-    @answered
-    def from_csv(
-        cls,
-        path: PathName,
-        bag: str,
-        features: Sequence[str] | None = None,
-        weight: str | None = None,
-        metadata: Sequence[str] | None = None,
-        **options: Any,
-    ) -> Self:
-        """Bags from a CSV file.
-
-        Where an id such as "01" occurs, all ids stay text; ``dtype={"county": int}`` converts them
-        to numbers.
-
-        Parameters
-        ----------
-        path : str or Path
-        bag, features, weight, metadata
-            As in `from_dataframe`.
-        **options
-            The other arguments of `from_dataframe`, and those of `pandas.read_csv`.
-        """
-        replicates, scale = _replicates(options)
-        roles = ColumnRoles(bag, features, weight, metadata, replicates)
-        made = readers.from_csv(path, roles, **options)
-        return cls._made(made, replicate_scale=scale)._read_from(path)
-
-    @classmethod
-    @answered
-    def from_anndata(
-        cls,
-        adata: Any,
-        bag: str,
-        features: str | Sequence[str] = "X_pca",
-        metadata: Sequence[str] | None = None,
-    ) -> Self:
-        """Bags of the cells of an AnnData object, for example one bag per donor.
-
-        Needs the extra "anndata". Sparse values become dense. An object backed by a file is read in
-        chunks, a selection of its cells at once. Bags come in the order of their ids.
-
-        Parameters
-        ----------
-        adata : anndata.AnnData
-        bag : column of `obs` with the bag of each cell; becomes `ids`
-        features : str or list of str, default "X_pca"
-            A key of `obsm`, a layer, "X", or a list of names of variables, for their columns of X.
-        metadata : columns of `obs` that are constant within each bag, optional
-            Labels and covariates of the donors.
-
-        Returns
-        -------
-        Bags
-            Columns of an obsm key are named X_pca_1, X_pca_2, .., unless it is a data frame.
-
-        Raises
-        ------
-        ImportError
-            The extra is not installed.
-        TypeError, ValueError
-            The message names the key, column, variable or cell: a missing key, a cell without a
-            bag, metadata that differ within a bag, values that are not numbers.
-        """
-        return cls._made(readers.from_anndata(adata, bag, features, metadata))
-
-    @classmethod
-    @answered
-    def from_rasters(
-        cls,
-        covariates: Any,
-        districts: Any,
-        weight: Any = None,
-        id: str = "district",
-        *,
-        fractional: bool = True,
-    ) -> Self:
-        """Bags of the pixels of rasters on one grid, one bag per polygon.
-
-        Needs the extra "maps". Rasters are read window by window. Points are the covariates and the
-        coordinates x and y of the pixel's centre, in units of the CRS.
-
-        Parameters
-        ----------
-        covariates : dict, name -> GeoTIFF of one band or xarray.DataArray; or one GeoTIFF; or
-            xarray.Dataset
-            The bands of a file are named by their descriptions, else band_1, band_2, ..
-        districts : GeoDataFrame, or a file that geopandas reads
-            In the CRS of the rasters; longitudes may differ by 360 degrees. All its columns,
-            geometries included, become `metadata`.
-        weight : GeoTIFF of one band or xarray.DataArray, >= 0, optional
-            Weight of each pixel, such as its population. Default: its area, 1.
-        id : str, default "district"
-            Column of `districts` with unique values; becomes `ids`.
-        fractional : bool, default True
-            Whether a pixel on a border belongs to each side in proportion to its area, which
-            multiplies the point's weight; otherwise it belongs to the district of its centre.
-
-        Returns
-        -------
-        Bags, in the order of the districts, with `pixels`
-
-        Raises
-        ------
-        ImportError
-            The extra is not installed.
-        TypeError, ValueError, OSError
-            The message names the raster, column or district: files that cannot be read; different
-            grids or CRSs; values that are not scaled yet; undeclared missing-data codes such as
-            -9999 or 65535; a covariate named x or y; negative weights; ids that are missing or
-            repeated; geometries that are not valid polygons, or jump at 180 degrees; no pixel in
-            any district.
-
-        Warns
-        -----
-        UserWarning
-            Pixels without data, and districts without geometry, pixels or weight, all of which are
-            dropped; districts that overlap or extend beyond the rasters; pixels in degrees whose
-            areas differ by more than 10%, without `weight`.
-
-        Examples
-        --------
-        >>> import geopandas as gpd
-        >>> import numpy as np
-        >>> import rioxarray  # gives arrays a CRS
-        >>> import xarray as xr
-        >>> from shapely.geometry import box
-        >>> from bdr_stan import Bags
-        >>> centres = {"y": [2.5, 1.5, 0.5], "x": [0.5, 1.5, 2.5, 3.5]}
-        >>> rain = xr.DataArray(np.arange(12.0).reshape(3, 4), centres).rio.write_crs("EPSG:32736")
-        >>> polygons = [box(0, 0, 2, 3), box(2, 0, 4, 3)]
-        >>> table = {"district": ["west", "east"], "cases": [4, 9]}
-        >>> districts = gpd.GeoDataFrame(table, geometry=polygons, crs="EPSG:32736")
-        >>> bags = Bags.from_rasters({"rain": rain}, districts)
-        >>> bags.ids.tolist(), bags.sizes, bags.features
-        (['west', 'east'], array([6, 6]), ['rain', 'x', 'y'])
-        >>> bags[0][:2]
-        array([[0. , 0.5, 2.5],
-               [1. , 1.5, 2.5]])
-        """
-        from bdr_stan.maps.rasters import from_rasters
-
-        made = from_rasters(covariates, districts, weight, id, fractional=fractional)
-        return cls._made(made)
 
     @classmethod
     def concatenate(cls, parts: "Sequence[BagsLike]") -> Self:
@@ -755,7 +311,7 @@ class Bags(BagsBase):
         >>> bags.where(sex="f").sizes
         array([1, 1])
         """
-        rows = np.flatnonzero(points_that_meet(self, {**(conditions or {}), **columns}))
+        rows = np.flatnonzero(_points_that_meet(self, {**(conditions or {}), **columns}))
         if self.weights is not None:
             rows = rows[self.weights[rows] > 0]
         bag = np.searchsorted(self.offsets, rows, side="right") - 1
@@ -1025,14 +581,67 @@ class Bags(BagsBase):
         return f"{self.points.dtype}{', memory map' if self.is_memory_map else ''}"
 
 
-def _replicates(options):
-    """Names of the columns and scale of replicate weights, taken out of the options."""
-    return options.pop("replicate_weights", None), options.pop("replicate_scale", None)
+def _points_that_meet(bags, conditions):
+    """Whether each point meets all `conditions`, by the names of columns; bool, (N_points,)."""
+    if not conditions:
+        raise ValueError('where needs a condition, such as where(sex="f")')
+    met: Array = np.ones(len(bags.points), dtype=np.bool_)
+    for name, condition in conditions.items():
+        values, known = _values(bags, name)
+        met = met & _meets(values, name, condition, known) & _observed(bags, values, name)
+    return met
 
 
-def _share_memory(array, values):
-    """Whether an array may be a view of the values it was made from."""
-    return not isinstance(values, (list, tuple)) and np.may_share_memory(array, values)
+def _values(bags, name):
+    """Values of a column for each point; and the categories, where it has some."""
+    features = bags.features or [f"x{k}" for k in range(bags.n_features)]
+    categories = {} if bags.columns is None else bags.columns.categories
+    if name in categories:
+        known = list(categories[name])
+        values = np.full(len(bags.points), None, object)
+        source = bags.columns.names.index(name)
+        columns = np.flatnonzero(bags.sources == source)
+        for value, column in zip(known, columns, strict=False):  # the last may be "missing"
+            values[bags.points[:, column] == 1] = value
+        return values, known
+    if name not in features:
+        raise ValueError(
+            f"the points have no column {name!r}: {near_names(name, [*features, *categories])}"
+        )
+    return np.asarray(bags.points[:, features.index(name)]), None
+
+
+def _meets(values, name, condition, known):
+    if callable(condition):
+        met = np.asarray(condition(values))
+        if met.dtype != bool or met.shape != values.shape:
+            raise ValueError(
+                f"the condition on {name!r} gives {met.dtype} of shape {met.shape}: it gets the "
+                f"column, shape {values.shape}, and must return a boolean array of this shape"
+            )
+        return met
+    wanted = list(condition) if isinstance(condition, _COLLECTIONS) else [condition]
+    if known is not None:
+        for value in wanted:
+            if value not in known:
+                raise ValueError(
+                    f"column {name!r} has no value {value!r}: {near_names(value, known)}"
+                )
+    elif not all(isinstance(value, (int, float, np.number)) for value in wanted):
+        raise TypeError(
+            f"column {name!r} has numbers, found the condition {condition!r}: give a number, a "
+            f"list of numbers, or a function, such as {name}=lambda values: values > 0"
+        )
+    return np.isin(values, np.array(wanted, values.dtype if known is None else object))
+
+
+def _observed(bags, values, name):
+    """Whether the value of each point was observed, not filled in; categories are None else."""
+    features = bags.features or []
+    missing = f"{name} missing"
+    if bags.columns is not None and name in bags.columns.fills and missing in features:
+        return bags.points[:, features.index(missing)] == 0
+    return np.ones(len(values), bool)
 
 
 BagsLike: TypeAlias = Bags | PartitionedBags | Samples | Mapping | Sequence[ArrayLike] | Array
@@ -1112,7 +721,7 @@ def as_bags(X: BagsLike, *, in_parts: bool = False, samples: bool = False) -> An
         return Bags.from_list(X)
     if is_table(X):
         raise TypeError("X is a table, not bags: use Bags.from_dataframe(df, bag=...)")
-    if readers.is_grouped(X):
+    if is_grouped(X):
         raise TypeError(
             f"X is a {type(X).__name__}, not bags: use Bags.from_dataframe(X, features=[...])"
         )

@@ -24,3 +24,8 @@ def release(array: Array) -> None:
     # A private map ("c") would forget what was written to it.
     if getattr(mapped, "mode", "c") != "c" and sys.platform != "win32":
         mapped.base.madvise(mmap.MADV_DONTNEED)
+
+
+def share_memory(array: Array, values: Any) -> bool:
+    """Whether an array may be a view of the values it was made from."""
+    return not isinstance(values, (list, tuple)) and np.may_share_memory(array, values)

@@ -17,14 +17,13 @@ from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.checks import offsets_of_sizes
 from bdr_stan.bags.column_roles import ColumnRoles, resolve_like
 from bdr_stan.bags.columns import TableColumns
-from bdr_stan.bags.dask_tasks import check_client, in_order
-from bdr_stan.bags.parts import Part, PartReader
-from bdr_stan.bags.surveys import merge_surveys, survey
+from bdr_stan.bags.parts import Part, PartReader, check_client, in_order
+from bdr_stan.bags.scan import ScannedTable, merge_scans, scan
 from bdr_stan.extras import require
 from bdr_stan.types import Array, ArrayLike
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 
 class PartitionedBags(BagsBase):
@@ -33,7 +32,7 @@ class PartitionedBags(BagsBase):
     Made by `Bags.from_dask` and ``Bags.from_parquet(lazy=True)``. Estimators on mean embeddings
     accept them in place of `Bags`; a slice, an array of indices or a boolean mask selects bags, and
     `load` reads them into memory for everything else. Memory has only the id, size and metadata row
-    of each bag. `parts`, `codes`, `sizes_in_parts` and `reader` are as `from_parts` makes them.
+    of each bag. `parts`, `sizes_in_parts`, `reader` and `scanned` are as `from_parts` makes them.
 
     Attributes
     ----------
@@ -68,22 +67,15 @@ class PartitionedBags(BagsBase):
     def __init__(
         self,
         parts: Sequence[Part],
-        codes: Sequence[Array],
         sizes_in_parts: Sequence[Array],
         reader: PartReader,
-        *,
-        ids: Array,
-        sizes: Array,
-        effective_sizes: Array,
-        totals: Array,
-        metadata: "pd.DataFrame | None" = None,
+        scanned: ScannedTable,
         client: Any = None,
     ) -> None:
-        """Arguments as from `from_parts`; `codes` are the bags of each part among all, or -1."""
-        self._parts, self._codes, self._sizes_in_parts = parts, codes, sizes_in_parts
-        self._reader = reader
-        self.sizes, self.effective_sizes, self.totals = sizes, effective_sizes, totals
-        self.ids, self.metadata = ids, metadata
+        self._parts, self._sizes_in_parts, self._reader = parts, sizes_in_parts, reader
+        self._codes, self.ids = scanned.codes, scanned.ids
+        self.sizes, self.effective_sizes = scanned.sizes, scanned.effective_sizes
+        self.totals, self.metadata = scanned.totals, scanned.metadata
         self.client = client
 
     @classmethod
@@ -107,22 +99,13 @@ class PartitionedBags(BagsBase):
         columns = resolve_like(like, roles.features, missing, None, unseen)
         check_client(client)
         reader = PartReader(kind, replace(roles, features=features), missing, unseen, columns)
-        found = list(in_order(survey, [(p.table, p.where) for p in parts], reader, client=client))
-        surveys = [each for each, _ in found if each is not None]
-        merged = merge_surveys(surveys, [dropped for _, dropped in found], reader)
-        return cls(
-            [part for part, (each, _) in zip(parts, found) if each is not None],
-            merged.codes,
-            [each.sizes for each in surveys],
-            # Metadata have been read.
-            replace(reader, columns=merged.columns, roles=replace(reader.roles, metadata=None)),
-            ids=merged.ids,
-            sizes=merged.sizes,
-            effective_sizes=merged.effective_sizes,
-            totals=merged.totals,
-            metadata=merged.metadata,
-            client=client,
-        )
+        found = list(in_order(scan, [(p.table, p.where) for p in parts], reader, client=client))
+        scans = [each for each, _ in found if each is not None]
+        scanned = merge_scans(scans, [dropped for _, dropped in found], reader)
+        with_rows = [part for part, (each, _) in zip(parts, found) if each is not None]
+        roles = replace(reader.roles, metadata=None)  # which have been read
+        reader = replace(reader, columns=scanned.columns, roles=roles)
+        return cls(with_rows, [each.sizes for each in scans], reader, scanned, client)
 
     # ------------------------------------------------------------ properties
 

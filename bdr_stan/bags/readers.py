@@ -1,16 +1,12 @@
-"""Readers of bags: lists of arrays, stacked points, tables and files.
-
-Each returns the arguments of `Bags`; parameters and errors are documented at `Bags.from_list`,
-`Bags.from_points`, `Bags.from_dataframe`, `Bags.from_parquet`, `Bags.from_csv` and
-`Bags.from_anndata`.
-"""
+"""The ways into `Bags`: lists of arrays, stacked points, tables, files, cells and rasters."""
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from bdr_stan.arguments import answered
+from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.cells import cell_features, cell_values, check_anndata, check_obs_columns
 from bdr_stan.bags.checks import (
     as_bag,
@@ -20,12 +16,9 @@ from bdr_stan.bags.checks import (
     as_vector,
     describe,
     offsets_of_sizes,
-    plain,
 )
 from bdr_stan.bags.column_roles import ColumnRoles, resolve_like
 from bdr_stan.bags.column_values import (
-    as_numbers,
-    as_values,
     counts_text,
     dropped_rows,
     is_ordered,
@@ -35,15 +28,22 @@ from bdr_stan.bags.column_warnings import (
     dropped_message,
     warn_of_columns,
     warn_of_copies,
+    warn_of_values,
 )
-from bdr_stan.bags.columns import TableColumns, learn_columns
-from bdr_stan.bags.csv_files import csv_table
+from bdr_stan.bags.columns import learn_columns
+from bdr_stan.bags.files import csv_table, parquet_table, parts_of
 from bdr_stan.bags.matching import check_same_rows
-from bdr_stan.bags.memory_map import memory_map
-from bdr_stan.bags.parquet_files import folder_columns, index_columns, parquet_files
-from bdr_stan.bags.tables import as_table
+from bdr_stan.bags.memory_map import memory_map, share_memory
+from bdr_stan.bags.partitions import PartitionedBags, parts_of_dask
+from bdr_stan.bags.tables import (
+    as_table,
+    bag_codes,
+    bags_of_table,
+    grouped_rows,
+    grouping,
+    is_grouped,
+)
 from bdr_stan.bags.text_columns import warn_of_categories, warn_of_similar_ids
-from bdr_stan.extras import require
 from bdr_stan.types import Array, ArrayLike, PathName
 from bdr_stan.user_warnings import warn
 
@@ -54,35 +54,568 @@ if TYPE_CHECKING:
 _TABLE_OPTIONS = ("missing", "transformer", "like", "unseen")  # of from_dataframe
 
 
-def from_list(
-    arrays: Any,
-    ids: Sequence[object] | Array | None,
-    weights: Sequence[ArrayLike] | None,
-    metadata: "pd.DataFrame | None",
-    features: Iterable[object] | None,
-) -> dict[str, Any]:
-    """Arguments of `Bags` from 2-D arrays, one per bag."""
-    if not isinstance(arrays, (Sequence, np.ndarray)) or isinstance(arrays, str):
-        raise TypeError(
-            f"expected a list of 2-D arrays, one per bag, found a {type(arrays).__name__}"
-        )
-    names = [describe(i, ids) for i in range(len(arrays))]
-    features = _names_of_frames(arrays, names, features)
-    bags = [as_bag(array, name) for array, name in zip(arrays, names)]
-    for bag, name in zip(bags, names):
-        if bag.shape[1] != bags[0].shape[1]:
-            raise ValueError(
-                f"{name} has points of {bag.shape[1]} features, but {names[0]} of "
-                f"{bags[0].shape[1]}: give every bag the same columns"
+class Readers(BagsBase):
+    """What makes `Bags`, a subclass."""
+
+    @classmethod
+    def _made(cls, arguments, copy=False):
+        """Bags of checked arguments; warns of codes of missing values."""
+        make: Any = cls
+        bags = make(**arguments, copy=copy)
+        if not copy:
+            warn_of_values(bags)
+        return bags
+
+    @classmethod
+    @answered
+    def from_list(
+        cls,
+        arrays: Sequence[ArrayLike] | Array,
+        ids: Sequence[object] | Array | None = None,
+        weights: Sequence[ArrayLike] | None = None,
+        metadata: "pd.DataFrame | None" = None,
+        features: Iterable[object] | None = None,
+    ) -> Self:
+        """Bags from a list of arrays.
+
+        Parameters
+        ----------
+        arrays : list of n arrays, shapes (n_points, p), one per bag
+        weights : list of n arrays, shapes (n_points,), optional
+        ids, metadata, features
+            As in `Bags`; data frames provide the names of their columns.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bdr_stan import Bags
+        >>> bags = Bags.from_list([np.zeros((2, 3)), np.ones((5, 3))], ids=["ann", "bob"])
+        >>> bags.sizes
+        array([2, 5])
+        """
+        if not isinstance(arrays, (Sequence, np.ndarray)) or isinstance(arrays, str):
+            raise TypeError(
+                f"expected a list of 2-D arrays, one per bag, found a {type(arrays).__name__}"
             )
-    return {
-        "points": np.concatenate(bags) if bags else np.empty((0, 1)),
-        "offsets": offsets_of_sizes([len(bag) for bag in bags]),
-        "weights": None if weights is None else _stack_weights(weights, arrays, names),
-        "ids": ids,
-        "metadata": metadata,
-        "features": features,
-    }
+        names = [describe(i, ids) for i in range(len(arrays))]
+        features = _names_of_frames(arrays, names, features)
+        bags = [as_bag(array, name) for array, name in zip(arrays, names)]
+        for bag, name in zip(bags, names):
+            if bag.shape[1] != bags[0].shape[1]:
+                raise ValueError(
+                    f"{name} has points of {bag.shape[1]} features, but {names[0]} of "
+                    f"{bags[0].shape[1]}: give every bag the same columns"
+                )
+        made = {
+            "points": np.concatenate(bags) if bags else np.empty((0, 1)),
+            "offsets": offsets_of_sizes([len(bag) for bag in bags]),
+            "weights": None if weights is None else _stack_weights(weights, arrays, names),
+            "ids": ids,
+            "metadata": metadata,
+            "features": features,
+        }
+        return cls._made(made)
+
+    @classmethod
+    @answered
+    def from_points(
+        cls,
+        points: ArrayLike,
+        bag: ArrayLike | None = None,
+        sizes: ArrayLike | None = None,
+        *,
+        weights: ArrayLike | None = None,
+        replicate_weights: ArrayLike | None = None,
+        copy: bool = True,
+        **options: Any,
+    ) -> Self:
+        """Bags from stacked points and either the bag of each point or the bags' sizes.
+
+        Parameters
+        ----------
+        points : array or data frame, shape (N_points, p); a memory map is not loaded
+        bag : array, shape (N_points,), optional
+            Label of each point's bag; becomes `ids`. Points are sorted by bag, and bags come in
+            order of first appearance; in a memory map the points of a bag must already be
+            contiguous.
+        sizes : integers, shape (n,), optional
+            Number of points in each bag, for points stored bag after bag.
+        weights, replicate_weights, copy, **options
+            As in `Bags`; among the options `replicate_scale`, `metadata`, `features`, and `ids`
+            with `sizes`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bdr_stan import Bags
+        >>> points = np.array([[1.0], [2.0], [3.0]])
+        >>> bags = Bags.from_points(points, bag=["bob", "ann", "bob"])
+        >>> bags.ids
+        array(['bob', 'ann'], dtype='<U3')
+        >>> bags[0]
+        array([[1.],
+               [3.]])
+        >>> Bags.from_points(points, sizes=[1, 2]).sizes
+        array([1, 2])
+        """
+        if (bag is None) == (sizes is None):
+            raise TypeError("pass exactly one of bag (the bag of each point) and sizes")
+        names = _names_of_columns(options.pop("features", None), _columns_of_frame(points))
+        given = {"bag": bag, "weights": weights, "replicate_weights": replicate_weights}
+        for name, values in given.items():
+            check_same_rows(points, values, ("points", name))
+        stack = as_points(points)
+        if sizes is None:
+            if options.pop("ids", None) is not None:
+                raise TypeError("ids come from bag: pass only one of them")
+            bag = as_vector(bag, len(stack), "bag", "point")
+            codes, options["ids"] = bag_codes(bag, "point {} has no bag")
+            warn_of_similar_ids(options["ids"])
+            sizes, order = np.bincount(codes), grouping(codes)
+            if order is not None:
+                if memory_map(stack) is not None:
+                    raise ValueError(
+                        "the points of a bag do not lie together in the memory map: "
+                        "sort the file by bag, or load it into memory first"
+                    )
+                stack = stack[order]
+                if weights is not None:
+                    weights = as_vector(weights, len(order), "weights", "point")[order]
+                if replicate_weights is not None:
+                    replicate_weights = as_columns(replicate_weights, len(order))[order]
+        made = {
+            "points": stack,
+            "offsets": offsets_of_sizes(as_sizes(sizes, len(stack))),
+            "weights": weights,
+            "replicate_weights": replicate_weights,
+            "features": names,
+            **options,
+        }
+        return cls._made(made, copy=copy and share_memory(stack, points))
+
+    @classmethod
+    @answered
+    def from_dataframe(
+        cls,
+        df: "IntoDataFrame",
+        bag: str | None = None,
+        features: Sequence[str] | None = None,
+        weight: str | None = None,
+        metadata: Sequence[str] | None = None,
+        *,
+        replicate_weights: Sequence[str] | None = None,
+        replicate_scale: ArrayLike | None = None,
+        missing: str = "error",
+        transformer: Any = None,
+        like: Any = None,
+        unseen: str = "error",
+    ) -> Self:
+        """Bags from a pandas, polars, pyarrow or other Arrow table with one row per point.
+
+        Numbers are unchanged, true and false become 1 and 0, texts and categories become indicator
+        columns "name=value". Bags come in the order of their ids.
+
+        Parameters
+        ----------
+        df : table, or ``table.groupby(column)`` of pandas
+            Of pandas, polars or pyarrow; with pyarrow installed, anything that offers
+            ``__arrow_c_stream__``, such as a relation of DuckDB.
+        bag : column with the bag of each row; becomes `ids`; default that of the groupby
+        features : columns of a point, default all without another role
+        weight : column of point weights, optional
+        metadata : columns that are constant within each bag, optional
+            Labels and covariates of the bags.
+        replicate_weights : R columns of replicates of `weight`, optional
+        replicate_scale : float, or array, shape (R,), with `replicate_weights`
+            As in `Bags`.
+        missing : {"error", "drop", "indicator"}, default "error"
+            For missing values of features: raise, drop the row, or impute the column's mean and add
+            an indicator column "name missing".
+        transformer : scikit-learn transformer, optional
+            Such as a ColumnTransformer or a pipeline: fitted to the feature columns, a pandas
+            DataFrame, it makes the points instead.
+        like : Bags or fitted estimator, optional
+            Read the table as theirs was read: the same columns, categories and means.
+        unseen : {"error", "other"}, default "error"
+            With `like`: for categories that it does not have, raise or set all indicators to 0.
+
+        Raises
+        ------
+        TypeError, ValueError
+            The message names the column: missing values, dates, nested values, too many texts,
+            columns that the table lacks.
+
+        Warns
+        -----
+        UserWarning
+            Columns that are constant, the same for all points of a bag, or a linear function of a
+            column of `metadata`; dropped rows; values such as -999 that may mark missing ones;
+            repeated rows; ids or categories that differ only in type, leading zeros, case or
+            blanks; categories that are mostly numbers, or have an order; weights of bags that add
+            up to 1 in all but a few.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from bdr_stan import Bags
+        >>> people = pd.DataFrame(
+        ...     {
+        ...         "town": ["b", "a", "b", "a"],
+        ...         "age": [31, 55, 28, 42],
+        ...         "region": ["north", "south", "north", "north"],
+        ...         "turnout": [0.6, 0.7, 0.6, 0.7],
+        ...     }
+        ... )
+        >>> bags = Bags.from_dataframe(people, "town", metadata=["turnout"])
+        >>> bags.features
+        ['age', 'region=north', 'region=south']
+        >>> bags[0]
+        array([[55.,  0.,  1.],
+               [42.,  1.,  0.]])
+        >>> bags.metadata["turnout"].to_list()
+        [0.7, 0.6]
+        """
+        df, bag = _ungrouped(df, bag)
+        roles = ColumnRoles(bag, features, weight, metadata, replicate_weights)
+        options = {"missing": missing, "transformer": transformer, "like": like, "unseen": unseen}
+        return cls._of_table(df, roles, replicate_scale, **options)
+
+    @classmethod
+    def _of_table(cls, table, roles, replicate_scale, **options):
+        return cls._made(_of_table(table, roles, **options) | {"replicate_scale": replicate_scale})
+
+    @classmethod
+    @answered
+    def from_parquet(
+        cls,
+        path: PathName,
+        bag: str,
+        *columns: Any,
+        lazy: bool = False,
+        client: Any = None,
+        **options: Any,
+    ) -> Any:
+        """Bags from Parquet: a file, a folder of files, or a pattern such as ``points/*.parquet``.
+
+        Reads only the columns that are needed. Needs pyarrow.
+
+        Parameters
+        ----------
+        path : str or Path
+        bag : column with the bag of each row
+        lazy : bool, default False
+            False loads all points into memory. True leaves them in the files, from which each pass
+            reads them part by part, on the machines of a Dask cluster if there is one; needs the
+            extra "dask".
+        client : distributed.Client, optional
+            With `lazy`, as in `from_dask`.
+        *columns, **options
+            `features`, `weight`, `metadata` and the other arguments of `from_dataframe`; with
+            `lazy` those of `from_dask`.
+
+        Returns
+        -------
+        Bags, or with `lazy` PartitionedBags
+
+        Raises
+        ------
+        ImportError, OSError, TypeError, ValueError
+            As in `from_dataframe`, and where the columns of files differ.
+        """
+        roles, scale, options = _columns(bag, *columns, **options)
+        if not lazy:
+            if client is not None:
+                raise ValueError("client goes with lazy=True: leave one out, or pass both")
+            table = parquet_table(path, roles.like(options.get("like")))
+            return cls._of_table(table, roles, scale, **options)._read_from(path)
+        if roles.replicate_weights is not None:
+            raise ValueError(
+                "lazy=True takes no replicate_weights, which need the points of a bag together: "
+                "leave one of the two out"
+            )
+        if options.pop("transformer", None) is not None:
+            raise ValueError(
+                "lazy=True takes no transformer, which is fitted to all points at once: "
+                "transform the table before it is written, or leave lazy out"
+            )
+        parts = parts_of(path, roles, options.get("like"))
+        bags = PartitionedBags.from_parts(cls, *parts, roles, client=client, **options)
+        return bags._read_from(path)
+
+    @classmethod
+    @answered
+    def from_dask(
+        cls,
+        ddf: Any,
+        bag: str,
+        features: Sequence[str] | None = None,
+        weight: str | None = None,
+        metadata: Sequence[str] | None = None,
+        *,
+        missing: str = "error",
+        like: Any = None,
+        unseen: str = "error",
+        client: Any = None,
+    ) -> PartitionedBags:
+        """Bags of a Dask DataFrame with one row per point; the points stay in its partitions.
+
+        Estimators on mean embeddings accept such bags in place of `Bags`. The rows of a bag may be
+        in any partitions and any order; less is sent if they are together. One pass over the
+        partitions counts points and checks all values here.
+
+        Parameters
+        ----------
+        ddf : dask.dataframe.DataFrame
+            It is read several times: ``ddf.persist()`` it if it is costly to compute and memory
+            allows.
+        bag : column, or index, with the bag of each row
+        features, weight, metadata, missing, like, unseen
+            As in `from_dataframe`.
+        client : distributed.Client, optional
+            The cluster that computes; default the running client of this process, otherwise Dask's
+            threads on this machine.
+
+        Raises
+        ------
+        ImportError
+            Dask is not installed.
+        TypeError, ValueError
+            The message names the column and the partition: missing ids, columns whose type differs
+            between partitions, no points at all, a closed client.
+
+        Warns
+        -----
+        UserWarning
+            Columns that are constant or the same for all points of a bag; dropped rows; codes of
+            missing values, categories and sums of weights as by `from_dataframe`.
+        """
+        roles = ColumnRoles(bag, features, weight, metadata)
+        parts = parts_of_dask(ddf, roles, like)
+        options = {"missing": missing, "like": like, "unseen": unseen, "client": client}
+        return PartitionedBags.from_parts(cls, *parts, roles, **options)
+
+    @classmethod
+    @answered
+    def from_csv(
+        cls,
+        path: PathName,
+        bag: str,
+        *columns: Any,
+        **options: Any,
+    ) -> Self:
+        """Bags from a CSV file.
+
+        Where an id such as "01" occurs, all ids stay text; ``dtype={"county": int}`` converts them
+        to numbers.
+
+        Parameters
+        ----------
+        path : str or Path
+        bag : column with the bag of each row
+        *columns, **options
+            `features`, `weight`, `metadata` and the other arguments of `from_dataframe`, and those
+            of `pandas.read_csv`.
+        """
+        roles, scale, options = _columns(bag, *columns, **options)
+        for_table = {name: options.pop(name) for name in _TABLE_OPTIONS if name in options}
+        table = csv_table(path, roles.like(for_table.get("like")), options)
+        return cls._of_table(table, roles, scale, **for_table)._read_from(path)
+
+    @classmethod
+    @answered
+    def from_anndata(
+        cls,
+        adata: Any,
+        bag: str,
+        features: str | Sequence[str] = "X_pca",
+        metadata: Sequence[str] | None = None,
+    ) -> Self:
+        """Bags of the cells of an AnnData object, for example one bag per donor.
+
+        Needs the extra "anndata". Sparse values become dense. An object backed by a file is read in
+        chunks, a selection of its cells at once. Bags come in the order of their ids.
+
+        Parameters
+        ----------
+        adata : anndata.AnnData
+        bag : column of `obs` with the bag of each cell; becomes `ids`
+        features : str or list of str, default "X_pca"
+            A key of `obsm`, a layer, "X", or a list of names of variables, for their columns of X.
+        metadata : columns of `obs` that are constant within each bag, optional
+            Labels and covariates of the donors.
+
+        Returns
+        -------
+        Bags
+            Columns of an obsm key are named X_pca_1, X_pca_2, .., unless it is a data frame.
+
+        Raises
+        ------
+        ImportError
+            The extra is not installed.
+        TypeError, ValueError
+            The message names the key, column, variable or cell: a missing key, a cell without a
+            bag, metadata that differ within a bag, values that are not numbers.
+        """
+        import narwhals as nw
+
+        check_anndata(adata)
+        metadata = check_obs_columns(adata, bag, metadata)
+        place, columns, names = cell_features(adata, features)
+        obs = nw.from_native(adata.obs[list(dict.fromkeys([bag, *metadata]))])
+        missing = f"cell {{}} has no bag: column {bag!r} of adata.obs is missing"
+        made, order = grouped_rows(obs, bag, metadata or None, missing)
+        warn_of_similar_ids(made["ids"])
+        made |= {"points": cell_values(adata, place, columns, order), "features": names}
+        return cls._made(made)
+
+    @classmethod
+    @answered
+    def from_rasters(
+        cls,
+        covariates: Any,
+        districts: Any,
+        weight: Any = None,
+        id: str = "district",
+        *,
+        fractional: bool = True,
+    ) -> Self:
+        """Bags of the pixels of rasters on one grid, one bag per polygon.
+
+        Needs the extra "maps". Rasters are read window by window. Points are the covariates and the
+        coordinates x and y of the pixel's centre, in units of the CRS.
+
+        Parameters
+        ----------
+        covariates : dict, name -> GeoTIFF of one band or xarray.DataArray; or one GeoTIFF; or
+            xarray.Dataset
+            The bands of a file are named by their descriptions, else band_1, band_2, ..
+        districts : GeoDataFrame, or a file that geopandas reads
+            In the CRS of the rasters; longitudes may differ by 360 degrees. All its columns,
+            geometries included, become `metadata`.
+        weight : GeoTIFF of one band or xarray.DataArray, >= 0, optional
+            Weight of each pixel, such as its population. Default: its area, 1.
+        id : str, default "district"
+            Column of `districts` with unique values; becomes `ids`.
+        fractional : bool, default True
+            Whether a pixel on a border belongs to each side in proportion to its area, which
+            multiplies the point's weight; otherwise it belongs to the district of its centre.
+
+        Returns
+        -------
+        Bags, in the order of the districts, with `pixels`
+
+        Raises
+        ------
+        ImportError
+            The extra is not installed.
+        TypeError, ValueError, OSError
+            The message names the raster, column or district: files that cannot be read; different
+            grids or CRSs; values that are not scaled yet; undeclared missing-data codes such as
+            -9999 or 65535; a covariate named x or y; negative weights; ids that are missing or
+            repeated; geometries that are not valid polygons, or jump at 180 degrees; no pixel in
+            any district.
+
+        Warns
+        -----
+        UserWarning
+            Pixels without data, and districts without geometry, pixels or weight, all of which are
+            dropped; districts that overlap or extend beyond the rasters; pixels in degrees whose
+            areas differ by more than 10%, without `weight`.
+
+        Examples
+        --------
+        >>> import geopandas as gpd
+        >>> import numpy as np
+        >>> import rioxarray  # gives arrays a CRS
+        >>> import xarray as xr
+        >>> from shapely.geometry import box
+        >>> from bdr_stan import Bags
+        >>> centres = {"y": [2.5, 1.5, 0.5], "x": [0.5, 1.5, 2.5, 3.5]}
+        >>> rain = xr.DataArray(np.arange(12.0).reshape(3, 4), centres).rio.write_crs("EPSG:32736")
+        >>> polygons = [box(0, 0, 2, 3), box(2, 0, 4, 3)]
+        >>> table = {"district": ["west", "east"], "cases": [4, 9]}
+        >>> districts = gpd.GeoDataFrame(table, geometry=polygons, crs="EPSG:32736")
+        >>> bags = Bags.from_rasters({"rain": rain}, districts)
+        >>> bags.ids.tolist(), bags.sizes, bags.features
+        (['west', 'east'], array([6, 6]), ['rain', 'x', 'y'])
+        >>> bags[0][:2]
+        array([[0. , 0.5, 2.5],
+               [1. , 1.5, 2.5]])
+        """
+        from bdr_stan.maps.rasters import from_rasters
+
+        made = from_rasters(covariates, districts, weight, id, fractional=fractional)
+        return cls._made(made)
+
+
+def _columns(
+    bag,
+    features=None,
+    weight=None,
+    metadata=None,
+    *,
+    replicate_weights=None,
+    replicate_scale=None,
+    **options,
+):
+    """Roles of columns and scale of replicates among arguments of a reader, and the others."""
+    roles = ColumnRoles(bag, features, weight, metadata, replicate_weights)
+    return roles, replicate_scale, options
+
+
+def _ungrouped(table, bag):
+    """A table and its column of bags, from ``table.groupby(column)`` too."""
+    if is_grouped(table):
+        keys = table.keys if isinstance(table.keys, list) else [table.keys]
+        if bag is None and len(keys) == 1 and isinstance(keys[0], str):
+            bag = keys[0]
+        table = table.obj
+    if bag is None:
+        raise TypeError("give bag, the name of the column with the bag of each row")
+    return table, bag
+
+
+def _of_table(df, roles, *, missing="error", transformer=None, like=None, unseen="error"):
+    """Arguments of `Bags` from a table with one row per point."""
+    index_names = getattr(getattr(df, "index", None), "names", ())
+    if roles.bag in index_names and roles.bag not in df.columns:
+        df = df.reset_index(level=roles.bag)
+    table = as_table(df)
+    columns = resolve_like(like, roles.features, missing, transformer, unseen)
+    roles = roles.like(like).with_features(table.columns)
+    if len(table) == 0:
+        raise ValueError("the table has no rows: there are no bags")
+    if missing == "drop":
+        table = _without_missing(table, roles)
+    if columns is None:
+        columns = learn_columns(table, roles, missing=missing, transformer=transformer)
+    else:
+        columns.check_complete(table)
+    read = bags_of_table(table, columns, roles, unseen=unseen)
+    warn_of_similar_ids(read["ids"])
+    warn_of_copies(read["points"], read["offsets"])
+    if like is None:
+        ordered = [name for name in columns.categories if is_ordered(table[name])]
+        warn_of_categories(columns.categories, ordered)
+        warn_of_columns(read["points"], read["offsets"], columns, read["metadata"])
+    return read
+
+
+def _without_missing(table, roles):
+    """Rows of a table in which no feature is missing; warns with counts of the others."""
+    missing = dropped_rows(table, roles.features)
+    if not missing.any():
+        return table
+    counts = missing_counts(table, roles.features)
+    kept = table.filter((~missing).tolist())
+    if len(kept) == 0:
+        raise ValueError(
+            f"every row has a missing value ({counts_text(counts)}): leave these columns out"
+        )
+    lost = table[roles.bag].n_unique() - kept[roles.bag].n_unique()
+    warn(dropped_message(missing.sum(), len(table), counts, lost))
+    return kept
 
 
 def _names_of_frames(arrays, names, features):
@@ -120,220 +653,6 @@ def _names_of_columns(features, columns):
     return features
 
 
-def from_points(
-    points: ArrayLike,
-    bag: ArrayLike | None,
-    sizes: ArrayLike | None,
-    *,
-    weights: ArrayLike | None,
-    replicate_weights: ArrayLike | None,
-    ids: ArrayLike | None,
-    metadata: "pd.DataFrame | None",
-    features: Iterable[object] | None,
-) -> dict[str, Any]:
-    """Arguments of `Bags` from stacked points."""
-    if (bag is None) == (sizes is None):
-        raise TypeError("pass exactly one of bag (the bag of each point) and sizes")
-    features = _names_of_columns(features, _columns_of_frame(points))
-    given = {"bag": bag, "weights": weights, "replicate_weights": replicate_weights}
-    for name, values in given.items():
-        check_same_rows(points, values, ("points", name))
-    points = as_points(points)
-    if sizes is None:
-        if ids is not None:
-            raise TypeError("ids come from bag: pass only one of them")
-        bag = as_vector(bag, len(points), "bag", "point")
-        codes, ids = bag_codes(bag, "point {} has no bag")
-        warn_of_similar_ids(ids)
-        sizes, order = np.bincount(codes), _grouping(codes)
-        if order is not None:
-            if memory_map(points) is not None:
-                raise ValueError(
-                    "the points of a bag do not lie together in the memory map: "
-                    "sort the file by bag, or load it into memory first"
-                )
-            points = points[order]
-            if weights is not None:
-                weights = as_vector(weights, len(order), "weights", "point")[order]
-            if replicate_weights is not None:
-                replicate_weights = as_columns(replicate_weights, len(order))[order]
-    return {
-        "points": points,
-        "offsets": offsets_of_sizes(as_sizes(sizes, len(points))),
-        "weights": weights,
-        "replicate_weights": replicate_weights,
-        "ids": ids,
-        "metadata": metadata,
-        "features": features,
-    }
-
-
-def is_grouped(table: Any) -> bool:
-    """Whether this is what ``groupby`` of pandas returns."""
-    return hasattr(table, "obj") and hasattr(table, "ngroups")
-
-
-def ungrouped(table: Any, bag: str | None) -> tuple[Any, str]:
-    """A table and its column of bags, from ``table.groupby(column)`` too."""
-    if is_grouped(table):
-        keys = table.keys if isinstance(table.keys, list) else [table.keys]
-        if bag is None and len(keys) == 1 and isinstance(keys[0], str):
-            bag = keys[0]
-        table = table.obj
-    if bag is None:
-        raise TypeError("give bag, the name of the column with the bag of each row")
-    return table, bag
-
-
-def from_dataframe(
-    df: "IntoDataFrame",
-    roles: ColumnRoles,
-    *,
-    missing: str = "error",
-    transformer: Any = None,
-    like: Any = None,
-    unseen: str = "error",
-) -> dict[str, Any]:
-    """Arguments of `Bags` from a table with one row per point."""
-    frame: Any = df
-    index_names = getattr(getattr(df, "index", None), "names", ())
-    if roles.bag in index_names and roles.bag not in frame.columns:
-        df = frame.reset_index(level=roles.bag)
-    table = as_table(df)
-    columns = resolve_like(like, roles.features, missing, transformer, unseen)
-    roles = roles.like(like).with_features(table.columns)
-    if len(table) == 0:
-        raise ValueError("the table has no rows: there are no bags")
-    if missing == "drop":
-        table = _without_missing(table, roles)
-    if columns is None:
-        columns = learn_columns(table, roles, missing=missing, transformer=transformer)
-    else:
-        columns.check_complete(table)
-    read = bags_of_table(table, columns, roles, unseen=unseen)
-    warn_of_similar_ids(read["ids"])
-    warn_of_copies(read["points"], read["offsets"])
-    if like is None:
-        ordered = [name for name in columns.categories if is_ordered(table[name])]
-        warn_of_categories(columns.categories, ordered)
-        warn_of_columns(read["points"], read["offsets"], columns, read["metadata"])
-    return read
-
-
-def bags_of_table(
-    table: Any, columns: TableColumns, roles: ColumnRoles, *, unseen: str
-) -> dict[str, Any]:
-    """Arguments of `Bags` from a narwhals DataFrame with rows, and how to read its columns."""
-    weights = None if roles.weight is None else as_numbers(table[roles.weight], roles.weight)
-    replicates = None
-    if roles.replicate_weights is not None:
-        columns_of_weights = [as_numbers(table[name], name) for name in roles.replicate_weights]
-        replicates = np.column_stack(columns_of_weights or [np.empty((len(table), 0))])
-    codes, ids = row_codes(table, roles.bag)
-    order = _grouping(codes)
-    points = columns.points(table, order=order, unseen=unseen)
-    if weights is not None and order is not None:
-        weights = weights[order]
-    if replicates is not None and order is not None:
-        replicates = replicates[order]
-    metadata = None
-    if roles.metadata is not None:
-        values = {name: as_values(table[name]) for name in roles.metadata}
-        metadata = one_row_per_bag(values, codes, ids, roles.bag)
-    return {
-        "points": points,
-        "offsets": offsets_of_sizes(np.bincount(codes)),
-        "weights": weights,
-        "replicate_weights": replicates,
-        "ids": ids,
-        "metadata": metadata,
-        "columns": columns,
-    }
-
-
-def row_codes(table: Any, bag: str) -> tuple[Array, Array]:
-    """Index of each row's bag, in the order of the ids, and the bags' ids."""
-    return bag_codes(
-        table[bag].to_numpy(), f"row {{}} has no bag: column {bag!r} is missing", by_id=True
-    )
-
-
-def from_parquet(path: PathName, roles: ColumnRoles, **options: Any) -> dict[str, Any]:
-    """Arguments of `Bags` from a Parquet file or folder."""
-    require("reading Parquet needs pyarrow: pip install 'bdr-stan[parquet]'", "pyarrow.parquet")
-    import pyarrow.parquet as pq
-
-    files = parquet_files(path)
-    dataset = pq.ParquetDataset(
-        path if Path(path).exists() else files, partitioning=folder_columns(files)
-    )
-    wanted = roles.like(options.get("like"))
-    index = index_columns(dataset.schema, wanted.given)
-    columns = [c for c in dataset.schema.names if c not in index]
-    named = wanted.named(columns)
-    table = dataset.read(columns=columns if wanted.features is None else named)
-    return from_dataframe(table, roles, **options)
-
-
-def from_csv(path: PathName, roles: ColumnRoles, **options: Any) -> dict[str, Any]:
-    """Arguments of `Bags` from a CSV file; `options` of `from_dataframe` and of pandas."""
-    import pandas as pd
-
-    for_table = {name: options.pop(name) for name in _TABLE_OPTIONS if name in options}
-    try:
-        table = csv_table(path, roles.like(for_table.get("like")), options)
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{path} is not in UTF-8 ({error.reason}): pass encoding='latin-1', or its own"
-        ) from error
-    except (pd.errors.EmptyDataError, pd.errors.ParserError) as error:
-        raise ValueError(f"{path} is not a CSV table: {str(error).strip()}") from error
-    return from_dataframe(table, roles, **for_table)
-
-
-def from_anndata(
-    adata: Any, bag: str, features: str | Sequence[str], metadata: Sequence[str] | None
-) -> dict[str, Any]:
-    """Arguments of `Bags` from an AnnData object."""
-    import narwhals as nw
-
-    check_anndata(adata)
-    metadata = check_obs_columns(adata, bag, metadata)
-    place, columns, names = cell_features(adata, features)
-    codes, ids = bag_codes(
-        adata.obs[bag].to_numpy(),
-        f"cell {{}} has no bag: column {bag!r} of adata.obs is missing",
-        by_id=True,
-    )
-    warn_of_similar_ids(ids)
-    about = {
-        name: as_values(nw.from_native(adata.obs[name], series_only=True)) for name in metadata
-    }
-    return {
-        "metadata": one_row_per_bag(about, codes, ids, bag) if about else None,
-        "points": cell_values(adata, place, columns, _grouping(codes)),
-        "offsets": offsets_of_sizes(np.bincount(codes)),
-        "ids": ids,
-        "features": names,
-    }
-
-
-def _without_missing(table, roles):
-    """Rows of a table in which no feature is missing; warns with counts of the others."""
-    missing = dropped_rows(table, roles.features)
-    if not missing.any():
-        return table
-    counts = missing_counts(table, roles.features)
-    kept = table.filter((~missing).tolist())
-    if len(kept) == 0:
-        raise ValueError(
-            f"every row has a missing value ({counts_text(counts)}): leave these columns out"
-        )
-    lost = table[roles.bag].n_unique() - kept[roles.bag].n_unique()
-    warn(dropped_message(missing.sum(), len(table), counts, lost))
-    return kept
-
-
 def _stack_weights(weights, arrays, names):
     if len(weights) != len(arrays):
         raise ValueError(f"weights has {len(weights)} arrays, but there are {len(arrays)} bags")
@@ -347,64 +666,3 @@ def _stack_weights(weights, arrays, names):
                 "point"
             )
     return np.concatenate(weights) if weights else np.empty(0)
-
-
-def bag_codes(bag: Array, message: str, *, by_id: bool = False) -> tuple[Array, Array]:
-    """Index of each point's bag, ordered by first appearance or by id, and the bags' ids."""
-    import pandas as pd
-
-    try:
-        codes, ids = pd.factorize(bag)
-    except TypeError:  # lists and dicts cannot be hashed
-        raise TypeError(
-            f"bags are named by {type(bag[0]).__name__}s, such as {bag[0]!r}: give each row one "
-            "number or text, its bag"
-        ) from None
-    if by_id:
-        try:
-            order = np.argsort(ids, kind="stable")
-        except TypeError:  # ids of several kinds have no order
-            order = np.argsort([str(value) for value in ids], kind="stable")
-        rank = np.empty(len(ids) + 1, np.int64)
-        rank[order], rank[-1] = np.arange(len(ids)), -1  # a missing id keeps its code, -1
-        codes, ids = rank[codes], ids[order]
-    missing = np.flatnonzero(codes < 0)
-    if len(missing):
-        raise ValueError(
-            f"{message.format(missing[0])} ({len(missing)} in all): fill it in or drop these points"
-        )
-    return codes, ids
-
-
-def _grouping(codes: Array) -> Array | None:
-    """Order that sorts points by bag; None where they already are."""
-    grouped = np.all(codes[1:] >= codes[:-1])
-    return None if grouped else np.argsort(codes, kind="stable")
-
-
-def one_row_per_bag(
-    columns: dict[str, Array], codes: Array, ids: Array, bag: str
-) -> "pd.DataFrame":
-    """Table with one row per bag from columns of the points that are constant within bags."""
-    import pandas as pd
-
-    first = np.unique(codes, return_index=True)[1]
-    for name, values in columns.items():
-        _check_constant(values, codes, first, name, ids)
-    return pd.DataFrame(
-        {name: values[first] for name, values in columns.items()}, index=pd.Index(ids, name=bag)
-    )
-
-
-def _check_constant(values, codes, first, name, ids):
-    import pandas as pd
-
-    kinds = pd.factorize(values)[0]
-    changed = np.flatnonzero(kinds != kinds[first][codes])
-    if len(changed):
-        i = codes[changed[0]]
-        raise ValueError(
-            f"column {name!r} is not constant in {describe(i, ids)}: "
-            f"{plain(values[first[i]])!r} and {plain(values[changed[0]])!r}; it must have one "
-            "value for each bag"
-        )

@@ -97,19 +97,7 @@ class Samples(BagsBase):
         return self.samples[key]
 
     def take(self, indices: ArrayLike, axis: int = 0) -> "Samples":
-        """Bags at some indices, in their order, with what they have of each sample.
-
-        Parameters
-        ----------
-        indices : integers, shape (m,)
-            From -n to n - 1.
-        axis : 0
-            For NumPy and scikit-learn; there is no other axis.
-
-        Returns
-        -------
-        Samples
-        """
+        """Bags at some indices, as `Bags.take`, with what they have of each sample."""
         indices = self.selected(indices)
         taken, samples, rows = object.__new__(type(self)), {}, {}
         for name, bags in self.samples.items():
@@ -142,17 +130,7 @@ class Samples(BagsBase):
         return other
 
     def has(self, name: str) -> Array:
-        """Whether each bag has a sample.
-
-        Parameters
-        ----------
-        name : str
-            Of the sample.
-
-        Returns
-        -------
-        array of bool, shape (n,)
-        """
+        """Whether each bag has the sample called `name`; bool array, shape (n,)."""
         return self._rows[name] >= 0 if name in self._rows else np.zeros(len(self), bool)
 
     def rows(self, name: str) -> Array:
@@ -160,18 +138,7 @@ class Samples(BagsBase):
         return self._rows[name][self.has(name)]
 
     def sizes_of(self, name: str) -> Array:
-        """Number of points of a sample in each bag.
-
-        Parameters
-        ----------
-        name : str
-            Of the sample.
-
-        Returns
-        -------
-        array of int, shape (n,)
-            0 of bags that lack the sample.
-        """
+        """Number of points of the sample called `name` in each bag, 0 without it; int, (n,)."""
         sizes = np.zeros(len(self), int)
         sizes[self.has(name)] = self.samples[name].sizes[self.rows(name)]
         return sizes

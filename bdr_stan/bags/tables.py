@@ -1,9 +1,20 @@
-"""Tables of users as data frames of narwhals: of pandas, polars, pyarrow, or as Arrow streams."""
+"""Tables of users as data frames of narwhals, and their rows as points of bags."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from bdr_stan.bags.base import BagsBase
+from bdr_stan.bags.checks import describe, offsets_of_sizes, plain
+from bdr_stan.bags.column_roles import ColumnRoles
+from bdr_stan.bags.column_values import as_numbers, as_values
+from bdr_stan.bags.columns import TableColumns
 from bdr_stan.extras import require
+from bdr_stan.types import Array
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def is_table(values: Any) -> bool:
@@ -41,3 +52,107 @@ def _read_stream(values):
         return pa.table(values)
     except (TypeError, pa.ArrowInvalid):
         raise TypeError(f"{expected}, found {name}, a stream of one column") from None
+
+
+def is_grouped(table: Any) -> bool:
+    """Whether this is what ``groupby`` of pandas returns."""
+    return hasattr(table, "obj") and hasattr(table, "ngroups")
+
+
+def bags_of_table(
+    table: Any, columns: TableColumns, roles: ColumnRoles, *, unseen: str
+) -> dict[str, Any]:
+    """Arguments of `Bags` from a narwhals DataFrame with rows, and how to read its columns."""
+    weights = None if roles.weight is None else as_numbers(table[roles.weight], roles.weight)
+    replicates = None
+    if roles.replicate_weights is not None:
+        columns_of_weights = [as_numbers(table[name], name) for name in roles.replicate_weights]
+        replicates = np.column_stack(columns_of_weights or [np.empty((len(table), 0))])
+    rows, order = grouped_rows(table, roles.bag, roles.metadata)
+    points = columns.points(table, order=order, unseen=unseen)
+    if weights is not None and order is not None:
+        weights = weights[order]
+    if replicates is not None and order is not None:
+        replicates = replicates[order]
+    of_points = {"points": points, "weights": weights, "replicate_weights": replicates}
+    return {**of_points, **rows, "columns": columns}
+
+
+def grouped_rows(
+    table: Any, bag: str, metadata: Sequence[str] | None, message: str | None = None
+) -> tuple[dict[str, Any], Array | None]:
+    """Offsets, ids and metadata of the bags of a table's rows, and the order that groups rows."""
+    codes, ids = row_codes(table, bag, message)
+    about = None
+    if metadata is not None:
+        values = {name: as_values(table[name]) for name in metadata}
+        about = one_row_per_bag(values, codes, ids, bag)
+    offsets = offsets_of_sizes(np.bincount(codes))
+    return {"offsets": offsets, "ids": ids, "metadata": about}, grouping(codes)
+
+
+def row_codes(table: Any, bag: str, message: str | None = None) -> tuple[Array, Array]:
+    """Index of each row's bag, in the order of the ids, and the bags' ids."""
+    message = message or f"row {{}} has no bag: column {bag!r} is missing"
+    return bag_codes(table[bag].to_numpy(), message, by_id=True)
+
+
+def bag_codes(bag: Array, message: str, *, by_id: bool = False) -> tuple[Array, Array]:
+    """Index of each point's bag, ordered by first appearance or by id, and the bags' ids."""
+    import pandas as pd
+
+    try:
+        codes, ids = pd.factorize(bag)
+    except TypeError:  # lists and dicts cannot be hashed
+        raise TypeError(
+            f"bags are named by {type(bag[0]).__name__}s, such as {bag[0]!r}: give each row one "
+            "number or text, its bag"
+        ) from None
+    if by_id:
+        try:
+            order = np.argsort(ids, kind="stable")
+        except TypeError:  # ids of several kinds have no order
+            order = np.argsort([str(value) for value in ids], kind="stable")
+        rank = np.empty(len(ids) + 1, np.int64)
+        rank[order], rank[-1] = np.arange(len(ids)), -1  # a missing id keeps its code, -1
+        codes, ids = rank[codes], ids[order]
+    missing = np.flatnonzero(codes < 0)
+    if len(missing):
+        raise ValueError(
+            f"{message.format(missing[0])} ({len(missing)} in all): fill it in or drop these points"
+        )
+    return codes, ids
+
+
+def grouping(codes: Array) -> Array | None:
+    """Order that sorts points by bag; None where they already are."""
+    grouped = np.all(codes[1:] >= codes[:-1])
+    return None if grouped else np.argsort(codes, kind="stable")
+
+
+def one_row_per_bag(
+    columns: dict[str, Array], codes: Array, ids: Array, bag: str
+) -> "pd.DataFrame":
+    """Table with one row per bag from columns of the points that are constant within bags."""
+    import pandas as pd
+
+    first = np.unique(codes, return_index=True)[1]
+    for name, values in columns.items():
+        _check_constant(values, codes, first, name, ids)
+    return pd.DataFrame(
+        {name: values[first] for name, values in columns.items()}, index=pd.Index(ids, name=bag)
+    )
+
+
+def _check_constant(values, codes, first, name, ids):
+    import pandas as pd
+
+    kinds = pd.factorize(values)[0]
+    changed = np.flatnonzero(kinds != kinds[first][codes])
+    if len(changed):
+        i = codes[changed[0]]
+        raise ValueError(
+            f"column {name!r} is not constant in {describe(i, ids)}: "
+            f"{plain(values[first[i]])!r} and {plain(values[changed[0]])!r}; it must have one "
+            "value for each bag"
+        )

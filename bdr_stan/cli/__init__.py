@@ -1,11 +1,9 @@
 """The command line: ``bdr-stan --help``. What takes time to import is imported by its command."""
 
-from bdr_stan.cli.fitting import fit, summary
+from bdr_stan.cli.fitting import fit, tune
 from bdr_stan.cli.group import main
-from bdr_stan.cli.predicting import predict
+from bdr_stan.cli.predicting import predict, report, summary
 from bdr_stan.cli.ready import compile_, demo, doctor, eject, models, setup
-from bdr_stan.cli.reporting import report
-from bdr_stan.cli.searching import tune
 
 for _command in (
     *(fit, tune, predict, summary, report),

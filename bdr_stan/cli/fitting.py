@@ -1,20 +1,23 @@
-"""``bdr-stan fit`` and ``bdr-stan summary``."""
-
-from pathlib import Path
+"""``bdr-stan fit`` and ``bdr-stan tune``."""
 
 import click
 
 from bdr_stan.cli import options
 from bdr_stan.cli.group import example
-from bdr_stan.cli.models import check_fit_options, estimators_of, load_fit, show_fit, without_none
+from bdr_stan.cli.models import check_fit_options, estimators_of, show_fit, without_none
 from bdr_stan.cli.tables import (
+    LabelledTable,
     check_input,
     check_output,
-    columns_of_bags,
-    read_labelled,
-    tables_of_samples,
+    check_suffix,
+    in_memory,
+    pairs,
+    split,
+    write_whole,
 )
 from bdr_stan.terminal import show_table
+
+EVIDENCES = ("bound", "evidence")
 
 
 @click.command(
@@ -28,56 +31,26 @@ from bdr_stan.terminal import show_table
 @options.labelled_table
 @options.models(several=False)
 @options.output("Fit, a NetCDF file.")
-@click.option(
-    "--label-sd",
-    metavar="COLUMN",
-    help="Known standard error of a label, the same within a bag.  [not for classes]",
+@options.option(
+    "--label-sd COLUMN",
+    "Known standard error of a label, the same within a bag.  [not for classes]",
 )
-@click.option("--landmarks", type=click.IntRange(1), default=60, show_default=True)
-@click.option("--kernel", metavar="NAME", help="Such as rbf, additive.  [default: the model's own]")
-@click.option("--bandwidth-scale", type=float, metavar="FLOAT", help="Factor on the bandwidth.")
+@options.option("--landmarks", type=click.IntRange(1), default=60)
+@options.option("--kernel NAME", "Such as rbf, additive.  [default: the model's own]")
+@options.option("--bandwidth-scale FLOAT", "Factor on the bandwidth.", type=float)
 @options.model_settings
 @options.sampling
-@click.option("--adapt-delta", type=click.FloatRange(0, 1, min_open=True, max_open=True))
-@click.option("--max-treedepth", type=click.IntRange(1))
-@click.option("--seed", type=click.IntRange(0), help="[default: another one each time]")
-@click.option("--stan-file", type=click.Path(path_type=Path), help="Your variant of the program.")
-@click.option(
-    "--stan-data",
+@options.option("--adapt-delta", type=options.PROBABILITY)
+@options.option("--max-treedepth", type=click.IntRange(1))
+@options.option("--seed", "[default: another one each time]", type=click.IntRange(0))
+@options.option("--stan-file", "Your variant of the program.", type=options.PATH)
+@options.option(
+    "--stan-data NAME=COLUMN",
+    "A column, one value per bag, as data NAME of your program; repeatable.",
     multiple=True,
-    metavar="NAME=COLUMN",
-    help="A column, one value per bag, as data NAME of your program; repeatable.",
 )
 @options.force
-def fit(
-    data,
-    bag,
-    label,
-    model,
-    output,
-    features,
-    covariates,
-    groups,
-    smooths,
-    weight,
-    samples,
-    label_sd,
-    trials,
-    exposure,
-    offset,
-    missing,
-    landmarks,
-    chains,
-    warmup,
-    draws,
-    adapt_delta,
-    max_treedepth,
-    seed,
-    stan_file,
-    stan_data,
-    force,
-    **settings,
-):
+def fit(data, model, output, adapt_delta, max_treedepth, stan_file, stan_data, force, **given):
     """Fit a model to DATA, a .parquet or .csv table with one row per point.
 
     DATA may be a folder of .parquet files, or a pattern such as 'points/*.parquet': these are read
@@ -86,44 +59,133 @@ def fit(
     """
     check_output(output, force, not_to_be=data)
     check_input(data, stan_file)
-    tables = tables_of_samples(data, samples)
-    columns = columns_of_bags(covariates, groups, smooths)
-    settings |= {**columns, "n_landmarks": landmarks, "stan_file": stan_file}
+    table, run = LabelledTable.taken(data, given), _run(given)
+    settings = {**given, **table.columns_of_bags, "stan_file": stan_file}
+    settings["n_landmarks"] = settings.pop("landmarks")
     estimator = estimators_of([model], settings)[model]
     sampler = {"adapt_delta": adapt_delta, "max_treedepth": max_treedepth}
-    known = {"label_sd": label_sd, "trials": trials, "exposure": exposure, "offset": offset}
-    fit_options = without_none({**known, **sampler})
+    fit_options = without_none({**table.known, **sampler})
     check_fit_options(model, estimator, fit_options)
-    roles = {"bag": bag, "label": label, "weight": weight, **known}
-    own = _own_columns(stan_data)
-    columns |= {"stan_data": list(own.values())}
-    bags, y = read_labelled(data, roles, features, columns, missing, model=model, samples=tables)
-    run = {"chains": chains, "warmup": warmup, "draws": draws, "seed": seed, "progress": True}
+    own = dict(pairs("--stan-data", "NAME=COLUMN, such as urban=urban, found", stan_data))
+    bags, y = table.read(model, list(own.values()))
     if own:
         fit_options["stan_data"] = own
-    estimator.fit(bags, y, **run, **fit_options)
-    estimator.save(output, notes={"bag": bag, "label": label, "weight": weight})
+    _fit_and_save(estimator, bags, y, {**run, **fit_options}, output, table)
+
+
+def _run(given):
+    """Settings of the sampler, taken out of the options."""
+    names = ("chains", "warmup", "draws", "seed")
+    return {name: given.pop(name) for name in names} | {"progress": True}
+
+
+def _fit_and_save(estimator, bags, y, options, output, table):
+    estimator.fit(bags, y, **options)
+    estimator.save(output, notes=table.roles)
     show_fit(estimator)
     click.echo(f"Wrote {output}")
 
 
-def _own_columns(texts):
-    """Columns for data of the user's program, by the names of these."""
-    pairs = [text.partition("=") for text in texts]
-    for text, (name, _, column) in zip(texts, pairs, strict=True):
-        if not name or not column:
-            raise ValueError(
-                f"--stan-data must be NAME=COLUMN, such as urban=urban, found {text!r}"
-            )
-    return {name: column for name, _, column in pairs}
+@click.command(
+    short_help="Choose a model and its settings.",
+    epilog=example(
+        "bdr-stan tune people.parquet --bag county --label vote --model bdr --model blr \\",
+        "    --landmarks 30,60 --kernel rbf,additive --seed 1 -o best.nc",
+    ),
+)
+@options.labelled_table
+@options.models(several=True)
+@options.output("Fit of the best settings to all bags, a NetCDF file.", required=False)
+@options.option("--table", "Settings and scores, a .csv file.", type=options.PATH)
+@options.option("--cv", "Folds of bags.", type=click.IntRange(2), default=5)
+@options.option(
+    "--score [nll|mse|bound|evidence]",
+    "Of held-out labels; bound and evidence, for totals alone, use all labels.",
+    default="nll",
+)
+@options.option("--landmarks N,N,...", default="30,60,90")
+@options.option("--bandwidth-scale FLOAT,FLOAT,...", default="0.5,0.75,1,1.25,1.5")
+@options.option("--kernel NAME,NAME,...", "[default: each model's own]")
+@options.option(
+    "--refine [bandwidth|ard]",
+    "Optimise a bandwidth from the best, or one bandwidth per column.",
+)
+@options.option(
+    f"--candidates {options.METHODS}", "Method by which candidates are fitted.", default="laplace"
+)
+@options.model_settings
+@options.sampling
+@options.option("--seed", type=click.IntRange(0), default=0)
+@options.force
+def tune(
+    data,
+    model,
+    output,
+    table,
+    cv,
+    score,
+    landmarks,
+    bandwidth_scale,
+    kernel,
+    refine,
+    candidates,
+    force,
+    **given,
+):
+    """Compare models and settings by their predictions for held-out bags of DATA.
+
+    Prints a table of settings and scores, the best first. With -o the best is then fitted to all
+    bags, by its own method, as by `bdr-stan fit`.
+    """
+    for path in (output, table):
+        if path is not None:
+            check_output(path, force, not_to_be=data)
+    if output is not None and output == table:
+        raise ValueError(f"{output} cannot be both the fit and the table: name another file")
+    if table is not None:
+        check_suffix(table, ".csv")
+    check_input(data)
+    labelled, run = LabelledTable.taken(data, given), _run(given)
+    from bdr_stan import tune as search
+
+    n_landmarks = _numbers("--landmarks", landmarks, int)
+    scales = _numbers("--bandwidth-scale", bandwidth_scale, float)
+    models = estimators_of(model, {**given, **labelled.columns_of_bags})
+    fit_options = without_none(labelled.known)
+    for name, estimator in models.items():
+        check_fit_options(name, estimator, fit_options)
+    bags, y = labelled.read(model[0])
+    found = search(
+        in_memory(bags),
+        y,
+        models=models,
+        **fit_options,
+        cv=None if score in EVIDENCES else cv,
+        bandwidth_scale=scales,
+        n_landmarks=n_landmarks,
+        kernel=split(kernel),
+        method=candidates,
+        score=score,
+        refine=refine,
+        seed=run["seed"],
+        progress=True,
+    )
+    ranks = [str(k + 1) for k in range(len(found.table))]
+    show_table(found.table.set_axis(ranks).rename_axis("rank"))
+    if table is not None:
+        write_whole(table, lambda path: found.table.to_csv(path, index=False))
+        click.echo(f"Wrote {table}")
+    if output is None:
+        click.echo(f"The best: {found.best!r}; pass -o to fit and keep it")
+        return
+    _fit_and_save(found.best, bags, y, {**run, **fit_options}, output, labelled)
 
 
-@click.command(short_help="Show what is in a fit.", epilog=example("bdr-stan summary fit.nc --all"))
-@click.argument("fitted", metavar="FIT", type=click.Path(path_type=Path))
-@click.option("--all", "every", is_flag=True, help="Every weight, not the scalars alone.")
-def summary(fitted, every):
-    """Show the parameters, sampling report and priors of a fit."""
-    check_input(fitted)
-    model = load_fit(fitted)
-    show_fit(model, every)
-    show_table(model.priors())
+def _numbers(option, text, kind):
+    """Numbers separated by commas."""
+    try:
+        return [kind(each) for each in text.split(",")]
+    except ValueError:
+        raise ValueError(
+            f"{option} must be numbers with commas between them, found {text!r}"
+        ) from None

@@ -23,6 +23,17 @@ MODELS = {
     "aggregate": "AggregateRegressor",
 }
 
+# Where a model does not take an option of `fit`.
+_INSTEAD = {
+    "label_sd": ", which bdr, blr, shrinkage, inverse-bdr and aggregate do: leave it out",
+    "trials": ": leave them out, or use --family binomial of bdr, blr and shrinkage, or --model "
+    "aggregate",
+    "exposure": ": leave it out, or use --family poisson, negative_binomial or gamma of bdr, blr "
+    "and shrinkage",
+    "offset": ": leave it out, or use a --family of bdr, blr and shrinkage other than normal and "
+    "lognormal",
+}
+
 
 def without_none(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options that were given."""
@@ -50,27 +61,11 @@ def estimators_of(names: Sequence[str], given: Mapping[str, Any]) -> dict[str, "
 
 def check_fit_options(name: str, estimator: Any, options: Mapping[str, Any]) -> None:
     """Raise ValueError for options of `fit` that need another model, family or method."""
-    if "label_sd" in options and not getattr(estimator, "takes_label_sd", False):
-        raise ValueError(
-            f"{name} takes no --label-sd, which bdr, blr, shrinkage, inverse-bdr and aggregate do: "
-            "leave it out"
-        )
     takes = getattr(estimator, "takes", ("trials",) * hasattr(estimator, "predict_points"))
-    if "trials" in options and "trials" not in takes:
-        raise ValueError(
-            f"{name} takes no --trials: leave them out, or use --family binomial of bdr, blr and "
-            "shrinkage, or --model aggregate"
-        )
-    if "exposure" in options and "exposure" not in takes:
-        raise ValueError(
-            f"{name} takes no --exposure: leave it out, or use --family poisson, negative_binomial "
-            "or gamma of bdr, blr and shrinkage"
-        )
-    if "offset" in options and "offset" not in takes:
-        raise ValueError(
-            f"{name} takes no --offset: leave it out, or use a --family of bdr, blr and shrinkage "
-            "other than normal and lognormal"
-        )
+    accepted = {*takes, *["label_sd"] * getattr(estimator, "takes_label_sd", False)}
+    for option, instead in _INSTEAD.items():
+        if option in options and option not in accepted:
+            raise ValueError(f"{name} takes no --{option.replace('_', '-')}{instead}")
     if "trials" in takes and hasattr(estimator, "takes") and "trials" not in options:
         raise ValueError(
             f"--family {estimator.family} needs --trials, the column with the number of trials of "

@@ -1,6 +1,6 @@
 """Options that several commands share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,9 @@ import click
 
 from bdr_stan.cli.models import MODELS
 
-METHODS = ("nuts", "exact", "optimize", "laplace", "vb")
+METHODS = "[nuts|exact|optimize|laplace|vb]"
+PATH = click.Path(path_type=Path)
+PROBABILITY = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 
 def _all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -21,6 +23,24 @@ def _all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return command
 
     return decorate
+
+
+def option(shown: str, text: str | None = None, **more: Any) -> Callable[[Any], Any]:
+    """An option by its name and what it takes, as its help page shows them, and its help.
+
+    It takes what a word says, "--bag COLUMN", or one of some names, "--missing [error|drop]".
+    """
+    name, _, takes = shown.partition(" ")
+    if takes.startswith("["):
+        more["type"] = click.Choice(takes[1:-1].split("|"))
+    elif takes:
+        more["metavar"] = takes
+    return click.option(name, help=text, show_default="default" in more, **more)
+
+
+def _table(texts: Mapping[str, str]) -> list[Callable[[Any], Any]]:
+    """Options by their help."""
+    return [option(shown, text) for shown, text in texts.items()]
 
 
 class _NameInTable(click.Choice):
@@ -74,105 +94,78 @@ _CSV = {
 }
 _csv = _all_of(
     *(
-        click.option(f"--{name}", callback=_keep, expose_value=False, metavar="TEXT", help=text)
+        option(f"--{name} TEXT", text, callback=_keep, expose_value=False)
         for name, text in _CSV.items()
     )
 )
 
 labelled_table = _all_of(
-    click.argument("data", type=click.Path(path_type=Path)),
-    click.option("--bag", required=True, metavar="COLUMN", help="Bag of each point."),
-    click.option("--label", required=True, metavar="COLUMN", help="Label, the same within a bag."),
-    click.option(
-        "--features",
-        metavar="A,B,...",
-        help="Columns of a point: numbers, or texts as categories.  [default: all other columns]",
+    click.argument("data", type=PATH),
+    option("--bag COLUMN", "Bag of each point.", required=True),
+    option("--label COLUMN", "Label, the same within a bag.", required=True),
+    *_table(
+        {
+            "--features A,B,...": "Columns of a point: numbers, or texts as categories.  "
+            "[default: all other columns]",
+            "--covariates A,B,...": "Columns that are constant within a bag and enter linearly.",
+            "--groups A,B,...": "Columns that group the bags, such as a state, with an effect of "
+            "each group.",
+            "--smooths A,B+C,...": "Columns of the bags, and pairs of columns, with smooth "
+            "functions.",
+            "--weight COLUMN": "Weight of a point within its bag.",
+        }
     ),
-    click.option(
-        "--covariates",
-        metavar="A,B,...",
-        help="Columns that are constant within a bag and enter linearly.",
-    ),
-    click.option(
-        "--groups",
-        metavar="A,B,...",
-        help="Columns that group the bags, such as a state, with an effect of each group.",
-    ),
-    click.option(
-        "--smooths",
-        metavar="A,B+C,...",
-        help="Columns of the bags, and pairs of columns, with smooth functions.",
-    ),
-    click.option("--weight", metavar="COLUMN", help="Weight of a point within its bag."),
     sample_tables,
-    click.option(
-        "--trials",
-        metavar="COLUMN",
-        help="Number of trials per bag, the same within it.  [only for --family binomial, "
-        "beta_binomial and --likelihood binomial]",
+    *_table(
+        {
+            "--trials COLUMN": "Number of trials per bag, the same within it.  [only for --family "
+            "binomial, beta_binomial and --likelihood binomial]",
+            "--exposure COLUMN": "Such as people or hours, the same within a bag.  [only for "
+            "--family poisson, negative_binomial, gamma]",
+            "--offset COLUMN": "Known part of the linear predictor, the same within a bag.  [only "
+            "for --family, but normal and lognormal]",
+        }
     ),
-    click.option(
-        "--exposure",
-        metavar="COLUMN",
-        help="Such as people or hours, the same within a bag.  [only for --family poisson, "
-        "negative_binomial, gamma]",
-    ),
-    click.option(
-        "--offset",
-        metavar="COLUMN",
-        help="Known part of the linear predictor, the same within a bag.  [only for --family, but "
-        "normal and lognormal]",
-    ),
-    click.option(
-        "--missing",
-        type=click.Choice(["error", "drop", "indicator"]),
+    option(
+        "--missing [error|drop|indicator]",
+        "Missing values: an error, drop the points, or impute and add an indicator column.",
         default="error",
-        show_default=True,
-        help="Missing values: an error, drop the points, or impute and add an indicator column.",
     ),
     _csv,
 )
 
 model_settings = _all_of(
-    click.option(
-        "--bandwidth", metavar="FLOAT|scaled|ard|median", help="[default: scaled; not of totals]"
+    *_table(
+        {
+            "--bandwidth FLOAT|scaled|ard|median": "[default: scaled; not of totals]",
+            "--covariance [average|pooled|identity]": "Within-bag covariance.  [default: average; "
+            "not for blr]",
+        }
     ),
-    click.option(
-        "--covariance",
-        type=click.Choice(["average", "pooled", "identity"]),
-        help="Within-bag covariance.  [default: average; not for blr]",
-    ),
-    click.option(
+    option(
         "--family",
+        "Distribution of a label.  [default: normal; only for bdr, blr, shrinkage]",
         type=_NameInTable(_families),
-        help="Distribution of a label.  [default: normal; only for bdr, blr, shrinkage]",
     ),
-    click.option(
-        "--label-noise",
-        type=click.Choice(["constant", "size"]),
-        help="size: labels are averages, noisier in small bags.  [default: constant; not for "
-        "classes]",
+    *_table(
+        {
+            "--label-noise [constant|size]": "size: labels are averages, noisier in small bags.  "
+            "[default: constant; not for classes]",
+            "--bounds LOWER,UPPER": "Range of the labels; an empty end is open.  [only for "
+            "inverse-bdr]",
+            "--label-distribution [empirical|normal|uniform]": "Prior distribution of a label.  "
+            "[default: empirical; only for inverse-bdr]",
+        }
     ),
-    click.option(
-        "--bounds",
-        metavar="LOWER,UPPER",
-        help="Range of the labels; an empty end is open.  [only for inverse-bdr]",
-    ),
-    click.option(
-        "--label-distribution",
-        type=click.Choice(["empirical", "normal", "uniform"]),
-        help="Prior distribution of a label.  [default: empirical; only for inverse-bdr]",
-    ),
-    click.option(
+    option(
         "--likelihood",
+        "Distribution of totals.  [default: negative binomial; only for aggregate]",
         type=_NameInTable(_likelihoods),
-        help="Distribution of totals.  [default: negative binomial; only for aggregate]",
     ),
-    click.option(
-        "--link",
-        type=click.Choice(["square", "exp", "logit", "identity"]),
-        help="From the function to the rate at a point.  [default: that of the likelihood; only "
-        "for aggregate]",
+    option(
+        "--link [square|exp|logit|identity]",
+        "From the function to the rate at a point.  [default: that of the likelihood; only for "
+        "aggregate]",
     ),
     click.option(
         "--learn-kernel/--fix-kernel",
@@ -185,33 +178,26 @@ model_settings = _all_of(
         default=None,
         help="Add a random effect per bag.  [only for aggregate]",
     ),
-    click.option(
+    option(
         "--thin",
+        "Largest number of points that represent a bag.  [only for aggregate]",
         type=click.IntRange(1),
-        help="Largest number of points that represent a bag.  [only for aggregate]",
     ),
-    click.option(
-        "--method",
-        type=click.Choice(METHODS),
-        help="[default: optimize for shrinkage, else nuts; exact: blr only, vb: aggregate only]",
-    ),
-    click.option(
-        "--engine",
-        type=click.Choice(["cmdstan", "stanli"]),
-        help="What runs the Stan program.  [default: cmdstan, unless only stanli is installed]",
+    *_table(
+        {
+            f"--method {METHODS}": "[default: optimize for shrinkage, else nuts; exact: blr only, "
+            "vb: aggregate only]",
+            "--engine [cmdstan|stanli]": "What runs the Stan program.  [default: cmdstan, unless "
+            "only stanli is installed]",
+        }
     ),
 )
 
+_WARMUP = "[default: 300; 1000 for bdr-classifier and with --stan-file]"
 sampling = _all_of(
-    click.option("--chains", type=click.IntRange(1), default=4, show_default=True),
-    click.option(
-        "--warmup",
-        type=click.IntRange(0),
-        help="[default: 300; 1000 for bdr-classifier and with --stan-file]",
-    ),
-    click.option(
-        "--draws", type=click.IntRange(1), default=1000, show_default=True, help="Per chain."
-    ),
+    option("--chains", type=click.IntRange(1), default=4),
+    option("--warmup", _WARMUP, type=click.IntRange(0)),
+    option("--draws", "Per chain.", type=click.IntRange(1), default=1000),
 )
 
 force = click.option("--force", is_flag=True, help="Replace an existing output.")
@@ -219,40 +205,30 @@ force = click.option("--force", is_flag=True, help="Replace an existing output."
 
 def output(text: str, *, required: bool = True) -> Callable[[Any], Any]:
     """The option -o of a command that writes a file."""
-    return click.option(
-        "-o", "--output", type=click.Path(path_type=Path), required=required, help=text
-    )
+    return click.option("-o", "--output", type=PATH, required=required, help=text)
 
 
 def models(*, several: bool) -> Callable[[Any], Any]:
     """The option --model, once or several times."""
-    return click.option(
-        "--model",
-        type=click.Choice(list(MODELS)),
+    return option(
+        f"--model [{'|'.join(MODELS)}]",
+        "Give it several times to compare models." if several else None,
         default=["bdr"] if several else "bdr",
-        show_default=True,
         multiple=several,
-        help="Give it several times to compare models." if several else None,
     )
 
 
 new_table = _all_of(
     sample_tables,
-    click.option("--bag", metavar="COLUMN", help="Bag of a point.  [default: as in the fit]"),
-    click.option("--weight", metavar="COLUMN", help="Weight of a point.  [default: as in the fit]"),
-    click.option(
-        "--missing",
-        type=click.Choice(["error", "drop"]),
-        default="error",
-        show_default=True,
-        help="Missing values: an error, or drop the points.",
+    option("--bag COLUMN", "Bag of a point.  [default: as in the fit]"),
+    option("--weight COLUMN", "Weight of a point.  [default: as in the fit]"),
+    option(
+        "--missing [error|drop]", "Missing values: an error, or drop the points.", default="error"
     ),
-    click.option(
-        "--unseen",
-        type=click.Choice(["error", "other"]),
+    option(
+        "--unseen [error|other]",
+        "Categories that the fit does not have: an error, or none of the known ones.",
         default="error",
-        show_default=True,
-        help="Categories that the fit does not have: an error, or none of the known ones.",
     ),
     _csv,
 )

@@ -1,21 +1,22 @@
-"""``bdr-stan predict``."""
+"""What a fit is for: ``bdr-stan predict``, ``summary`` and ``report``."""
 
 import re
-from pathlib import Path
 
 import click
 
 from bdr_stan.cli import options
 from bdr_stan.cli.group import example
-from bdr_stan.cli.models import load_fit
+from bdr_stan.cli.models import load_fit, show_fit
 from bdr_stan.cli.tables import (
     check_input,
     check_output,
     check_suffix,
     in_memory,
+    of_first_sample,
     read_like,
     write_whole,
 )
+from bdr_stan.terminal import show_table
 from bdr_stan.user_warnings import warn
 
 _FORMULA = re.compile(r"[=@\t\r]|[+-](?![\d.]+$)")  # not negative numbers
@@ -25,24 +26,18 @@ _FORMULA = re.compile(r"[=@\t\r]|[+-](?![\d.]+$)")  # not negative numbers
     short_help="Predict the labels of new bags.",
     epilog=example("bdr-stan predict fit.nc new.parquet -o pred.csv"),
 )
-@click.argument("fitted", metavar="FIT", type=click.Path(path_type=Path))
-@click.argument("new", type=click.Path(path_type=Path))
+@click.argument("fitted", metavar="FIT", type=options.PATH)
+@click.argument("new", type=options.PATH)
 @options.output("Predictions, .csv.")
 @options.new_table
-@click.option(
-    "--level",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    default=0.95,
-    show_default=True,
-    help="Probability of the intervals.",
-)
-@click.option(
+@options.option("--level", "Probability of the intervals.", type=options.PROBABILITY, default=0.95)
+@options.option(
     "--stan-file",
-    type=click.Path(path_type=Path),
-    help="Your Stan program, which predictions run: the text of it as the fit ran it.",
+    "Your Stan program, which predictions run: the text of it as the fit ran it.",
+    type=options.PATH,
 )
 @options.force
-def predict(fitted, new, output, samples, bag, weight, missing, unseen, level, stan_file, force):
+def predict(fitted, new, output, level, stan_file, force, **how):
     """Predict the labels of the bags in NEW, a .parquet or .csv table like that of the fit.
 
     A folder of .parquet files, or a pattern such as 'new/*.parquet', is read part by part; needs
@@ -65,9 +60,7 @@ def predict(fitted, new, output, samples, bag, weight, missing, unseen, level, s
             "a prediction needs as well: predict in Python, with "
             f"bdr_stan.load({str(fitted)!r}).predict(bags, trials=...), exposure= or offset="
         )
-    bags = read_like(
-        model, fitted, new, bag, weight, missing=missing, unseen=unseen, samples=samples
-    )
+    bags = read_like(model, fitted, new, **how)
     table = model.predict_table(bags if model.takes_parts else in_memory(bags), level=level)
     _warn_of_formulas(table.index)
     write_whole(output, table.to_csv)
@@ -82,3 +75,44 @@ def _warn_of_formulas(ids):
             f"the id {formulas[0]!r} ({len(formulas)} in all) begins like a formula, which "
             "spreadsheet programs evaluate: import its column as text, or use another program"
         )
+
+
+@click.command(short_help="Show what is in a fit.", epilog=example("bdr-stan summary fit.nc --all"))
+@click.argument("fitted", metavar="FIT", type=options.PATH)
+@click.option("--all", "every", is_flag=True, help="Every weight, not the scalars alone.")
+def summary(fitted, every):
+    """Show the parameters, sampling report and priors of a fit."""
+    check_input(fitted)
+    model = load_fit(fitted)
+    show_fit(model, every)
+    show_table(model.priors())
+
+
+@click.command(
+    short_help="Write an HTML report of a fit.",
+    epilog=example("bdr-stan report fit.nc people.parquet --label 'vote, per cent' -o fit.html"),
+)
+@click.argument("fitted", metavar="FIT", type=options.PATH)
+@click.argument("data", required=False, type=options.PATH)
+@options.output("Report, .html.")
+@options.option("--label TEXT", "What the labels are, with the unit.  [default: their column]")
+@options.option("--title TEXT", "Title of the report.")
+@options.option("--author TEXT", "Its author.")
+@options.new_table
+@options.force
+def report(fitted, data, output, label, title, author, force, **how):
+    """Write an HTML report of a fit for readers who did not run it, one file without network.
+
+    DATA is the table that the model was fitted to, which a fit does not keep: without it the
+    report has no ranges of columns and, for totals, no maps.
+    """
+    for given in (fitted, data or fitted):
+        check_output(output, force, not_to_be=given)
+    check_suffix(output, ".html")
+    check_input(fitted, data)
+    model = load_fit(fitted)
+    bags = None
+    if data is not None:
+        bags = in_memory(of_first_sample(read_like(model, fitted, data, **how)))
+    model.report_html(output, bags, label=label, title=title, author=author)
+    click.echo(f"Wrote {output}")

@@ -2,9 +2,10 @@
 
 import glob
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 
@@ -15,19 +16,13 @@ if TYPE_CHECKING:
     from bdr_stan.bags import Bags, Samples
     from bdr_stan.types import Array
 
+_ROLES_OF_BAGS = ("covariates", "groups", "smooths")
+_KNOWN = ("label_sd", "trials", "exposure", "offset")  # columns that `fit` takes besides the label
+
 
 def split(names: str | None) -> list[str] | None:
     """Names separated by commas."""
     return None if names is None else [name.strip() for name in names.split(",")]
-
-
-def columns_of_bags(
-    covariates: str | None, groups: str | None, smooths: str | None
-) -> dict[str, list | None]:
-    """Columns of the bags by their roles, as estimators take them; "a,b+c" has the pair b, c."""
-    functions = [name.split("+") for name in split(smooths) or []]
-    pairs = [names[0] if len(names) == 1 else names for names in functions]
-    return {"covariates": split(covariates), "groups": split(groups), "smooths": pairs or None}
 
 
 def _flat(names):
@@ -45,15 +40,19 @@ def check_roles(**columns: Sequence[str | None]) -> None:
                 )
 
 
+def pairs(option: str, expected: str, texts: Sequence[str]) -> list[tuple[str, str]]:
+    """Names and values of an option that is given as ``name=value``, perhaps several times."""
+    parts = [text.partition("=") for text in texts]
+    for text, (name, _, value) in zip(texts, parts, strict=True):
+        if not (name and value):
+            raise ValueError(f"{option} must be {expected} {text!r}")
+    return [(name, value) for name, _, value in parts]
+
+
 def tables_of_samples(data: Path, samples: Sequence[str]) -> dict[str, Path]:
     """Tables of the samples by their names: that of DATA is its file's name without the suffix."""
     tables = {data.stem: data}
-    for text in samples:
-        name, sign, path = text.partition("=")
-        if not (name and sign and path):
-            raise ValueError(
-                f"--sample must be NAME=TABLE, such as houses=houses.csv, not {text!r}"
-            )
+    for name, path in pairs("--sample", "NAME=TABLE, such as houses=houses.csv, not", samples):
         if name in tables:
             raise ValueError(f"two samples are called {name!r}: give --sample another name")
         tables[name] = Path(path)
@@ -88,57 +87,72 @@ def in_memory(bags: Any) -> "Bags":
     return bags.load() if hasattr(bags, "load") else bags
 
 
-def read_labelled(
-    path: Path,
-    roles: Mapping[str, str | None],
-    features: str | None,
-    columns_of_bags: Mapping[str, list | None],
-    missing: str,
-    *,
-    model: str,
-    samples: Mapping[str, Path],
-) -> "tuple[Bags | Samples, Array]":
-    """Bags of a table and their labels; of several `samples` this table is the first.
+@dataclass(frozen=True)
+class LabelledTable:
+    """A table of points with labels and its columns by role, of `options.labelled_table`."""
 
-    `roles` maps bag, label and perhaps weight, label_sd, trials, exposure and offset to a column or
-    None; `features` are names separated by commas; for `columns_of_bags` see there.
-    """
-    point_columns = split(features)
-    named = {role: _flat(names or []) for role, names in columns_of_bags.items()}
-    bag_columns = [name for names in named.values() for name in names]
-    columns = {role: [column] for role, column in roles.items()}
-    check_roles(**columns, features=point_columns or [], **named)
-    of_bags = ("label", "label_sd", "trials", "exposure", "offset")
-    metadata = [roles[role] for role in of_bags if roles.get(role)]
-    bags = read_bags(
-        path,
-        str(roles["bag"]),
-        features=point_columns,
-        weight=roles["weight"],
-        metadata=[*metadata, *bag_columns],
-        missing=missing,
-    )
-    click.echo(f"Columns of a point: {', '.join(bags.features or ())}")
-    assert bags.metadata is not None  # the label is there
-    y = bags.metadata[roles["label"]]
-    # Where some are numbers, `fit` names the first bag whose label is none.
-    if _are_texts(y) and not model.endswith("classifier"):
-        classifier = f"{model}-classifier"
-        raise TypeError(
-            f"label column {roles['label']!r} holds text, not numbers: encode it, or use "
-            f"--model {classifier if classifier in MODELS else 'bdr-classifier'}"
+    data: Path
+    samples: Mapping[str, Path]  # tables of all samples; of several this table is the first
+    roles: Mapping[str, str | None]  # bag, label, weight
+    known: Mapping[str, str | None]  # columns that `fit` takes besides the label
+    features: list[str] | None
+    columns_of_bags: Mapping[str, list | None]  # covariates, groups, smooths
+    missing: str
+
+    @classmethod
+    def taken(cls, data: Path, options: dict[str, Any]) -> Self:
+        """The table of a command's options, out of which this takes its own.
+
+        Columns are separated by commas; smooths "a,b+c" have the pair b, c.
+        """
+        tables = tables_of_samples(data, options.pop("samples"))
+        roles = {role: options.pop(role) for role in ("bag", "label", "weight")}
+        known = {role: options.pop(role, None) for role in _KNOWN}
+        names: dict[str, Any] = {
+            role: split(options.pop(role)) for role in ("features", *_ROLES_OF_BAGS)
+        }
+        functions = [name.split("+") for name in names["smooths"] or []]
+        names["smooths"] = [f[0] if len(f) == 1 else f for f in functions] or None
+        features, missing = names.pop("features"), options.pop("missing")
+        return cls(data, tables, roles, known, features, names, missing)
+
+    def read(self, model: str, stan_data: Sequence[str] = ()) -> "tuple[Bags | Samples, Array]":
+        """The bags, with columns for the data of a user's program too, and their labels."""
+        named = {role: _flat(names or []) for role, names in self.columns_of_bags.items()}
+        named["stan_data"] = list(stan_data)
+        columns = {role: [column] for role, column in {**self.roles, **self.known}.items()}
+        check_roles(**columns, features=self.features or [], **named)
+        bag, label = str(self.roles["bag"]), self.roles["label"]
+        metadata = [label, *filter(None, self.known.values()), *_flat(named.values())]
+        bags = read_bags(
+            self.data,
+            bag,
+            features=self.features,
+            weight=self.roles["weight"],
+            metadata=metadata,
+            missing=self.missing,
         )
-    if len(samples) == 1:
-        return bags, y
-    from bdr_stan import Samples
+        click.echo(f"Columns of a point: {', '.join(bags.features or ())}")
+        assert bags.metadata is not None  # the label is there
+        y = bags.metadata[label]
+        # Where some are numbers, `fit` names the first bag whose label is none.
+        if _are_texts(y) and not model.endswith("classifier"):
+            classifier = f"{model}-classifier"
+            raise TypeError(
+                f"label column {label!r} holds text, not numbers: encode it, or use "
+                f"--model {classifier if classifier in MODELS else 'bdr-classifier'}"
+            )
+        if len(self.samples) == 1:
+            return bags, y
+        from bdr_stan import Samples
 
-    first, *others = samples
-    read = {name: read_bags(samples[name], str(roles["bag"]), missing=missing) for name in others}
-    every = Samples({first: bags, **read})
-    if len(every) > len(bags):
-        without = len(every) - len(bags)
-        click.echo(f"{without} bags have no label, being in no row of {path}: left out")
-    return of_first_sample(every), y
+        first, *others = self.samples
+        read = {name: read_bags(self.samples[name], bag, missing=self.missing) for name in others}
+        every = Samples({first: bags, **read})
+        if len(every) > len(bags):
+            without = len(every) - len(bags)
+            click.echo(f"{without} bags have no label, being in no row of {self.data}: left out")
+        return of_first_sample(every), y
 
 
 def _are_texts(y):
@@ -151,31 +165,21 @@ def _are_texts(y):
 
 
 def read_like(
-    model: Any,
-    fitted: Path,
-    new: Path,
-    bag: str | None,
-    weight: str | None,
-    *,
-    missing: str,
-    unseen: str,
-    samples: Sequence[str] = (),
+    model: Any, fitted: Path, new: Path, *, weight: str | None, samples: Sequence[str], **how: Any
 ) -> "Bags | Samples":
-    """Bags of the table `new` with the columns of a fit, also of `bag` and `weight` by default.
+    """Bags of the table `new` with the columns of a fit, as `options.new_table` say.
 
     Of a fit to several samples those of the first, and of `samples` those of others.
     """
+    of_first = {
+        "weight": weight or model.notes_.get("weight"),
+        "metadata": model.columns_of_bags or None,
+    }
     names = list(model.result_.settings.get("samples", ()))
-    if names:
-        return _read_samples(model, fitted, new, bag, weight, names, samples, missing, unseen)
-    if samples:
-        raise ValueError(f"{fitted} was fitted to one sample: leave --sample out")
-    own = {"weight": weight or model.notes_.get("weight"), "metadata": model.columns_of_bags}
-    return _read_sample(model, fitted, new, bag, missing=missing, unseen=unseen, **own)
-
-
-def _read_samples(model, fitted, new, bag, weight, names, samples, missing, unseen):
-    """Bags of several tables, with the columns of a fit to samples of these names."""
+    if not names:
+        if samples:
+            raise ValueError(f"{fitted} was fitted to one sample: leave --sample out")
+        return _read_sample(model, fitted, new, **how, **of_first)
     from bdr_stan import Samples
 
     first, *others = names
@@ -186,24 +190,22 @@ def _read_samples(model, fitted, new, bag, weight, names, samples, missing, unse
             f"--sample {unknown[0]} is none of the other samples of {fitted}: {', '.join(others)}"
         )
     tables[first] = new
-    own = {"weight": weight or model.notes_.get("weight"), "metadata": model.columns_of_bags}
-    bags = {
-        name: _read_sample(
-            model._of_sample(name),
-            fitted,
-            tables[name],
-            bag,
-            missing=missing,
-            unseen=unseen,
-            **(own if name == first else {}),
-        )
-        for name in names
-        if name in tables
-    }
-    return Samples(bags)
+    return Samples(
+        {
+            name: _read_sample(
+                model._of_sample(name),
+                fitted,
+                tables[name],
+                **how,
+                **(of_first if name == first else {}),
+            )
+            for name in names
+            if name in tables
+        }
+    )
 
 
-def _read_sample(model, fitted, new, bag, *, missing, unseen, weight=None, metadata=None):
+def _read_sample(model, fitted, new, *, bag, unseen, weight=None, **how):
     """Bags of a table with the columns of a fit."""
     bag = bag or model.notes_.get("bag") or getattr(model.columns_, "bag", None)
     weight = weight or getattr(model.columns_, "weight", None)
@@ -217,7 +219,7 @@ def _read_sample(model, fitted, new, bag, *, missing, unseen, weight=None, metad
     known: dict[str, Any] = {"features": list(model.feature_names_in_)}
     if model.columns_ is not None:
         known = {"like": model, "unseen": unseen}
-    return read_bags(new, bag, weight=weight, missing=missing, metadata=metadata or None, **known)
+    return read_bags(new, bag, weight=weight, **how, **known)
 
 
 def check_input(*paths: Path | None) -> None:

@@ -126,12 +126,11 @@ class Covariates:
         The weights of levels are centred: their average over the training bags is not identified,
         because the indicators of a column sum to 1 and are centred.
         """
-        weights, start = gamma / self.scale, 0
-        for levels in self.levels.values():
-            block = slice(start, start + (1 if levels is None else len(levels)))
+        weights = gamma / self.scale
+        for name, levels in self.levels.items():
             if levels is not None:
+                block = self.slices[name]
                 weights[..., block] -= (weights[..., block] @ self.mean[block])[..., None]
-            start = block.stop
         return weights
 
 

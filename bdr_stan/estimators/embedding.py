@@ -665,7 +665,8 @@ class EmbeddingEstimator(PosteriorEstimator):
         >>> bags = [rng.normal(mean, size=(20, 1)) for mean in y]
         >>> doubts = BLR(5, method="exact").fit(bags, y, seed=1).doubts(bags, above=(2, 1))
         >>> doubts.to_dataframe().index.tolist()
-        ['The model', 'Points seen with unequal probabilities (selection)']
+        ['The model', 'Points seen with unequal probabilities (selection)',
+         'Means of few points are measured with error (attenuation)']
         """
         return doubts(self, bags, above, level)
 

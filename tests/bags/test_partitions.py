@@ -8,7 +8,7 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from builders.partitions import COLUMNS, partitions, people_table
+from builders.partitions import COLUMNS, partitions
 from dask.distributed import Client
 from numpy.testing import assert_allclose, assert_equal
 
@@ -20,16 +20,6 @@ def in_this_thread():
     """What Dask's schedulers do with several workers is the affair of the tests that say so."""
     with dask.config.set(scheduler="synchronous"):
         yield
-
-
-@pytest.fixture(scope="module")
-def table():
-    return people_table()
-
-
-@pytest.fixture(scope="module")
-def in_memory(table):
-    return Bags.from_dataframe(table, **COLUMNS)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ import itertools
 import multiprocessing
 import os
 import signal
-import tempfile
 import time
 from pathlib import Path
 
@@ -51,15 +50,6 @@ print(draws["theta"].shape)
 @pytest.fixture
 def rng():
     return np.random.default_rng(20)
-
-
-@pytest.fixture
-def temporary(tmp_path, monkeypatch):
-    folder = tmp_path / "temporary"
-    folder.mkdir()
-    monkeypatch.setenv("TMPDIR", str(folder))
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    return folder
 
 
 def struck(process, how, delay):

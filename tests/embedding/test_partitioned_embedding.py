@@ -8,7 +8,7 @@ import time
 import dask
 import numpy as np
 import pytest
-from builders.partitions import COLUMNS, partitions, people_table
+from builders.partitions import COLUMNS, partitions
 from dask.distributed import Client, LocalCluster
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -17,16 +17,6 @@ from bdr_stan.embedding.landmarks import choose_landmarks
 from bdr_stan.embedding.mean_embedding import BagSums, embed
 from bdr_stan.embedding.training import training_features
 from bdr_stan.kernels import RBF, LandmarkFeatures, median_bandwidth
-
-
-@pytest.fixture(scope="module")
-def table():
-    return people_table()
-
-
-@pytest.fixture(scope="module")
-def in_memory(table):
-    return Bags.from_dataframe(table, **COLUMNS)
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import dask
 import numpy as np
 import pandas as pd
 import pytest
-from builders.partitions import COLUMNS, partitions, people_table
+from builders.partitions import COLUMNS, partitions
 from builders.problems import location_bags
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -17,16 +17,6 @@ from bdr_stan import (
     InverseBDR,
     InverseBDRClassifier,
 )
-
-
-@pytest.fixture(scope="module")
-def table():
-    return people_table()
-
-
-@pytest.fixture(scope="module")
-def in_memory(table):
-    return Bags.from_dataframe(table, **COLUMNS)
 
 
 @pytest.fixture(scope="module")

@@ -11,18 +11,13 @@ from numpy.testing import assert_allclose, assert_equal
 from sklearn.preprocessing import StandardScaler
 
 from bdr_stan import Bags
-from bdr_stan.bags import parquet
+from bdr_stan.bags import files as bag_files
 
 
 @pytest.fixture(autouse=True, scope="module")
 def in_this_thread():
     with dask.config.set(scheduler="synchronous"):
         yield
-
-
-@pytest.fixture(scope="module")
-def table():
-    return people_table()
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +52,7 @@ def test_a_folder_a_file_or_a_pattern(table, folder, tmp_path, place):
 
 @pytest.mark.parametrize("rows", [1, 150, 10**6])
 def test_parts_do_not_matter(table, folder, monkeypatch, rows):
-    monkeypatch.setattr(parquet, "_PART_BYTES", rows * 8 * 7)
+    monkeypatch.setattr(bag_files, "_PART_BYTES", rows * 8 * 7)
     lazy = Bags.from_parquet(folder, **COLUMNS, lazy=True)
     assert lazy.n_parts == {1: 9, 150: 6, 10**6: 1}[rows]  # files of 210, row groups of 100
     rows = np.array([500, 3, 99, 100])
@@ -69,13 +64,13 @@ def test_parts_do_not_matter(table, folder, monkeypatch, rows):
 def test_only_the_columns_that_are_named_are_read(folder, monkeypatch):
     read = []
     monkeypatch.setattr(
-        parquet, "read_groups", lambda of, columns: read.append(columns) or actual(of, columns)
+        bag_files, "read_groups", lambda of, columns: read.append(columns) or actual(of, columns)
     )
     bags = Bags.from_parquet(folder, "county", ["age"], lazy=True)
     assert bags.features == ["age"] and {tuple(c) for c in read} == {("county", "age")}
 
 
-actual = parquet.read_groups
+actual = bag_files.read_groups
 
 
 def test_names_of_folders_are_columns(table, tmp_path):
@@ -113,23 +108,26 @@ def files(tmp_path, **changes):
         ),
         ({"county": 3}, TypeError, "column 'county' holds texts in {a}, but numbers in {b}"),
         ({"more": 1.0}, ValueError, "{b} has a column 'more', which {a} lacks"),
-        ({"income": np.inf}, ValueError, "{a} to {b}: bag"),
+        ({"income": np.inf}, ValueError, "{where}bag"),
     ],
 )
-def test_files_that_differ(tmp_path, changes, kind, words):
+@pytest.mark.parametrize("lazy", [True, False])
+def test_files_that_differ(tmp_path, changes, kind, words, lazy):
     path = files(tmp_path, **changes)
     a, b = (path / name / "part.0.parquet" for name in "ab")
     with pytest.raises(kind) as raised:
-        Bags.from_parquet(path, **COLUMNS, lazy=True)
-    assert words.format(a=a, b=b) in str(raised.value) and "\n" not in str(raised.value)
+        Bags.from_parquet(path, **COLUMNS, lazy=lazy)
+    expected = words.format(a=a, b=b, where=f"{a} to {b}: " if lazy else "")
+    assert expected in str(raised.value) and "\n" not in str(raised.value)
 
 
-def test_a_file_lacks_a_column(tmp_path, table):
+@pytest.mark.parametrize("lazy", [True, False])
+def test_a_file_lacks_a_column(tmp_path, table, lazy):
     path = files(tmp_path)
     second = path / "b" / "part.0.parquet"
     table.drop(columns="age").to_parquet(second)
     with pytest.raises(ValueError, match="has no column 'age', which"):
-        Bags.from_parquet(path, **COLUMNS, features=["age"], lazy=True)
+        Bags.from_parquet(path, **COLUMNS, features=["age"], lazy=lazy)
 
 
 def test_columns_that_are_not_asked_for_may_differ(tmp_path):
@@ -146,8 +144,9 @@ def test_mistakes(folder, tmp_path, monkeypatch):
         (tmp_path / "none" / "*.parquet", FileNotFoundError, "there is no file"),
         (tmp_path / "a.parquet", ValueError, "a.parquet is not a Parquet file"),
     ):
-        with pytest.raises(kind, match=words):
-            Bags.from_parquet(path, "county", lazy=True)
+        for lazy in (True, False):
+            with pytest.raises(kind, match=words):
+                Bags.from_parquet(path, "county", lazy=lazy)
     with pytest.raises(ValueError, match="client goes with lazy=True"):
         Bags.from_parquet(folder, "county", client=3)
     with pytest.raises(ValueError, match="lazy=True takes no transformer"):

@@ -1,9 +1,9 @@
-"""Surveys of the parts of a table, bags, columns and dropped rows; and all surveys together."""
+"""Scans of the parts of a table for bags, columns and dropped rows; and all scans together."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from bdr_stan.bags.column_warnings import (
 from bdr_stan.bags.columns import TableColumns, check_number_of_levels, learn_columns
 from bdr_stan.bags.missing_codes import Ends, ends_of, joined, warn_of_codes
 from bdr_stan.bags.parts import PartReader
-from bdr_stan.bags.readers import bag_codes, one_row_per_bag, row_codes
+from bdr_stan.bags.tables import bag_codes, one_row_per_bag, row_codes
 from bdr_stan.bags.text_columns import warn_of_categories, warn_of_similar_ids
 from bdr_stan.types import Array
 from bdr_stan.user_warnings import warn
@@ -27,50 +27,28 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-@dataclass(frozen=True)
-class PartColumns:
-    """Columns of a point in one part of a table."""
-
-    where: str  # name of the part in messages
-    columns: TableColumns  # learned from this part alone
-    n_rows: int
-    missing: Mapping[str, int]  # number of missing values of each column that has some
-    means: Mapping[str, float]  # of the values present in each numeric column
-
-    @classmethod
-    def from_points(cls, where: str, table: Any, columns: TableColumns, points: Array) -> Self:
-        """The columns of a part, a narwhals DataFrame, from its rows and points."""
-        position = {name: k for k, name in enumerate(columns.features)}
-        means = {
-            name: float(np.mean(points[:, position[name]], dtype=np.float64))
-            for name in columns.names
-            if name not in columns.categories
-        }
-        missing = missing_counts(table, list(columns.fills))
-        return cls(where, columns, len(table), missing, means)
-
-    def present(self, name: str) -> int:
-        """Number of rows with a value in this column."""
-        return self.n_rows - self.missing.get(name, 0)
-
-
-@dataclass(frozen=True)
-class PartSurvey:
+class PartScan(NamedTuple):
     """Summary of a part: its bags, and the columns of a point."""
 
+    where: str  # name of the part in messages
     ids: Array  # of the k bags with points in the part, in order
     sizes: Array  # int, shape (k,)
     largest: Array  # weight of each bag in the part, shape (k,)
     sums: Array  # of its weights, relative to the largest
     squares: Array  # sums of their squares
     metadata: "pd.DataFrame | None"  # k rows
-    columns: PartColumns
+    columns: TableColumns  # learned from this part alone
+    missing: Mapping[str, int]  # number of missing values of each column that has some
+    means: Mapping[str, float]  # of the values present in each numeric column
     ends: Mapping[str | int, Ends]  # of each column of numbers, and of the weights
     varies: Mapping[str, bool]  # whether it differs between points of a bag
 
+    def present(self, name: str) -> int:
+        """Number of rows with a value in this column."""
+        return int(self.sizes.sum()) - self.missing.get(name, 0)
 
-@dataclass(frozen=True)
-class Dropped:
+
+class Dropped(NamedTuple):
     """Rows of a part that were dropped for missing values."""
 
     n: int
@@ -78,7 +56,7 @@ class Dropped:
     ids: Array  # of bags that have no other rows in this part
 
 
-def survey(table: Any, where: str, reader: PartReader) -> tuple[PartSurvey | None, Dropped | None]:
+def scan(table: Any, where: str, reader: PartReader) -> tuple[PartScan | None, Dropped | None]:
     """Summary of a part, None if it has no rows, and its dropped rows, None if there are none.
 
     Checks all values; the errors that it raises name the part, `where`.
@@ -86,7 +64,7 @@ def survey(table: Any, where: str, reader: PartReader) -> tuple[PartSurvey | Non
     try:
         rows = reader.rows(table)
         dropped = _dropped(table, rows, reader)
-        return (_survey(table, rows, reader, where) if len(rows) else None), dropped
+        return (_scan(table, rows, reader, where) if len(rows) else None), dropped
     except (TypeError, ValueError) as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{where}: {error}") from error
@@ -105,7 +83,7 @@ def _dropped(table, rows, reader):
     return Dropped(len(whole) - len(rows), missing_counts(whole, reader.roles.features), lost)
 
 
-def _survey(table, rows, reader, where):
+def _scan(table, rows, reader, where):
     columns = reader.columns
     if columns is None:
         columns = learn_columns(rows, reader.roles, missing=reader.missing)
@@ -134,21 +112,24 @@ def _survey(table, rows, reader, where):
     if read["weights"] is not None:
         ends["weights"] = ends_of(read["weights"])
     lowest, highest = np.minimum.reduceat(points, starts), np.maximum.reduceat(points, starts)
-    return PartSurvey(
+    return PartScan(
+        where,
         read["ids"],
         sizes,
         largest,
         sums,
         squares,
         read["metadata"],
-        PartColumns.from_points(where, rows, columns, points),
+        columns,
+        missing_counts(rows, list(columns.fills)),
+        {name: float(np.mean(points[:, k], dtype=np.float64)) for name, k in numeric.items()},
         ends,
         {name: bool(np.any(lowest[:, k] < highest[:, k])) for name, k in numeric.items()},
     )
 
 
-class MergedSurveys(NamedTuple):
-    """What the surveys of all parts show together."""
+class ScannedTable(NamedTuple):
+    """What the scans of all parts show together."""
 
     codes: list[Array]  # of the bags of each part, their indices among all; -1 without weight
     ids: Array  # of all n bags, in order
@@ -159,51 +140,49 @@ class MergedSurveys(NamedTuple):
     columns: TableColumns
 
 
-def merge_surveys(
-    surveys: Sequence[PartSurvey],
-    dropped: Sequence[Dropped | None],
-    reader: PartReader,
-) -> MergedSurveys:
-    """All surveys together; warns of dropped rows, similar ids, and columns without information."""
-    if not surveys:
+def merge_scans(
+    scans: Sequence[PartScan], dropped: Sequence[Dropped | None], reader: PartReader
+) -> ScannedTable:
+    """All scans together; warns of dropped rows, similar ids, and columns without information."""
+    if not scans:
         if any(dropped):
             counts = counts_text(_missing_in_dropped(dropped))
             raise ValueError(f"every row has a missing value ({counts}): leave these columns out")
         raise ValueError("no part of the table has a row: there are no bags")
     roles = reader.roles
-    codes, ids = _number_bags(surveys, roles.bag)
+    codes, ids = _number_bags(scans, roles.bag)
     code_of_piece = np.concatenate(codes)
     sizes = np.zeros(len(ids), np.int64)
-    np.add.at(sizes, code_of_piece, np.concatenate([each.sizes for each in surveys]))
+    np.add.at(sizes, code_of_piece, np.concatenate([each.sizes for each in scans]))
     _warn_of_dropped(dropped, sizes, ids)
     metadata = None
     if roles.metadata is not None:
         values = {
-            name: np.concatenate([cast(Any, each.metadata)[name].to_numpy() for each in surveys])
+            name: np.concatenate([cast(Any, each.metadata)[name].to_numpy() for each in scans])
             for name in roles.metadata
         }
         metadata = one_row_per_bag(values, code_of_piece, ids, roles.bag)
     columns = reader.columns
     ends = {
-        name: joined([each.ends[name] for each in surveys if name in each.ends])
-        for name in dict.fromkeys(name for each in surveys for name in each.ends)
+        name: joined([each.ends[name] for each in scans if name in each.ends])
+        for name in dict.fromkeys(name for each in scans for name in each.ends)
     }
     warn_of_codes(ends, "points", CODES_OF_POINTS)
     if columns is None:
-        columns = merged_columns([each.columns for each in surveys])
-        _warn_of_columns(surveys, ends, columns)
+        columns = merged_columns(scans)
+        _warn_of_columns(scans, ends, columns)
         warn_of_categories(columns.categories)
     effective_sizes = totals = sizes.astype(float)
     if roles.weight is not None:
-        effective_sizes, totals = _merged_weights(surveys, codes, ids)
+        effective_sizes, totals = _merged_weights(scans, codes, ids)
         if not np.allclose(effective_sizes, sizes):
             warn_of_odd_sums(totals, lambda i: describe(i, ids))
         # Where all weights of a bag in a part are 0, its points there contribute nothing.
-        codes = [np.where(each.largest > 0, c, -1) for c, each in zip(codes, surveys)]
-    return MergedSurveys(codes, ids, sizes, effective_sizes, totals, metadata, columns)
+        codes = [np.where(each.largest > 0, c, -1) for c, each in zip(codes, scans)]
+    return ScannedTable(codes, ids, sizes, effective_sizes, totals, metadata, columns)
 
 
-def merged_columns(parts: Sequence[PartColumns]) -> TableColumns:
+def merged_columns(parts: Sequence[PartScan]) -> TableColumns:
     """Columns of a table from those of its parts; raises where their types differ."""
     categories, fills = {}, {}
     for name in parts[0].columns.names:
@@ -228,29 +207,29 @@ def merged_columns(parts: Sequence[PartColumns]) -> TableColumns:
     return replace(parts[0].columns, categories=categories, fills=fills)
 
 
-def _number_bags(surveys: Sequence[PartSurvey], bag: str) -> tuple[list[Array], Array]:
+def _number_bags(scans: Sequence[PartScan], bag: str) -> tuple[list[Array], Array]:
     """Indices of the bags of each part among all, and all ids in order."""
-    kinds = ["numbers" if each.ids.dtype.kind in "iuf" else "other values" for each in surveys]
+    kinds = ["numbers" if each.ids.dtype.kind in "iuf" else "other values" for each in scans]
     if len(set(kinds)) > 1:
         first, other = kinds.index("numbers"), kinds.index("other values")
         raise TypeError(
-            f"column {bag!r} holds numbers in {surveys[first].columns.where}, but other values in "
-            f"{surveys[other].columns.where}: give it one kind in all parts"
+            f"column {bag!r} holds numbers in {scans[first].where}, but other values in "
+            f"{scans[other].where}: give it one kind in all parts"
         )
-    codes, ids = bag_codes(np.concatenate([each.ids for each in surveys]), "{}", by_id=True)
+    codes, ids = bag_codes(np.concatenate([each.ids for each in scans]), "{}", by_id=True)
     warn_of_similar_ids(ids)
-    ends = np.cumsum([len(each.ids) for each in surveys])
+    ends = np.cumsum([len(each.ids) for each in scans])
     return np.split(codes, ends[:-1]), ids
 
 
-def _merged_weights(surveys, codes, ids):
+def _merged_weights(scans, codes, ids):
     """Effective sizes and sums of weights; relative to a bag's largest weight, as in `Bags`."""
     largest = np.zeros(len(ids))
-    for bags, part in zip(codes, surveys):
+    for bags, part in zip(codes, scans):
         largest[bags] = np.maximum(largest[bags], part.largest)
     check_bags_have_weight(largest, ids)
     sums, squares = np.zeros((2, len(ids)))
-    for bags, part in zip(codes, surveys):
+    for bags, part in zip(codes, scans):
         relative = part.largest / largest[bags]
         sums[bags] += part.sums * relative
         squares[bags] += part.squares * relative**2
@@ -270,10 +249,10 @@ def _warn_of_dropped(dropped, sizes, ids):
     warn(dropped_message(n, n + sizes.sum(), _missing_in_dropped(dropped), len(lost)))
 
 
-def _warn_of_columns(surveys, ends, columns):
+def _warn_of_columns(scans, ends, columns):
     constant, within = [], []
     for name in columns.names:
-        known = [each for each in surveys if name in each.varies]
+        known = [each for each in scans if name in each.varies]
         if name in columns.categories or name in columns.fills:
             continue
         if len(ends[name].values) == 1:

@@ -1,0 +1,172 @@
+"""What `tune` compares on which bags: a base of the tasks of embeddings and of totals."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
+
+import numpy as np
+from joblib import Parallel
+from sklearn.base import clone, is_classifier
+
+from bdr_stan.bags import BagsLike, as_bags
+from bdr_stan.estimators.validation import checked_splits
+from bdr_stan.kernels import Kernel
+from bdr_stan.model_selection import shuffled_folds
+from bdr_stan.types import Array, ArrayLike
+
+# From the text of a candidate to a context that reports progress.
+Reporting: TypeAlias = Callable[[str], AbstractContextManager[None]]
+
+
+class Search(NamedTuple):
+    """Arguments of `tune` of these names; of kernels None is the model's own."""
+
+    models: Mapping[str, Any]
+    kernels: Sequence[str | Kernel | None]
+    n_landmarks: Sequence[int]
+    bandwidth_scale: Sequence[float]
+    method: str | None
+    score: str
+    refine: str | None
+    seed: int
+    options: Mapping[str, Any]
+
+
+class Labelled(NamedTuple):
+    """Bags with labels, and their trials, exposure and offset as arrays, where they have them."""
+
+    bags: Any
+    y: Array
+    known: Mapping[str, Array]
+
+
+class Candidate(NamedTuple):
+    """A model with settings, and its scores."""
+
+    name: str  # of the model
+    kernel: str | Kernel | None  # in the table; None where `tune` got no kernels
+    estimator: Any  # not fitted
+    columns: Mapping[str, Any]  # of the table: settings and scores
+    training: Any = None  # training features, for a model on embeddings
+    refined: bool = False
+
+
+@dataclass(frozen=True)
+class Task:
+    """Training bags and held-out bags; a subclass checks them and scores estimators by them."""
+
+    # checked(search, bags, y, known, validation) and checked_validation(search, training, known,
+    # validation) give training and held-out bags, or raise where models do not suit them.
+    checked: ClassVar[Callable[..., Labelled]]
+    checked_validation: ClassVar[Callable[..., Labelled]]
+    # with_bandwidth(candidate, scale) is the candidate with its bandwidths times a factor.
+    with_bandwidth: ClassVar[Callable[..., Any]]
+    # measured(candidate, scale, together, embedded) gives the columns of a candidate in the table,
+    # and its training features; those with the same settings may share what is embedded.
+    measured: ClassVar[Callable[..., tuple[dict[str, Any], Any]]]
+
+    search: Search
+    training: Labelled
+    held_out: Labelled | None  # the training bags where folds are held out
+    splits: list[tuple[Array, Array]]  # training and held-out indices
+    # What several candidates share, such as landmarks, which do not depend on the bandwidth.
+    shared: dict[Any, Any] = field(default_factory=dict)
+
+    @classmethod
+    def prepare(
+        cls,
+        search: Search,
+        bags: BagsLike,
+        y: ArrayLike,
+        known: Mapping[str, ArrayLike | str | None],
+        validation: Any,
+        cv: Any,
+    ) -> Self:
+        """The task of the arguments of `tune`; TypeError or ValueError if they are invalid."""
+        models = search.models.values()
+        takes_samples = all(getattr(model, "takes_samples", False) for model in models)
+        bags = as_bags(bags, samples=takes_samples)
+        training = cls.checked(search, bags, y, known, validation)
+        all_bags = np.arange(len(training.y))
+        if validation is not None:
+            held_out = cls.checked_validation(search, training, known, validation)
+            return cls(search, training, held_out, [(all_bags, np.arange(len(held_out.y)))])
+        if cv is None:  # the training labels alone are scored
+            return cls(search, training, None, [(all_bags, all_bags[:0])])
+        labels = np.asarray(training.y)
+        folds = shuffled_folds(cv, labels, any(map(is_classifier, models)), search.seed)
+        splits = checked_splits(folds.split(bags, labels), labels)
+        return cls(search, training, training, splits)
+
+    def combinations(self) -> list[tuple[tuple[Any, int, float], list[str]]]:
+        """Settings of the grid, with the names of the models that are fitted with each."""
+        first_n, first_scale = self.search.n_landmarks[0], self.search.bandwidth_scale[0]
+        return [
+            (
+                (kernel, n, scale),
+                [
+                    name
+                    for name, model in self.search.models.items()
+                    if (_has_n_landmarks(model) or n == first_n)
+                    and (not learns_kernel(model) or scale == first_scale)
+                ],
+            )
+            for kernel, n, scale in product(*self.search[1:4])
+        ]
+
+    def candidates(self, reporting: Reporting) -> Iterator[Candidate]:
+        """All candidates, fitted and scored one by one."""
+        for (kernel, n, scale), names in self.combinations():
+            estimators = {
+                name: self.with_settings(self.search.models[name], kernel, n, scale)
+                for name in names
+            }
+            embedded: dict[Any, Any] = {}
+            for name, estimator in estimators.items():
+                bandwidth = "" if learns_kernel(estimator) else f", bandwidth x {scale:g}"
+                with reporting(f"{name}, {n} landmarks{bandwidth}"):
+                    columns, training = self.measured(
+                        estimator, scale, list(estimators.values()), embedded
+                    )
+                yield Candidate(name, kernel, estimator, columns, training)
+
+    def with_settings(self, model: Any, kernel: Any, n_landmarks: int, scale: float) -> Any:
+        """An unfitted model with these settings, as far as they apply; kernel None is its own."""
+        candidate = clone(model).set_params(random_state=self.search.seed)
+        if isinstance(model.landmarks, str):
+            candidate.set_params(n_landmarks=n_landmarks)
+        if kernel is not None:
+            candidate.set_params(kernel=kernel)
+        return self.with_bandwidth(candidate, scale)
+
+    def n_landmarks(self, candidate: Any) -> int:
+        """Number of landmarks of a candidate, in the table."""
+        if not isinstance(candidate.landmarks, str):
+            return len(candidate.landmarks)
+        own = candidate.landmarks == "one per bag"
+        return len(self.training.y) if own else candidate.n_landmarks
+
+
+def mean_scores(calls: Iterable[Any]) -> dict[str, float]:
+    """Means of the scores that delayed calls give, one for each split."""
+    scores = Parallel()(calls)  # one after the other, unless joblib is configured otherwise
+    return {name: float(np.mean([each[name] for each in scores])) for name in scores[0]}
+
+
+def with_method(model: Any, method: str | None) -> Any:
+    """A model with a method of fitting, where it has methods and this is not None."""
+    if method is None or "method" not in model.get_params():
+        return model
+    return clone(model).set_params(method=method)
+
+
+def learns_kernel(model: Any) -> bool:
+    """Whether a model chooses its bandwidths itself."""
+    return getattr(model, "learn_kernel", False)
+
+
+def _has_n_landmarks(model):
+    """Whether the number of landmarks is a setting of a model."""
+    return isinstance(model.landmarks, str) and model.landmarks != "one per bag"
