@@ -18,7 +18,6 @@ from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.aggregate.variational import gaussian_posterior, variational_posterior
 from bdr_stan.models.totals import exact_fit, totals_model
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel, most_probable_scales
-from bdr_stan.posterior.mode import LogLikelihood
 from bdr_stan.posterior.priors import held_at, with_user_values
 from bdr_stan.posterior.sampling import Posterior
 from bdr_stan.predictive import AggregatePredictive
@@ -118,7 +117,12 @@ def aggregate_model(
         scales=scales,
         prior_factor=np.eye(rows.rows.shape[1] - 1),
         weight_basis=weight_basis,
-        likelihood=partial(_likelihood, rows, y, likelihood, link, trials),
+        likelihood=partial(
+            aggregate_likelihood,
+            *(rows, y, likelihood, link),
+            trials=trials,
+            exact_curvature=rows.weights is None,
+        ),
         rho_in_likelihood=link.uses_residual_variance,
         fixed=partial(_fixed, likelihood),
         scale_arrays={"scale": [*likelihood.scales], "tau": ["tau"] if bag_effects else []},
@@ -189,24 +193,3 @@ def aggregate_predictive(
     """Predictive distribution of the totals of n bags; `means`, shape (S, n), one row per draw."""
     S, n = means.shape
     return AggregatePredictive(lambda i: means[:, i], n, S, likelihood, trials=trials, **scales)
-
-
-def _likelihood(
-    rows: AggregateRows,
-    y: Array,
-    likelihood: Likelihood,
-    link: Link,
-    trials: Array | None,
-    rho: float = 0.0,
-    **scales: float,
-) -> LogLikelihood:
-    return aggregate_likelihood(
-        rows,
-        y,
-        likelihood,
-        link,
-        trials=trials,
-        exact_curvature=rows.weights is None,
-        rho=rho,
-        **scales,
-    )

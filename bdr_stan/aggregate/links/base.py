@@ -5,7 +5,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from bdr_stan.aggregate.rows import AggregateRows, point_rows
+from bdr_stan.aggregate.rows import AggregateRows, bag_means, point_rows
 from bdr_stan.aggregate.thinning import thinned_point_rows
 from bdr_stan.bags import Bags
 from bdr_stan.kernels import FeatureMap
@@ -46,6 +46,8 @@ class Link:
         Whether the rate is f itself, so that a bag's label depends on one weighted sum.
     can_thin : bool
         Whether points are kept one by one, so that fewer may stand for all of them.
+    is_average : bool
+        Whether a bag's mean is the average rate of its points, and effects are on their log odds.
     uses_residual_variance : bool
         Whether the bags' means include the residual variance, in closed form.
     """
@@ -55,6 +57,7 @@ class Link:
     rate: ClassVar[np.ufunc]
     is_linear: ClassVar[bool] = False
     can_thin: ClassVar[bool] = False
+    is_average: ClassVar[bool] = False
     uses_residual_variance: ClassVar[bool] = False
 
     def __repr__(self) -> str:
@@ -123,7 +126,7 @@ class Link:
 
     def shares(self, rows: AggregateRows) -> Array:
         """What the rate at each of `rows` counts for in its bag's mean, shape (T,)."""
-        return rows.row_weights
+        return rows.row_weights / rows.total[rows.bag] if self.is_average else rows.row_weights
 
     def mean_function(self, rows: AggregateRows, rho: float = 0.0) -> Means:
         """The means of the bags of `rows` as a function of theta, with its derivatives.
@@ -162,6 +165,8 @@ class Link:
         rho : float, or array, shape (S,)
             Scale of the weights, for the residual variance.
         """
+        if self.is_average:
+            return rows.means(theta, self.rate, effects) / rows.total
         means = rows.means(theta, self.rate) + self.residual_mean(rows, rho)
         return means if effects is None else means * np.exp(effects)
 
@@ -175,7 +180,13 @@ class Link:
         rho: float | Array = 0.0,
     ) -> Array:
         """As `means`, of bags whose points are all counted, with the rows of `features`."""
-        return self.means(self.rows(bags, features), theta, effects, rho=rho)
+        if not self.can_thin or (self.is_average and effects is not None):
+            return self.means(self.rows(bags, features), theta, effects, rho=rho)
+        # Points are many, and their rows need not be kept.
+        means = bag_means(bags, features, theta, self.rate)
+        if self.is_average:
+            return means / bags.totals
+        return means if effects is None else means * np.exp(effects)
 
     def expectation(self, rows: AggregateRows, of_moments: OfMoments) -> Expectation:
         """Sum over the bags of `rows` of `of_moments` of their means, theta ~ N(m, F F').

@@ -3,9 +3,7 @@
 import numpy as np
 
 from bdr_stan.aggregate.links.base import Expectation, FunctionPrior, Link, OfMoments
-from bdr_stan.aggregate.rows import AggregateRows, bag_means
-from bdr_stan.bags import Bags
-from bdr_stan.kernels import FeatureMap
+from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.types import Array
 
 _CHUNK_BYTES = 1 << 24
@@ -27,19 +25,6 @@ class Exp(Link):
 
     def with_residual_variance(self, f: Array, variance: Array, noise: Array) -> Array:
         return super().with_residual_variance(f, variance, noise) - variance / 2
-
-    def means_of_bags(
-        self,
-        bags: Bags,
-        features: FeatureMap,
-        theta: Array,
-        effects: Array | None = None,
-        *,
-        rho: float | Array = 0.0,
-    ) -> Array:
-        # Points are many, and their rows need not be kept.
-        means = bag_means(bags, features, theta, self.rate)
-        return means if effects is None else means * np.exp(effects)
 
     def expectation(self, rows: AggregateRows, of_moments: OfMoments) -> Expectation:
         """Moments are the sums over a bag of p_j exp(h_j + c v_j), c = 0, 1/2, -1/2.
