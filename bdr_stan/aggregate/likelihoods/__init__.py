@@ -2,11 +2,14 @@
 
 from bdr_stan.aggregate.likelihoods.base import LabelDensity, Likelihood, Scale
 from bdr_stan.aggregate.likelihoods.binomial import BINOMIAL, Binomial
-from bdr_stan.aggregate.likelihoods.exponential import EXPONENTIAL, Exponential
-from bdr_stan.aggregate.likelihoods.gamma import GAMMA, Gamma
-from bdr_stan.aggregate.likelihoods.negative_binomial import NEGATIVE_BINOMIAL, NegativeBinomial
+from bdr_stan.aggregate.likelihoods.counts import (
+    NEGATIVE_BINOMIAL,
+    POISSON,
+    NegativeBinomial,
+    Poisson,
+)
 from bdr_stan.aggregate.likelihoods.normal import NORMAL, Normal
-from bdr_stan.aggregate.likelihoods.poisson import POISSON, Poisson
+from bdr_stan.aggregate.likelihoods.positive import EXPONENTIAL, GAMMA, Exponential, Gamma
 
 __all__ = [
     "LIKELIHOODS",

@@ -38,6 +38,9 @@ class LabelDensity(NamedTuple):
     information_slope: Array
 
 
+LARGE_SHAPE = 1e4  # of gamma effects, above which Stirling's series is exact to rounding
+
+
 class Scale(NamedTuple):
     """A scale of a likelihood, with a half-normal prior; "dispersion" has "dispersion_scale".
 
@@ -180,8 +183,8 @@ class Likelihood:
             Its own scales (`sigma`, `dispersion`), `trials` of the binomial, `noise_factor` of the
             normal (noise of each label in units of sigma), `error_variance` of those with a
             dispersion (relative variance of each label's known error), shapes (n,); `tau` of those
-            that take effects of bags, the sd of these, which are summed over
-            (`summed_effects`). Each takes its own and leaves the rest.
+            that take effects of bags, the sd of these, which are summed over.
+            Each takes its own and leaves the rest.
         """
         raise NotImplementedError
 
@@ -255,3 +258,17 @@ class Likelihood:
     def program_data(self, y: Array, trials: Array | None = None) -> dict[str, Any]:
         """Likelihood, labels `y` and, of the binomial, `trials` in the data of a Stan program."""
         return {"y": y, "likelihood": self.program_number, "n_scales": len(self.scales)}
+
+
+class Dispersed(Likelihood):
+    """Base of those with a dispersion, to whose square the known errors of labels add."""
+
+    takes_errors = True
+
+    def label_density(self, y: Array, **given: Any) -> Callable[[Array], LabelDensity]:
+        dispersion, errors = given.get("dispersion", 0.0), given.get("error_variance", 0.0)
+        return self.density_of_shape(y, shape_of(with_errors(dispersion, errors)))
+
+    def density_of_shape(self, y: Array, shape: Array | float) -> Callable[[Array], LabelDensity]:
+        """As `label_density`, of the `shape` dispersion^-2 with errors."""
+        raise NotImplementedError
