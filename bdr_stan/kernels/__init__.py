@@ -2,10 +2,10 @@
 
 from bdr_stan.kernels.bandwidth import check_bandwidth as check_bandwidth
 from bdr_stan.kernels.bandwidth import column_spreads, median_bandwidth
-from bdr_stan.kernels.cauchy import Cauchy
-from bdr_stan.kernels.config import kernel_config as kernel_config
-from bdr_stan.kernels.config import kernel_from_config as kernel_from_config
-from bdr_stan.kernels.convolution import rbf_convolution
+from bdr_stan.kernels.column_effects import LinearEffects, QuadraticEffects
+from bdr_stan.kernels.description import kernel_config as kernel_config
+from bdr_stan.kernels.description import kernel_from_config as kernel_from_config
+from bdr_stan.kernels.description import kernel_text
 from bdr_stan.kernels.feature_maps import (
     ConcatenatedFeatures,
     FeatureMap,
@@ -14,26 +14,21 @@ from bdr_stan.kernels.feature_maps import (
     NystromFeatures,
     draw_frequencies,
 )
-from bdr_stan.kernels.fields import FieldFeatures, field_names, fields_of, map_kernel
+from bdr_stan.kernels.fields import FieldFeatures, field_names, map_kernel
+from bdr_stan.kernels.heavy_tails import Cauchy, InverseMultiquadric, RationalQuadratic, StudentT
 from bdr_stan.kernels.hilbert_space import HilbertProduct, HilbertSpace
-from bdr_stan.kernels.inverse_multiquadric import InverseMultiquadric
 from bdr_stan.kernels.kernel import Kernel, Product, Sum
 from bdr_stan.kernels.laplace import Laplace
-from bdr_stan.kernels.linear_effects import LinearEffects
 from bdr_stan.kernels.matern import Exponential, Matern32, Matern52
 from bdr_stan.kernels.names import KERNELS, kernel_named, resolve_kernel
 from bdr_stan.kernels.names import check_kernel as check_kernel
 from bdr_stan.kernels.names import check_kernel_and_bandwidth as check_kernel_and_bandwidth
 from bdr_stan.kernels.normal_scores import NormalScores
 from bdr_stan.kernels.polynomial import Linear, Polynomial
-from bdr_stan.kernels.quadratic_effects import QuadraticEffects
-from bdr_stan.kernels.rational_quadratic import RationalQuadratic
-from bdr_stan.kernels.rbf import RBF
+from bdr_stan.kernels.rbf import RBF, rbf_convolution
 from bdr_stan.kernels.stationary import Stationary
-from bdr_stan.kernels.student_t import StudentT
-from bdr_stan.kernels.summands import SummandFeatures, landmark_features, summands
+from bdr_stan.kernels.summands import SummandFeatures, fields_of, landmark_features, summands
 from bdr_stan.kernels.summands import shares as shares
-from bdr_stan.kernels.text import kernel_text
 
 __all__ = [
     "KERNELS",

@@ -6,7 +6,6 @@ side by side. Embeddings, rates inside bags and kernel means all take any of the
 """
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
@@ -19,8 +18,10 @@ from bdr_stan.types import Array, ArrayLike, Seed, is_integer
 NYSTROM_JITTER = 1e-6
 
 
-class FeatureMap(Protocol):
+class FeatureMap:
     """What maps points, shape (n, p), to features, shape (n, n_columns).
+
+    One of your own has `n_inputs`, `n_columns` and `fill`.
 
     Attributes
     ----------
@@ -57,22 +58,6 @@ class FeatureMap(Protocol):
         `scratch`, shape (at least n, p + 2), saves an allocation; the features of point j are
         multiplied by exp(log_scale[j]). Computed in float64 whatever the points' type.
         """
-
-
-class Features:
-    """Base of the feature maps: a subclass has `n_inputs`, `n_columns` and `fill`."""
-
-    n_inputs: int
-    n_columns: int
-
-    def __call__(
-        self,
-        points: Array,
-        out: Array | None = None,
-        scratch: Array | None = None,
-        log_scale: ArrayLike = 0.0,
-    ) -> Array:
-        """Features of points, as `FeatureMap`."""
         if out is None:
             out = np.empty((len(points), self.n_columns))
         self.fill(points, out, scratch, log_scale)
@@ -83,7 +68,7 @@ class Features:
         raise NotImplementedError
 
 
-class LandmarkFeatures(Features):
+class LandmarkFeatures(FeatureMap):
     """Values k(x, u) of a kernel at landmarks.
 
     Parameters
@@ -122,7 +107,7 @@ class LandmarkFeatures(Features):
         self.kernel.evaluate(points, self._prepared, out, scratch, log_scale)
 
 
-class NystromFeatures(Features):
+class NystromFeatures(FeatureMap):
     """Features psi(x) = L^-1 k(u, x), K_uu = L L', so that psi(x)'psi(y) is nearly k(x, y).
 
     Parameters
@@ -179,7 +164,7 @@ class NystromFeatures(Features):
         np.matmul(self._values(points, None, scratch, log_scale), self.projection, out=out)
 
 
-class FourierFeatures(Features):
+class FourierFeatures(FeatureMap):
     """Random Fourier features, a cosine and a sine for each frequency.
 
     sqrt(1/d) [cos(x'W/bandwidth), sin(x'W/bandwidth)], whose inner products are on average the
@@ -265,7 +250,7 @@ def draw_frequencies(n_frequencies: int, n_features: int, *, seed: Seed = None) 
     return np.random.default_rng(seed).standard_normal((n_frequencies, n_features))
 
 
-class ConcatenatedFeatures(Features):
+class ConcatenatedFeatures(FeatureMap):
     """Several feature maps of the same points, side by side.
 
     Inner products of the features are sums of those of the maps: landmarks of a kernel for each

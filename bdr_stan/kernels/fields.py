@@ -14,39 +14,28 @@ from operator import add
 
 import numpy as np
 
+from bdr_stan.kernels.column_effects import LinearEffects
 from bdr_stan.kernels.feature_maps import (
     ConcatenatedFeatures,
     FeatureMap,
-    Features,
     NystromFeatures,
     scale_rows,
 )
-from bdr_stan.kernels.hilbert_features import HilbertProductFeatures, HilbertSpaceFeatures
-from bdr_stan.kernels.hilbert_space import HilbertProduct, HilbertSpace
+from bdr_stan.kernels.hilbert_space import (
+    HilbertProduct,
+    HilbertProductFeatures,
+    HilbertSpace,
+    HilbertSpaceFeatures,
+)
 from bdr_stan.kernels.kernel import Kernel
-from bdr_stan.kernels.linear_effects import LinearEffects
 from bdr_stan.kernels.matern import Matern32
 from bdr_stan.kernels.normal_scores import NormalScores
-from bdr_stan.kernels.summands import terms
+from bdr_stan.kernels.summands import fields_of
 from bdr_stan.types import Array, ArrayLike
 
 # In more columns features leave out nearly all of a kernel, and scales that were learned with the
 # features do not apply to the rest.
 COVERED_COLUMNS = 3
-
-
-def fields_of(kernel: Kernel) -> list[Kernel]:
-    """The fields of a kernel: its summands, or the kernel itself.
-
-    Examples
-    --------
-    >>> from bdr_stan import Matern32
-    >>> from bdr_stan.kernels import LinearEffects, fields_of
-    >>> kernel = LinearEffects(columns=["rain"]) + Matern32(columns=["x", "y"])
-    >>> [type(field).__name__ for field in fields_of(kernel)]
-    ['LinearEffects', 'Matern32']
-    """
-    return terms(kernel)
 
 
 def map_kernel(
@@ -126,7 +115,7 @@ def has_landmarks(field: Kernel) -> bool:
     return not isinstance(field, (LinearEffects, HilbertSpace, HilbertProduct))
 
 
-class LinearFeatures(Features):
+class LinearFeatures(FeatureMap):
     """psi of a resolved `LinearEffects` kernel: its columns, standardised."""
 
     def __init__(self, kernel: LinearEffects, n_inputs: int):

@@ -8,15 +8,12 @@ import numpy as np
 from bdr_stan.bags import Bags
 from bdr_stan.kernels.bandwidth import check_bandwidth
 from bdr_stan.kernels.bandwidth_kernel import BandwidthKernel
-from bdr_stan.kernels.cauchy import Cauchy
-from bdr_stan.kernels.inverse_multiquadric import InverseMultiquadric
+from bdr_stan.kernels.heavy_tails import Cauchy, InverseMultiquadric, RationalQuadratic, StudentT
 from bdr_stan.kernels.kernel import Kernel
 from bdr_stan.kernels.laplace import Laplace
 from bdr_stan.kernels.linear_plus import linear_plus
 from bdr_stan.kernels.matern import Exponential, Matern32, Matern52
-from bdr_stan.kernels.rational_quadratic import RationalQuadratic
 from bdr_stan.kernels.rbf import RBF
-from bdr_stan.kernels.student_t import StudentT
 from bdr_stan.types import ArrayLike, Seed
 
 # By the names that estimators take.

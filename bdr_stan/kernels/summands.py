@@ -14,9 +14,9 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from bdr_stan.kernels.bandwidth_kernel import BandwidthKernel
+from bdr_stan.kernels.column_effects import LinearEffects
 from bdr_stan.kernels.feature_maps import ConcatenatedFeatures, LandmarkFeatures
 from bdr_stan.kernels.kernel import Kernel, Product, Sum
-from bdr_stan.kernels.linear_effects import LinearEffects
 from bdr_stan.kernels.normal_scores import NormalScores
 from bdr_stan.types import Array, ArrayLike
 
@@ -49,17 +49,28 @@ def summands(kernel: Kernel, n_columns: int) -> dict[Columns, Kernel]:
     (1, 2) RBF
     """
     found: dict[Columns, list[Kernel]] = {}
-    for term in terms(kernel):
-        found.setdefault(term.columns_seen(n_columns), []).append(term)
-    return {columns: reduce(add, terms) for columns, terms in found.items()}
+    for field in fields_of(kernel):
+        found.setdefault(field.columns_seen(n_columns), []).append(field)
+    return {columns: reduce(add, fields) for columns, fields in found.items()}
 
 
-def terms(kernel: Any, factor: float = 1.0) -> list[Kernel]:
-    """Kernels that are no sums and add up to a kernel times a factor."""
-    factor *= kernel.variance
-    if isinstance(kernel, Sum):
-        return [*terms(kernel.first, factor), *terms(kernel.second, factor)]
-    return [kernel if factor == kernel.variance else replace(kernel, variance=factor)]
+def fields_of(kernel: Any) -> list[Kernel]:
+    """The fields of a kernel: its summands, or the kernel itself.
+
+    Examples
+    --------
+    >>> from bdr_stan import Matern32
+    >>> from bdr_stan.kernels import LinearEffects, fields_of
+    >>> kernel = LinearEffects(columns=["rain"]) + Matern32(columns=["x", "y"])
+    >>> [type(field).__name__ for field in fields_of(kernel)]
+    ['LinearEffects', 'Matern32']
+    """
+    if not isinstance(kernel, Sum):
+        return [kernel]
+    parts: list[Any] = [*fields_of(kernel.first), *fields_of(kernel.second)]
+    if kernel.variance == 1:
+        return parts
+    return [replace(part, variance=kernel.variance * part.variance) for part in parts]
 
 
 def rank(kernel: Any, n_columns: int) -> int | None:
@@ -74,7 +85,7 @@ def rank(kernel: Any, n_columns: int) -> int | None:
 
 def single_bandwidth(kernel: Kernel) -> Any:
     """Bandwidth in the units of the points, of a kernel of which one term has one; else None."""
-    lengths = [term.lengths for term in terms(kernel) if isinstance(term, BandwidthKernel)]
+    lengths = [term.lengths for term in fields_of(kernel) if isinstance(term, BandwidthKernel)]
     return lengths[0] if len(lengths) == 1 else None
 
 

@@ -9,7 +9,6 @@ from bdr_stan import BDR, RBF, BDRClassifier, Shrinkage
 from bdr_stan.embedding.training import training_features
 from bdr_stan.kernels import LinearEffects, landmark_features
 from bdr_stan.kernels.linear_plus import LINEAR_VARIANCE, with_linear_variance
-from bdr_stan.kernels.summands import terms
 from bdr_stan.models import prior_choice
 from bdr_stan.models.bdr import bdr_model
 from bdr_stan.models.prior_choice import precision_for
@@ -42,8 +41,8 @@ def test_functions_have_the_prior_of_a_kernel_of_that_variance(variance, monkeyp
 def test_only_linear_effects_change():
     training = training_features(bags_of(0)[0], kernel="linear + rbf", n_landmarks=30, seed=1)
     one, other = training.kernel, with_linear_variance(training.kernel, 7.0)
-    assert len(terms(one)) == 4 + 4 + 1
-    for before, after in zip(terms(one), terms(other), strict=True):
+    assert len(fields_of(one)) == 4 + 4 + 1
+    for before, after in zip(fields_of(one), fields_of(other), strict=True):
         is_linear = type(before) is LinearEffects
         assert before.variance == (LINEAR_VARIANCE if is_linear else 1.0)
         assert repr(after) == repr(replace(before, variance=7.0) if is_linear else before)
