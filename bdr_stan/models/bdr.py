@@ -11,7 +11,7 @@ from bdr_stan.embedding.compression import Rows
 from bdr_stan.embedding.terms import NO_TERMS, Terms
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.models.blr import blr_data
-from bdr_stan.models.label_noise import size_noise_prior
+from bdr_stan.models.label_errors import size_noise_prior
 from bdr_stan.models.likelihoods import normal_likelihood
 from bdr_stan.models.prior_choice import model_of_best_prior
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel

@@ -25,8 +25,7 @@ from bdr_stan.models.embedding_curves import CurveSums, coefficient_scales, curv
 from bdr_stan.models.fitted_curves import FittedCurves, TrainingLabels, fitted_curves
 from bdr_stan.models.held_out_labels import held_out_labels, learned_point_noise
 from bdr_stan.models.label_distribution import LabelDistribution
-from bdr_stan.models.label_errors import most_point_noise
-from bdr_stan.models.label_noise import size_noise_prior
+from bdr_stan.models.label_errors import most_point_noise, size_noise_prior
 from bdr_stan.posterior.model import Draws, Model, StanInput, without_arrays
 from bdr_stan.posterior.priors import with_user_values
 from bdr_stan.posterior.settings import SamplerSettings

@@ -12,7 +12,7 @@ from bdr_stan.embedding.compression import compress
 from bdr_stan.embedding.coordinates import joint_coordinates, principal_axes
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.models.blr import blr_model, exact_posterior, exact_predictive
-from bdr_stan.models.label_noise import size_noise_prior
+from bdr_stan.models.label_errors import size_noise_prior
 from bdr_stan.models.latent import label_predictive
 from bdr_stan.models.likelihoods import normal_likelihood
 from bdr_stan.posterior.priors import log_prior_of_scales
