@@ -78,27 +78,9 @@ def map_kernel(
 
 
 def field_names(kernel: Kernel, names: Sequence[str] | None, n_columns: int) -> list[str]:
-    """Names of the fields of a kernel: kind and columns.
+    """Names of the fields of a resolved kernel, all different: kind and columns.
 
-    Parameters
-    ----------
-    kernel : Kernel, from `resolve_kernel`
-    names : list of str, or None
-        Names of the points' columns; None for their indices.
-    n_columns : int
-        Columns of the points.
-
-    Returns
-    -------
-    list of str, all different
-
-    Examples
-    --------
-    >>> from bdr_stan import Matern32
-    >>> from bdr_stan.kernels import LinearEffects, field_names
-    >>> kernel = LinearEffects(columns=[2]) + Matern32(10.0, columns=[0, 1])
-    >>> field_names(kernel, ["x", "y", "rain"], 3)
-    ['LinearEffects(rain)', 'Matern32(x, y)']
+    `names` are those of the points' columns; None for their indices.
     """
     called = []
     for field in fields_of(kernel):

@@ -88,25 +88,7 @@ def additive_kernel(name: str, bandwidth: ArrayLike | str, bags: Bags) -> Kernel
 
 
 def kernel_named(name: str, bandwidth: ArrayLike | str) -> BandwidthKernel:
-    """Kernel of this name and bandwidth.
-
-    Parameters
-    ----------
-    name : str, of `KERNELS`
-    bandwidth : float, array of shape (p,), "scaled", "ard" or "median"
-
-    Raises
-    ------
-    ValueError : there is none of this name.
-
-    Examples
-    --------
-    >>> from bdr_stan.kernels import kernel_named
-    >>> kernel_named("matern32", 2.0)
-    Matern32(bandwidth=2.0)
-    >>> kernel_named("rbf", "ard")
-    RBF(bandwidth='ard')
-    """
+    """Kernel of a name in `KERNELS` and this bandwidth; ValueError where there is none."""
     check_kernel(name)
     return KERNELS[_name_per_column(name)](bandwidth)
 

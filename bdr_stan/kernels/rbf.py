@@ -66,31 +66,10 @@ def rbf_convolution(
         r(x, y) = sqrt(2 pi / (2/s^2 + 1/l^2))
                   exp(-(x - y)^2 / (4 s^2)) exp(-(x + y)^2 / (8 (s^2/2 + l^2)))
 
-    Parameters
-    ----------
-    x : array, shape (n, p), points
-    y : array, shape (m, p), points, in the units of x
-    bandwidth : float or array, shape (p,), > 0, s, in the units of x
-    measure_scale : float or array, shape (p,), > 0, l, in the units of x
-        Scale of the Gaussian measure around the origin: centre the points beforehand.
-
-    Returns
-    -------
-    float64 array, shape (n, m)
-
-    Raises
-    ------
-    ValueError : a length that is not positive, or another number of lengths than features.
+    of points x, shape (n, p), and y, (m, p), centred beforehand, as l is the scale of the measure
+    around the origin; s and l are numbers or of shape (p,), in the units of the points.
 
     Source: Flaxman et al. (2016), "Bayesian learning of kernel embeddings", section 4.
-
-    Examples
-    --------
-    >>> from bdr_stan.kernels import rbf_convolution
-    >>> x = [[0.0], [3.0]]
-    >>> rbf_convolution(x, x, bandwidth=1.0, measure_scale=2.0).round(3)
-    array([[1.671, 0.137],
-           [0.137, 0.615]])
     """
     x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
     p = x.shape[1]

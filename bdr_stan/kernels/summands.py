@@ -24,30 +24,7 @@ Columns = tuple[int, ...]
 
 
 def summands(kernel: Kernel, n_columns: int) -> dict[Columns, Kernel]:
-    """The summands of a kernel, by their columns.
-
-    Parameters
-    ----------
-    kernel : Kernel, from `resolve_kernel`
-    n_columns : int
-        Number of the points' columns.
-
-    Returns
-    -------
-    dict, indices of columns -> Kernel
-        One entry where the kernel is no sum. Summands of the same columns are one entry.
-
-    Examples
-    --------
-    >>> from bdr_stan import RBF, Linear
-    >>> from bdr_stan.kernels import summands
-    >>> kernel = RBF(1.0, columns=[0]) + Linear(columns=[0]) + RBF(2.0, columns=[1, 2])
-    >>> for columns, part in summands(kernel, n_columns=3).items():
-    ...     print(columns, type(part).__name__)
-    ...
-    (0,) Sum
-    (1, 2) RBF
-    """
+    """The summands of a resolved kernel by their columns; those of the same columns are one."""
     found: dict[Columns, list[Kernel]] = {}
     for field in fields_of(kernel):
         found.setdefault(field.columns_seen(n_columns), []).append(field)
@@ -55,16 +32,7 @@ def summands(kernel: Kernel, n_columns: int) -> dict[Columns, Kernel]:
 
 
 def fields_of(kernel: Any) -> list[Kernel]:
-    """The fields of a kernel: its summands, or the kernel itself.
-
-    Examples
-    --------
-    >>> from bdr_stan import Matern32
-    >>> from bdr_stan.kernels import LinearEffects, fields_of
-    >>> kernel = LinearEffects(columns=["rain"]) + Matern32(columns=["x", "y"])
-    >>> [type(field).__name__ for field in fields_of(kernel)]
-    ['LinearEffects', 'Matern32']
-    """
+    """The fields of a kernel, which add up to it: its summands, or the kernel itself."""
     if not isinstance(kernel, Sum):
         return [kernel]
     parts: list[Any] = [*fields_of(kernel.first), *fields_of(kernel.second)]
@@ -102,28 +70,8 @@ def scored_columns(kernel: Any) -> dict[int, NormalScores]:
 class SummandFeatures(ConcatenatedFeatures):
     """Values of each summand of a kernel at landmarks of its own, side by side.
 
-    Parameters
-    ----------
-    kernel : Kernel, from `resolve_kernel`
-    landmarks : array, shape (d, p), in the units of the points
-        NaN in the columns that a landmark's summand does not depend on; those of a summand lie
-        together.
-
-    Raises
-    ------
-    ValueError : a landmark with other columns than a summand has.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan.kernels import RBF, SummandFeatures
-    >>> kernel = RBF(10.0, columns=[0]) + RBF(5.0, columns=[1])
-    >>> ages = [[20.0, np.nan], [60.0, np.nan]]
-    >>> incomes = [[np.nan, 10.0], [np.nan, 20.0], [np.nan, 30.0]]
-    >>> features = SummandFeatures(kernel, ages + incomes)
-    >>> features(np.array([[20.0, 20.0], [60.0, 10.0]])).round(2)
-    array([[1.  , 0.  , 0.14, 1.  , 0.14],
-           [0.  , 1.  , 1.  , 0.14, 0.  ]])
+    Landmarks, (d, p), have NaN in the columns that their summand does not depend on; those of a
+    summand lie together. ValueError for a landmark with other columns than a summand has.
     """
 
     maps: tuple[LandmarkFeatures, ...]
