@@ -7,14 +7,11 @@ from bdr_stan.kernels.column_effects import LinearEffects, QuadraticEffects
 from bdr_stan.kernels.description import kernel_config as kernel_config
 from bdr_stan.kernels.description import kernel_from_config as kernel_from_config
 from bdr_stan.kernels.description import kernel_text
-from bdr_stan.kernels.feature_maps import (
-    ConcatenatedFeatures,
-    FeatureMap,
-    FourierFeatures,
-    LandmarkFeatures,
-    NystromFeatures,
-    draw_frequencies,
-)
+from bdr_stan.kernels.feature_maps import ConcatenatedFeatures as ConcatenatedFeatures
+from bdr_stan.kernels.feature_maps import FeatureMap, LandmarkFeatures
+from bdr_stan.kernels.feature_maps import FourierFeatures as FourierFeatures
+from bdr_stan.kernels.feature_maps import NystromFeatures as NystromFeatures
+from bdr_stan.kernels.feature_maps import draw_frequencies as draw_frequencies
 from bdr_stan.kernels.fields import FieldFeatures, map_kernel
 from bdr_stan.kernels.fields import field_names as field_names
 from bdr_stan.kernels.heavy_tails import Cauchy, InverseMultiquadric, RationalQuadratic, StudentT
@@ -22,10 +19,11 @@ from bdr_stan.kernels.hilbert_space import HilbertProduct, HilbertSpace
 from bdr_stan.kernels.kernel import Kernel, Product, Sum
 from bdr_stan.kernels.laplace import Laplace
 from bdr_stan.kernels.matern import Exponential, Matern32, Matern52
-from bdr_stan.kernels.names import KERNELS, resolve_kernel
+from bdr_stan.kernels.names import KERNELS
 from bdr_stan.kernels.names import check_kernel as check_kernel
 from bdr_stan.kernels.names import check_kernel_and_bandwidth as check_kernel_and_bandwidth
 from bdr_stan.kernels.names import kernel_named as kernel_named
+from bdr_stan.kernels.names import resolve_kernel as resolve_kernel
 from bdr_stan.kernels.normal_scores import NormalScores
 from bdr_stan.kernels.polynomial import Linear, Polynomial
 from bdr_stan.kernels.rbf import RBF
@@ -33,7 +31,7 @@ from bdr_stan.kernels.rbf import rbf_convolution as rbf_convolution
 from bdr_stan.kernels.stationary import Stationary
 from bdr_stan.kernels.summands import SummandFeatures as SummandFeatures
 from bdr_stan.kernels.summands import fields_of as fields_of
-from bdr_stan.kernels.summands import landmark_features
+from bdr_stan.kernels.summands import landmark_features as landmark_features
 from bdr_stan.kernels.summands import shares as shares
 from bdr_stan.kernels.summands import summands as summands
 
@@ -41,11 +39,9 @@ __all__ = [
     "KERNELS",
     "RBF",
     "Cauchy",
-    "ConcatenatedFeatures",
     "Exponential",
     "FeatureMap",
     "FieldFeatures",
-    "FourierFeatures",
     "HilbertProduct",
     "HilbertSpace",
     "InverseMultiquadric",
@@ -57,7 +53,6 @@ __all__ = [
     "Matern32",
     "Matern52",
     "NormalScores",
-    "NystromFeatures",
     "Polynomial",
     "Product",
     "QuadraticEffects",
@@ -65,10 +60,7 @@ __all__ = [
     "Stationary",
     "StudentT",
     "Sum",
-    "draw_frequencies",
     "kernel_text",
-    "landmark_features",
     "map_kernel",
     "median_bandwidth",
-    "resolve_kernel",
 ]

@@ -122,41 +122,15 @@ def resolve_kernel(
     seed: Seed = None,
     scale: float = 1.0,
 ) -> Kernel:
-    """Kernel to use on the points of `bags`.
+    """Kernel to use on the points of `bags`: its columns are indices, its bandwidths numbers.
 
-    Parameters
-    ----------
-    kernel : str or Kernel
-        A name of `KERNELS`; with "additive" before it, the sum of such kernels of each column;
-        with "linear + " before it, the kernel plus linear and quadratic effects of each column.
-        "auto" is "linear + rbf" for points of at most 60 columns, else "rbf".
-    bandwidth : float, array of shape (p,), "scaled", "ard" or "median"
-        Of a kernel given by name, else "scaled".
-    bags : Bags
-    seed : int, optional
-        Seed of the sample of points for the median distance.
-    scale : float, > 0, default 1
-        Factor on all bandwidths.
-
-    Returns
-    -------
-    Kernel, its columns as indices and its bandwidths numbers
-
-    Raises
-    ------
-    ValueError : no such kernel or column, no positive bandwidth, or a bandwidth for a Kernel.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan import RBF, Bags
-    >>> from bdr_stan.kernels import resolve_kernel
-    >>> points = np.array([[20.0, 1.0], [40.0, 2.0], [60.0, 3.0]])
-    >>> bags = Bags(points, [0, 3], features=["age", "income"])
-    >>> resolve_kernel(RBF(15.0, columns=["age"]), "scaled", bags)
-    RBF(bandwidth=15.0, columns=(0,))
-    >>> resolve_kernel("matern32", [15.0, 2.0], bags, scale=2.0)
-    Matern32(bandwidth=array([30.,  4.]))
+    `kernel` is a Kernel or a name of `KERNELS`; with "additive" before it, the sum of such kernels
+    of each column; with "linear + " before it, the kernel plus linear and quadratic effects of each
+    column. "auto" is "linear + rbf" for points of at most 60 columns, else "rbf". `bandwidth`, a
+    number, an array of shape (p,), "scaled", "ard" or "median", is of a kernel given by name, else
+    "scaled"; all bandwidths are times `scale`. `seed` is of the sample of points for the median
+    distance. ValueError for no such kernel or column, no positive bandwidth, or a bandwidth for a
+    Kernel.
     """
     check_kernel_and_bandwidth(kernel, bandwidth)
     kernel = name_for(kernel, bags.n_features)

@@ -88,30 +88,9 @@ class SummandFeatures(ConcatenatedFeatures):
 
 
 def landmark_features(kernel: Kernel, landmarks: ArrayLike) -> LandmarkFeatures | SummandFeatures:
-    """Values of a kernel at landmarks; where these have NaN, those of its summands.
+    """Values of a resolved kernel at landmarks, (d, p); where these have NaN, of its summands.
 
-    Parameters
-    ----------
-    kernel : Kernel, from `resolve_kernel`
-    landmarks : array, shape (d, p), in the units of the points
-        NaN as for `SummandFeatures`.
-
-    Raises
-    ------
-    ValueError : as `LandmarkFeatures` and `SummandFeatures`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan.kernels import RBF, landmark_features
-    >>> kernel = RBF(10.0, columns=[0]) + RBF(5.0, columns=[1])
-    >>> whole = np.array([[20.0, 10.0], [60.0, 30.0]])
-    >>> halves = np.array([[20.0, np.nan], [np.nan, 30.0]])
-    >>> people = np.array([[20.0, 10.0]])
-    >>> landmark_features(kernel, whole)(people).round(2)
-    array([[2., 0.]])
-    >>> landmark_features(kernel, halves)(people).round(2)
-    array([[1., 0.]])
+    See `LandmarkFeatures` and `SummandFeatures`.
     """
     if np.isnan(landmarks).any():
         return SummandFeatures(kernel, landmarks)
