@@ -56,17 +56,15 @@ def bdr_model(
     training: TrainingFeatures,
     y: Array,
     *,
-    embedding_prior: str = "empirical",
-    measure_scale: float | str = "evidence",
     prior: Mapping[str, float] | None = None,
     lossless: bool = True,
     label_noise: str = "constant",
     label_sd: Array | None = None,
+    **choices: Any,
 ) -> LatentGaussianModel:
     """The model of ``stan/bdr.stan`` with its data.
 
-    For `embedding_prior` and `measure_scale` see `landmark_matrices`; the measure scale "evidence"
-    is that of highest evidence. `lossless` compresses the rows of the bags.
+    `choices` are those of `model_of_best_prior`. `lossless` compresses the rows of the bags.
     `label_noise` "size" adds sigma_point^2 / N_i to the noise; `label_sd`, shape (n,), are known
     standard errors.
     """
@@ -116,6 +114,4 @@ def bdr_model(
 
         return model_of
 
-    return model_of_best_prior(
-        model_in, training, embedding_prior=embedding_prior, measure_scale=measure_scale
-    )
+    return model_of_best_prior(model_in, training, **choices)

@@ -123,9 +123,8 @@ def bdr_glm_model(
     y: Array,
     family: Family,
     *,
-    embedding_prior: str = "empirical",
-    measure_scale: float | str = "evidence",
     prior: Mapping[str, float] | None = None,
+    **choices: Any,
 ) -> LatentGaussianModel:
     """The model of ``stan/fast/bdr_glm.stan`` with its data; see `bdr_model`."""
 
@@ -144,13 +143,7 @@ def bdr_glm_model(
     some_bags = None
     if len(y) > 2 * _FIRST_BAGS:
         some_bags = np.random.default_rng(0).choice(len(y), _FIRST_BAGS, replace=False)
-    return model_of_best_prior(
-        model_in,
-        training,
-        embedding_prior=embedding_prior,
-        measure_scale=measure_scale,
-        some_bags=some_bags,
-    )
+    return model_of_best_prior(model_in, training, some_bags=some_bags, **choices)
 
 
 def blr_glm_model(

@@ -99,9 +99,8 @@ def bdr_probit_model(
     training: TrainingFeatures,
     y: Array,
     *,
-    embedding_prior: str = "empirical",
-    measure_scale: float | str = "evidence",
     prior: Mapping[str, float] | None = None,
+    **choices: Any,
 ) -> LatentGaussianModel:
     """The model of ``stan/bdr_probit.stan`` with its data, labels y 0 or 1; see `bdr_model`."""
     mean, sizes, x = training.embedding.mean, training.embedding.sizes, training.embedding.x
@@ -134,6 +133,4 @@ def bdr_probit_model(
 
         return model_of
 
-    return model_of_best_prior(
-        model_in, training, embedding_prior=embedding_prior, measure_scale=measure_scale
-    )
+    return model_of_best_prior(model_in, training, **choices)

@@ -7,7 +7,7 @@ but for labels, which are `y`, and `y_at` where log densities are wanted.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -123,11 +123,28 @@ class StanData(dict[str, Any]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlainModel(Model):
+class PlainProgram(Model):
+    """The model of a plain program with its data, for a program that the user has edited."""
+
+    stock: Model  # that of the accelerated program
+    new_bags: Mapping[str, Any]  # data of the training bags as new ones
+
+    @classmethod
+    def of(cls, stock: Any, data: dict[str, Any], new_bags: Mapping[str, Any]) -> Self:
+        """The plain program of a stock model, with these data."""
+        shared = {name: getattr(stock, name) for name in ("program", "priors", "constants")}
+        return cls(stock=stock, data=data, new_bags=new_bags, **shared)
+
+    def read(self, drawn: Draws, settings: SamplerSettings) -> Draws:
+        """All that the program draws of its parameters, by its own names."""
+        return {name: v for name, v in drawn.items() if v.size and name not in GENERATED}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlainModel(PlainProgram):
     """The model of a plain program with its data, for a program that the user has edited."""
 
     stock: LatentGaussianModel
-    new_bags: Mapping[str, Any]  # data of the training bags as new ones
 
     def stan_input(self, settings: SamplerSettings) -> StanInput:
         """Chains that start near the mode of the stock model.
@@ -152,10 +169,6 @@ class PlainModel(Model):
             log_sds=self._named(np.sqrt(np.diag(mode.covariance)), log_sds, u=1.0),
             options={"adapt_delta": _ADAPT_DELTA} if settings.method == "nuts" else {},
         )
-
-    def read(self, drawn: Draws, settings: SamplerSettings) -> Draws:
-        """All that the program draws of its parameters, by its own names."""
-        return {name: v for name, v in drawn.items() if v.size and name not in GENERATED}
 
     def _start(self, scales, log_sds, mode, rng, spread):
         theta = mode.theta + spread * mode.whitening @ rng.standard_normal(len(mode.theta))
@@ -201,14 +214,7 @@ def plain_model(
         **bags,
         **one_bag,
     }
-    return PlainModel(
-        program=stock.program,
-        priors=stock.priors,
-        data=data,
-        constants=stock.constants,
-        stock=stock,
-        new_bags=as_new(bags),
-    )
+    return PlainModel.of(stock, data, as_new(bags))
 
 
 def data_of_training_bags(model: PlainModel) -> StanData:
@@ -272,11 +278,4 @@ def plain_totals_model(
         **as_new(take_bags(bags, np.arange(0))),
         **others,
     }
-    return PlainModel(
-        program=stock.program,
-        priors=stock.priors,
-        data=data,
-        constants=stock.constants,
-        stock=stock,
-        new_bags=as_new(bags),
-    )
+    return PlainModel.of(stock, data, as_new(bags))

@@ -34,16 +34,16 @@ def model_of_best_prior(
     model_in: Callable[..., Callable[[Coordinates], LatentGaussianModel]],
     training: TrainingFeatures,
     *,
-    embedding_prior: str,
-    measure_scale: float | str,
+    embedding_prior: str = "empirical",
+    measure_scale: float | str = "evidence",
     some_bags: Array | None = None,
 ) -> LatentGaussianModel:
     """The model in the joint basis, with what is chosen among its constants.
 
     ``model_in(coordinates, eta_prior)`` gives the model as a function of these coordinates with
     any `prior_factor`; where `some_bags` of many choose that, with their indices as third
-    argument the model of these. Only the convolution prior has a measure scale, which "evidence"
-    has chosen.
+    argument the model of these. For `embedding_prior` and `measure_scale` see `landmark_matrices`;
+    only the convolution prior has a measure scale, and "evidence" is that of highest evidence.
     """
 
     def model_at(measure_scale):

@@ -183,6 +183,7 @@ class Likelihood:
 class Dispersed(Likelihood):
     """Base of those with a dispersion, to whose square the known errors of labels add."""
 
+    links = ("square", "exp")
     takes_errors = True
 
     def label_density(self, y: Array, **given: Any) -> Callable[[Array], LabelDensity]:

@@ -120,7 +120,6 @@ class NegativeBinomial(Dispersed):
     """y_a ~ NegativeBinomial(mean lambda_a, shape dispersion^-2): Poisson with gamma effects."""
 
     name = "negative binomial"
-    links = ("square", "exp")
     scales: ClassVar[Mapping[str, Scale]] = {
         "dispersion": Scale("of the labels: variance lambda + dispersion^2 lambda^2")
     }

@@ -129,7 +129,6 @@ class Gamma(Dispersed):
     """y_a ~ Gamma(shape dispersion^-2, mean lambda_a), of variance dispersion^2 lambda_a^2."""
 
     name = "gamma"
-    links = ("square", "exp")
     scales: ClassVar[Mapping[str, Scale]] = {
         "dispersion": Scale("of the labels: variance dispersion^2 lambda^2")
     }
