@@ -47,11 +47,7 @@ def test_slope_and_curvature_are_those_of_the_value(rng):
     _, coordinates, rows = problem(rng)
     function = normal_likelihood(rows, coordinates.lam, **SCALES)
     for theta in rng.normal(size=(4, 4)):
-        _, slope, _, curvature = function(theta)
-        expected = reference.gradient(lambda x: function(x)[0], theta)
-        np.testing.assert_allclose(slope, expected, rtol=1e-6, atol=1e-6)
-        each = [reference.gradient(lambda x, k=k: function(x)[1][k], theta) for k in range(4)]
-        np.testing.assert_allclose(curvature, -np.array(each), rtol=1e-5, atol=1e-5)
+        reference.check_derivatives(function, theta)
 
 
 def test_no_nearby_scales_have_more_evidence(rng):
