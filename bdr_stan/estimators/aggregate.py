@@ -49,7 +49,7 @@ from bdr_stan.estimators.validation import (
     labels_of_training,
 )
 from bdr_stan.kernels import FieldFeatures, Kernel, check_kernel, field_names
-from bdr_stan.models.aggregate import aggregate_model, aggregate_predictive, variational_fit
+from bdr_stan.models.aggregate import aggregate_model, variational_fit
 from bdr_stan.models.label_errors import spread_of_true_labels
 from bdr_stan.models.overdispersion import (
     WIDER_TOTALS,
@@ -1329,7 +1329,10 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             if effect_sums is not None:
                 variance = variance + effect_variance(effect_sums, _covariances(drawn))
             return totals_predictive(means, noise, variance, **scales)
-        return aggregate_predictive(means, self._family, trials=trials, **scales)
+        S, n = means.shape
+        return AggregatePredictive(
+            lambda i: means[:, i], n, S, self._family, trials=trials, **scales
+        )
 
     def _thinning(self, bags: Bags, rows: AggregateRows) -> dict[str, Any]:
         """What thinning changes at some of the draws, as a setting of the result."""

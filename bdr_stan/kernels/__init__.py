@@ -6,17 +6,20 @@ from bdr_stan.kernels.bandwidth import median_bandwidth
 from bdr_stan.kernels.column_effects import LinearEffects, QuadraticEffects
 from bdr_stan.kernels.description import kernel_config as kernel_config
 from bdr_stan.kernels.description import kernel_from_config as kernel_from_config
-from bdr_stan.kernels.description import kernel_text
+from bdr_stan.kernels.description import kernel_text as kernel_text
 from bdr_stan.kernels.feature_maps import ConcatenatedFeatures as ConcatenatedFeatures
 from bdr_stan.kernels.feature_maps import FeatureMap, LandmarkFeatures
 from bdr_stan.kernels.feature_maps import FourierFeatures as FourierFeatures
 from bdr_stan.kernels.feature_maps import NystromFeatures as NystromFeatures
 from bdr_stan.kernels.feature_maps import draw_frequencies as draw_frequencies
-from bdr_stan.kernels.fields import FieldFeatures, map_kernel
+from bdr_stan.kernels.fields import FieldFeatures as FieldFeatures
 from bdr_stan.kernels.fields import field_names as field_names
+from bdr_stan.kernels.fields import map_kernel
 from bdr_stan.kernels.heavy_tails import Cauchy, InverseMultiquadric, RationalQuadratic, StudentT
 from bdr_stan.kernels.hilbert_space import HilbertProduct, HilbertSpace
-from bdr_stan.kernels.kernel import Kernel, Product, Sum
+from bdr_stan.kernels.kernel import Kernel
+from bdr_stan.kernels.kernel import Product as Product
+from bdr_stan.kernels.kernel import Sum as Sum
 from bdr_stan.kernels.laplace import Laplace
 from bdr_stan.kernels.matern import Exponential, Matern32, Matern52
 from bdr_stan.kernels.names import KERNELS
@@ -41,7 +44,6 @@ __all__ = [
     "Cauchy",
     "Exponential",
     "FeatureMap",
-    "FieldFeatures",
     "HilbertProduct",
     "HilbertSpace",
     "InverseMultiquadric",
@@ -54,13 +56,10 @@ __all__ = [
     "Matern52",
     "NormalScores",
     "Polynomial",
-    "Product",
     "QuadraticEffects",
     "RationalQuadratic",
     "Stationary",
     "StudentT",
-    "Sum",
-    "kernel_text",
     "map_kernel",
     "median_bandwidth",
 ]

@@ -20,26 +20,7 @@ _EFFECTS = {LinearEffects: "linear", QuadraticEffects: "quadratic"}
 
 
 def kernel_text(kernel: Kernel, names: Sequence[str] | None) -> str:
-    """A kernel in words: its columns, with its length in the units of each.
-
-    Parameters
-    ----------
-    kernel : Kernel, from `resolve_kernel`
-    names : list of str, or None
-        Names of the points' columns.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> from bdr_stan.kernels import RBF, kernel_text
-    >>> kernel_text(RBF([15.0, 2.5]), ["age", "income"])
-    'RBF, lengths age 15, income 2.5'
-    >>> kernel_text(RBF(15.0, columns=[0]) + RBF(2.5, columns=[1]), ["age", "income"])
-    'RBF, lengths age 15 + RBF, lengths income 2.5'
-    """
+    """A resolved kernel in words: its columns, of these names if any, with its length in each."""
     if any(type(term) in _EFFECTS for term in fields_of(kernel)):
         return _effects_text(kernel, names)
     if isinstance(kernel, HilbertProduct):

@@ -110,41 +110,11 @@ class LinearFeatures(FeatureMap):
 
 
 class FieldFeatures(ConcatenatedFeatures):
-    """Features of the fields of a kernel, side by side.
+    """Features of the fields of a resolved kernel, side by side.
 
-    Parameters
-    ----------
-    kernel : Kernel, from `resolve_kernel`
-    landmarks : array, shape (d, p), in the units of the points
-        A field has those with numbers in exactly its columns and NaN elsewhere or, without any,
-        those with numbers in all columns.
-
-    Attributes
-    ----------
-    fields : list of Kernel
-    blocks : list of slice
-        The features of each field.
-    projection : array, or None
-        Of a kernel that is one field with landmarks: weights w of the features are weights
-        ``projection @ w`` of the kernel at the landmarks.
-
-    Raises
-    ------
-    ValueError : a field without landmarks, or landmarks as for `NystromFeatures`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan.kernels import RBF, FieldFeatures, LinearEffects
-    >>> rain = LinearEffects(columns=[1], centre=[50.0], units=[10.0])
-    >>> kernel = RBF(2.0, columns=[0]) + rain
-    >>> landmarks = np.array([[0.0, np.nan], [4.0, np.nan]])
-    >>> features = FieldFeatures(kernel, landmarks)
-    >>> features.blocks
-    [slice(0, 2, None), slice(2, 3, None)]
-    >>> features(np.array([[0.0, 60.0], [4.0, 40.0]])).round(2)
-    array([[ 1.  ,  0.  ,  1.  ],
-           [ 0.14,  0.99, -1.  ]])
+    A field has those of the `landmarks`, (d, p), that have numbers in exactly its columns and NaN
+    elsewhere or, without any, those with numbers in all columns; ValueError for a field without
+    landmarks. `fields` are kernels, `blocks` slices, the features of each.
     """
 
     def __init__(self, kernel: Kernel, landmarks: ArrayLike):
@@ -163,14 +133,7 @@ class FieldFeatures(ConcatenatedFeatures):
         return None
 
     def residual_variance(self, points: Array, rows: Array) -> Array:
-        """k(x, x) - |psi(x)|^2, shape (n,), >= 0; see `residual_variance_of_fields`.
-
-        Parameters
-        ----------
-        points : array, shape (n, p), as those of the feature map
-        rows : array, shape (n, n_columns)
-            Their features.
-        """
+        """k(x, x) - |psi(x)|^2, shape (n,), >= 0; see `residual_variance_of_fields`."""
         return np.sum(self.residual_variance_of_fields(points, rows), axis=0)
 
     def residual_variance_of_fields(self, points: Array, rows: Array) -> Array:

@@ -20,7 +20,6 @@ from bdr_stan.models.totals import exact_fit, totals_model
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel, most_probable_scales
 from bdr_stan.posterior.priors import held_at, with_user_values
 from bdr_stan.posterior.sampling import Posterior
-from bdr_stan.predictive import AggregatePredictive
 from bdr_stan.types import Array
 
 # Bags are cut to about so many slices, for threads to share.
@@ -181,15 +180,3 @@ def variational_fit(
         rows, y, likelihood, link, priors=model.priors, rho=rho, mode=mode, scales=scales
     )
     return gaussian_posterior(model, found, scales, draws=draws, seed=seed)
-
-
-def aggregate_predictive(
-    means: Array,
-    likelihood: Likelihood,
-    *,
-    trials: Array | None = None,
-    **scales: Array,
-) -> AggregatePredictive:
-    """Predictive distribution of the totals of n bags; `means`, shape (S, n), one row per draw."""
-    S, n = means.shape
-    return AggregatePredictive(lambda i: means[:, i], n, S, likelihood, trials=trials, **scales)

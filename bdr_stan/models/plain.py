@@ -34,16 +34,7 @@ DATA = (
     *("N", "D", "Q", "K", "z", "x", "size", "label_sd", "known_part", "trials", "y", "y_at"),
     *("lambda", "prior_factor", "weight_basis", "intercept_location", "intercept_scale"),
     *("gamma_scale", "gap_scale", "sigma_scale", "sigma_point_scale", "dispersion_scale"),
-    *(
-        "J",
-        "node",
-        "log_weight",
-        "df_above_2_scale",
-        "rho_median",
-        "rho_log_sd",
-        "eta_median",
-        "eta_log_sd",
-    ),
+    *("df_above_2_scale", "rho_median", "rho_log_sd", "eta_median", "eta_log_sd", *NODES),
 )
 OF_POINTS = ("phi", "weight", "omitted")  # data with an entry for each point
 _LARGEST_START = 2.0  # of chains, from the most probable scales, in their log sds

@@ -2,9 +2,7 @@
 
 from bdr_stan.aggregate.likelihoods import Likelihood
 from bdr_stan.aggregate.links.base import Link as Link
-from bdr_stan.aggregate.links.exp import EXP
-from bdr_stan.aggregate.links.identity import IDENTITY
-from bdr_stan.aggregate.links.logit import LOGIT
+from bdr_stan.aggregate.links.of_points import EXP, IDENTITY, LOGIT
 from bdr_stan.aggregate.links.square import SQUARE
 
 __all__ = ["LINKS"]
