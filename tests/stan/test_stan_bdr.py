@@ -20,19 +20,11 @@ from bdr_stan.posterior.whitening import whitened_coordinates
 
 START = {"sigma": 0.4, "rho": 0.8, "eta": 0.5}
 REGRESSION = Regression(reference.bdr_log_density, START, uncertain=True)
-prior_points, stan_parameters = REGRESSION.prior_points, REGRESSION.stan_parameters
-density_of_weights, landmark_columns = REGRESSION.density_of_weights, REGRESSION.landmark_columns
-start_at = REGRESSION.start_at
 
 
 @pytest.fixture(scope="session")
 def model():
     return compile_program("bdr", progress=False)
-
-
-@pytest.fixture(scope="session")
-def twin():
-    return compile_program(reference.PLAIN, progress=False)
 
 
 @pytest.fixture(scope="session")
@@ -98,8 +90,8 @@ def test_mode_shift_changes_coordinates_and_nothing_else(model, problem):
         "scale_at_mode": rng.gamma(3.0, size=2),
         "mode_shift": rng.normal(size=(5, 2)),
     }
-    for point in prior_points(problem, 4):
-        parameters = stan_parameters(problem, data, point)
+    for point in REGRESSION.prior_points(problem, 4):
+        parameters = REGRESSION.stan_parameters(problem, data, point)
         moved = {**parameters, "t": reference.less_mode_shift(shifted, parameters["t"], point)}
         found = [
             reference.log_density(model, of, at)[0]
@@ -139,8 +131,8 @@ def test_nodes_of_size_keep_density_and_gradient(model):
     assert data["T"] == 900 and at_nodes["T"] < 200 and -1 in at_nodes["sign"]
     at_nodes |= {name: data[name] for name in ("information", "linear_term", "axes")}
     at_nodes |= {name: data[name] for name in data if name.startswith(("intercept_", "gamma_"))}
-    for point in prior_points(p):
-        parameters = stan_parameters(p, data, point)
+    for point in REGRESSION.prior_points(p):
+        parameters = REGRESSION.stan_parameters(p, data, point)
         found = [reference.log_density(model, of, parameters) for of in (data, at_nodes)]
         assert found[1][0] == pytest.approx(found[0][0], rel=1e-9)
         gradient = found[0][1]
@@ -155,11 +147,11 @@ def test_order_of_the_bags_does_not_matter(model, problem):
         problem.mu[order], problem.sizes[order], problem.y[order],
         problem.Sigma, problem.R, problem.K,
     )  # fmt: skip
-    point = next(prior_points(problem))
+    point = next(REGRESSION.prior_points(problem))
     values = []
     for p in (problem, other):
         data = stan_data(p)
-        values.append(density_of_weights(model, p, data, point))
+        values.append(REGRESSION.density_of_weights(model, p, data, point))
     assert values[0] == pytest.approx(values[1], rel=1e-10)
 
 
@@ -167,10 +159,10 @@ def test_without_noise_within_bags_it_is_linear_regression(model, problem):
     """lambda = 0: no shrinkage and no added variance, whatever eta."""
     data = {**stan_data(problem), "lambda": np.zeros(4)}
     gap = []
-    for x in prior_points(problem):
+    for x in REGRESSION.prior_points(problem):
         known = reference.blr_log_likelihood(problem, x["alpha"], x["intercept"], x["sigma"])
         prior = reference.bdr_log_density(problem, **x, use_likelihood=False)
-        gap.append(known + prior - density_of_weights(model, problem, data, x))
+        gap.append(known + prior - REGRESSION.density_of_weights(model, problem, data, x))
     np.testing.assert_allclose(gap, gap[0], atol=1e-8, rtol=1e-12)
 
 
@@ -184,7 +176,9 @@ def sample(model, data, start, **options):
 @pytest.mark.slow
 def test_without_likelihood_the_prior_comes_back(model, problem):
     data = stan_data(problem, whitened=False, use_likelihood=False)
-    draws, labels = landmark_columns(sample(model, data, start_at(data), draws=6000), problem)
+    draws, labels = REGRESSION.landmark_columns(
+        sample(model, data, REGRESSION.start_at(data), draws=6000), problem
+    )
     p = problem.priors
     sigma = stats.halfnorm(scale=p["sigma_scale"])
     rho, eta = (
@@ -218,12 +212,12 @@ def test_density_and_gradient_of_the_plain_twin(model, twin, problem):
     data, priors = stan_data(problem), problem.priors
     prior_of_eta = stats.lognorm(priors["eta_log_sd"], scale=priors["eta_median"])
     gaps = []
-    for point in prior_points(problem):
-        parameters = stan_parameters(problem, data, point)
+    for point in REGRESSION.prior_points(problem):
+        parameters = REGRESSION.stan_parameters(problem, data, point)
         _, slope = reference.log_density(model, data, parameters)
         eta = point.pop("eta")
         other, other_slope = reference.log_density(twin, twin_data(problem, eta), point)
-        ours = density_of_weights(model, problem, data, {**point, "eta": eta})
+        ours = REGRESSION.density_of_weights(model, problem, data, {**point, "eta": eta})
         gaps.append(ours - prior_of_eta.logpdf(eta) - other)
         by_t, gain = reference.slope_by_t(
             data,
@@ -242,7 +236,7 @@ def test_posterior_of_the_plain_twin(model, twin, problem):
     """With eta held where the twin has it."""
     held = replace(problem, priors={**problem.priors, "eta_median": 0.5, "eta_log_sd": 1e-3})
     data = stan_data(held)
-    ours, labels = landmark_columns(sample(model, data, start_at(data)), held)
+    ours, labels = REGRESSION.landmark_columns(sample(model, data, REGRESSION.start_at(data)), held)
     start = {"intercept": 0.7, "alpha": np.zeros(4), "sigma": 0.4, "rho": 0.8}
     theirs = sample(twin, twin_data(held, 0.5), start, seed=2, draws=1200)
     theirs = reference.columns(theirs, ["alpha", "intercept", "sigma", "rho"])[0]

@@ -17,9 +17,6 @@ from bdr_stan.posterior.whitening import whitened_coordinates
 
 START = {"rho": 0.8, "eta": 0.5}
 REGRESSION = Regression(reference.bdr_probit_log_density, START, uncertain=True)
-prior_points, stan_parameters = REGRESSION.prior_points, REGRESSION.stan_parameters
-density_of_weights, landmark_columns = REGRESSION.density_of_weights, REGRESSION.landmark_columns
-start_at = REGRESSION.start_at
 # Stan's own slope of log Phi is a piecewise approximation, its value is not.
 SLOPE_TOLERANCE = 1e-4
 
@@ -136,8 +133,10 @@ def test_order_of_the_bags_does_not_matter(model, problem):
         problem.mu[order], problem.sizes[order], problem.y[order],
         problem.Sigma, problem.R, problem.K, problem.priors,
     )  # fmt: skip
-    point = next(prior_points(problem))
-    values = [density_of_weights(model, p, stan_data(p), point) for p in (problem, other)]
+    point = next(REGRESSION.prior_points(problem))
+    values = [
+        REGRESSION.density_of_weights(model, p, stan_data(p), point) for p in (problem, other)
+    ]
     assert values[0] == pytest.approx(values[1], rel=1e-10)
 
 
@@ -145,9 +144,9 @@ def test_closed_form_is_the_average_over_embeddings(model, problem):
     """Phi of the latent function, averaged over draws of each bag's true embedding."""
     p, rng, n_draws = problem, np.random.default_rng(3), 40_000
     data, prior = stan_data(p), stan_data(p, use_likelihood=False)
-    for point in prior_points(p, 3):
-        closed = density_of_weights(model, p, data, point)
-        closed -= density_of_weights(model, p, prior, point)
+    for point in REGRESSION.prior_points(p, 3):
+        closed = REGRESSION.density_of_weights(model, p, data, point)
+        closed -= REGRESSION.density_of_weights(model, p, prior, point)
         average, variance = 0.0, 0.0
         for mu, size, y in zip(p.mu, p.sizes, p.y):
             M, C = reference.embedding_posterior(mu, size, p.m0, p.Sigma, p.R, point["eta"])
@@ -170,7 +169,9 @@ def sample(model, data, start, **options):
 @pytest.mark.slow
 def test_without_likelihood_the_prior_comes_back(model, problem):
     data = stan_data(problem, whitened=False, use_likelihood=False)
-    draws, labels = landmark_columns(sample(model, data, start_at(data), draws=5000), problem)
+    draws, labels = REGRESSION.landmark_columns(
+        sample(model, data, REGRESSION.start_at(data), draws=5000), problem
+    )
     p = problem.priors
     rho, eta = (
         stats.lognorm(p[f"{name}_log_sd"], scale=p[f"{name}_median"]) for name in ("rho", "eta")
@@ -191,7 +192,7 @@ def test_posterior_is_that_of_quadrature(model):
     """One weight: its posterior, the intercept's and the scales' on a grid."""
     p = random_problem(40, 1)
     data = stan_data(p)
-    draws, labels = landmark_columns(sample(model, data, start_at(data)), p)
+    draws, labels = REGRESSION.landmark_columns(sample(model, data, REGRESSION.start_at(data)), p)
     mean, variance = grid_moments(p)
     reference.assert_moments(draws, mean, variance, labels)
 

@@ -18,19 +18,11 @@ from bdr_stan.posterior.whitening import whitened_coordinates
 
 START = {"sigma": 0.4, "rho": 0.8}
 REGRESSION = Regression(reference.blr_log_density, START, uncertain=False)
-prior_points, stan_parameters = REGRESSION.prior_points, REGRESSION.stan_parameters
-density_of_weights, landmark_columns = REGRESSION.density_of_weights, REGRESSION.landmark_columns
-start_at = REGRESSION.start_at
 
 
 @pytest.fixture(scope="session")
 def model():
     return compile_program("blr", progress=False)
-
-
-@pytest.fixture(scope="session")
-def twin():
-    return compile_program(reference.PLAIN, progress=False)
 
 
 @pytest.fixture(scope="session")
@@ -121,7 +113,9 @@ def closed_form(p, rhos):
 @pytest.mark.slow
 def test_posterior_is_the_closed_form(model, problem):
     data = stan_data(problem)
-    draws, labels = landmark_columns(reference.sample(model, data, start_at(data)), problem)
+    draws, labels = REGRESSION.landmark_columns(
+        reference.sample(model, data, REGRESSION.start_at(data)), problem
+    )
     mean, variance = closed_form(problem, rhos=np.geomspace(0.05, 12, 50))
     reference.assert_moments(draws, mean, variance, labels)
 
@@ -131,8 +125,8 @@ def test_posterior_at_a_fixed_scale_of_weights_is_the_closed_form(model, problem
     priors = {**problem.priors, "rho_median": 0.3, "rho_log_sd": 1e-2}
     held = replace(problem, priors=priors)
     data = stan_data(held)
-    draws = reference.sample(model, data, {**start_at(data), "rho": 0.3})
-    draws, labels = landmark_columns(draws, held)
+    draws = reference.sample(model, data, {**REGRESSION.start_at(data), "rho": 0.3})
+    draws, labels = REGRESSION.landmark_columns(draws, held)
     mean, variance = closed_form(held, rhos=[0.3])
     np.testing.assert_allclose(draws[..., -1], 0.3, rtol=0.1)
     reference.assert_moments(draws[..., :-1], mean[:-1], variance[:-1], labels[:-1])
@@ -141,8 +135,8 @@ def test_posterior_at_a_fixed_scale_of_weights_is_the_closed_form(model, problem
 @pytest.mark.slow
 def test_without_likelihood_the_prior_comes_back(model, problem):
     data = stan_data(problem, whitened=False, use_likelihood=False)
-    draws = reference.sample(model, data, start_at(data), draws=4000)
-    draws, labels = landmark_columns(draws, problem)
+    draws = reference.sample(model, data, REGRESSION.start_at(data), draws=4000)
+    draws, labels = REGRESSION.landmark_columns(draws, problem)
     p = problem.priors
     rho = stats.lognorm(p["rho_log_sd"], scale=p["rho_median"])
     sigma = stats.halfnorm(scale=p["sigma_scale"])
@@ -169,12 +163,12 @@ def twin_data(p):
 def test_density_and_gradient_of_the_plain_twin(model, twin, problem):
     data, plain = stan_data(problem), twin_data(problem)
     gaps = []
-    for point in prior_points(problem):
-        parameters = stan_parameters(problem, data, point)
+    for point in REGRESSION.prior_points(problem):
+        parameters = REGRESSION.stan_parameters(problem, data, point)
         _, slope = reference.log_density(model, data, parameters)
         at = {"alpha" if name == "beta" else name: value for name, value in point.items()}
         other, other_slope = reference.log_density(twin, plain, at)
-        gaps.append(density_of_weights(model, problem, data, point) - other)
+        gaps.append(REGRESSION.density_of_weights(model, problem, data, point) - other)
         by_t, gain = reference.slope_by_t(
             data,
             parameters["t"],
@@ -190,7 +184,9 @@ def test_density_and_gradient_of_the_plain_twin(model, twin, problem):
 @pytest.mark.slow
 def test_posterior_of_the_plain_twin(model, twin, problem):
     data = stan_data(problem)
-    ours, labels = landmark_columns(reference.sample(model, data, start_at(data)), problem)
+    ours, labels = REGRESSION.landmark_columns(
+        reference.sample(model, data, REGRESSION.start_at(data)), problem
+    )
     start = {"intercept": 0.7, "alpha": np.zeros(4), "sigma": 0.4, "rho": 0.8}
     theirs = reference.sample(twin, twin_data(problem), start, seed=2, adapt_delta=0.95)
     theirs = reference.columns(theirs, ["alpha", "intercept", *START])[0]

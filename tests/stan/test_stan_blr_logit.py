@@ -17,9 +17,6 @@ from bdr_stan.posterior.whitening import whitened_coordinates
 
 START = {"rho": 0.8}
 REGRESSION = Regression(reference.blr_logit_log_density, START, uncertain=False)
-prior_points, stan_parameters = REGRESSION.prior_points, REGRESSION.stan_parameters
-density_of_weights, landmark_columns = REGRESSION.density_of_weights, REGRESSION.landmark_columns
-start_at = REGRESSION.start_at
 
 
 @pytest.fixture(scope="session")
@@ -104,8 +101,8 @@ def test_mode_of_the_weights_is_that_of_logistic_regression(model, problem):
 @pytest.mark.slow
 def test_without_likelihood_the_prior_comes_back(model, problem):
     data = stan_data(problem, whitened=False, use_likelihood=False)
-    draws = reference.sample(model, data, start_at(data), draws=4000)
-    draws, labels = landmark_columns(draws, problem)
+    draws = reference.sample(model, data, REGRESSION.start_at(data), draws=4000)
+    draws, labels = REGRESSION.landmark_columns(draws, problem)
     p = problem.priors
     rho = stats.lognorm(p["rho_log_sd"], scale=p["rho_median"])
     mean = [0, 0, 0, 0, p["intercept_location"], rho.mean()]
@@ -123,7 +120,9 @@ def test_posterior_is_that_of_quadrature(model):
     """One weight: its posterior, the intercept's and rho's on a grid."""
     p = random_problem(40, 1)
     data = stan_data(p)
-    draws, labels = landmark_columns(reference.sample(model, data, start_at(data)), p)
+    draws, labels = REGRESSION.landmark_columns(
+        reference.sample(model, data, REGRESSION.start_at(data)), p
+    )
     mean, variance = grid_moments(p)
     reference.assert_moments(draws, mean, variance, labels)
 
