@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from bdr_stan.aggregate.horizon import horizons
 from bdr_stan.aggregate.labels import check_counts, check_each
+from bdr_stan.aggregate.outside_basis import horizons
 from bdr_stan.aggregate.rows import AggregateRows, point_rows
 from bdr_stan.aggregate.training import AggregateFeatures
 from bdr_stan.bags import Bags, BagsLike, as_bags, values_of_bags

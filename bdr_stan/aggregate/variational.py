@@ -111,13 +111,9 @@ def expected_log_likelihood(
 ) -> Expectation:
     """Expected log density of the labels under theta ~ N(m, F F'), or a bound on it.
 
-    With the square link lambda_a = |Q_a theta|^2 + rho^2 c_a has mean and variance
-
-        M_a = |Q_a m|^2 + tr S_a + rho^2 c_a,   V_a = 4 m' Q_a' S_a Q_a m + 2 tr S_a^2
-
-    with S_a = Q_a F F' Q_a', and functions of lambda_a are expanded about M_a to second order:
-    E log lambda_a is taken to be log M_a - V_a / (2 M_a^2). That is no bound, and is good where V_a
-    is well below M_a^2.
+    With the square link functions of lambda_a are expanded about its mean M_a to second order, with
+    the variance V_a, see `Square.expectation`: E log lambda_a is taken to be
+    log M_a - V_a / (2 M_a^2). That is no bound, and is good where V_a is well below M_a^2.
 
     With the exp link point j has f_j ~ N(h_j, v_j), E lambda_a = sum_j p_j exp(h_j + v_j / 2), and
 

@@ -1,20 +1,29 @@
 """Coordinates of mean embeddings in which a model computes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from scipy.linalg import block_diag, cholesky, eigh, solve_triangular
 
+from bdr_stan.embedding.kept import Kept
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.shrinkage import joint_basis
 from bdr_stan.types import Array
 
 
 @dataclass(frozen=True)
-class Coordinates:
+class Coordinates(Kept):
     """Basis in which a model computes."""
+
+    kept: ClassVar = {
+        "m0": ("m0", "landmark"),
+        "basis": ("basis", "landmark", "component"),
+        "lam": ("lambda", "component"),
+        "prior_factor": ("prior_factor", "component_row", "component"),
+        "sample": ("sample_of", "component"),
+    }
 
     m0: Array  # shape (d,), the embedding at the origin
     basis: Array  # shape (d, d), columns V: z = (mu - m0) V, landmark weights beta = V w
@@ -41,22 +50,6 @@ class Coordinates:
     def by_coordinate(self, values: Array) -> Array:
         """Values of bags or draws, shape (m,), or (m, M) of M samples, as (m, 1) or (m, d)."""
         return values[:, None] if self.sample is None else values[:, self.sample]
-
-    def constants(self) -> dict[str, tuple[Array, list[str]]]:
-        """Arrays with their names and dimensions in saved fits."""
-        return {
-            "m0": (self.m0, ["landmark"]),
-            "basis": (self.basis, ["landmark", "component"]),
-            "lambda": (self.lam, ["component"]),
-            "prior_factor": (self.prior_factor, ["component_row", "component"]),
-            **({} if self.sample is None else {"sample_of": (self.sample, ["component"])}),
-        }
-
-    @classmethod
-    def from_constants(cls, constants: Mapping[str, Array]) -> Self:
-        """Coordinates from the arrays of a saved fit."""
-        names = ("m0", "basis", "lambda", "prior_factor")
-        return cls(*(constants[name] for name in names), sample=constants.get("sample_of"))
 
 
 def joined(parts: Sequence[Coordinates]) -> Coordinates:

@@ -12,11 +12,12 @@ for each class of bag sizes: normality is most wrong in small bags.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.stats import binom
 
+from bdr_stan.embedding.kept import Kept
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.prior import landmark_matrices
 from bdr_stan.embedding.shrinkage import joint_basis
@@ -36,8 +37,16 @@ _MOST_BY_ERROR = _MOST_BY_CHANCE = 0.005
 
 
 @dataclass(frozen=True)
-class Familiarity:
+class Familiarity(Kept):
     """Distances of bags from the training bags, and how large those of such bags are."""
+
+    kept: ClassVar = {
+        "m0": ("familiarity_m0", "landmark"),
+        "basis": ("familiarity_basis", "landmark", "familiarity_component"),
+        "lam": ("familiarity_lambda", "familiarity_component"),
+        "first_sizes": ("familiarity_size", "size_class"),
+        "at_levels": ("familiarity_distance", "size_class", "familiarity_level"),
+    }
 
     m0: Array  # average embedding of the training bags, shape (d,)
     basis: Array  # z = (mu - m0) basis, shape (d, d)
@@ -82,22 +91,10 @@ class Familiarity:
     def _squared(self, embedding):
         return _squared(self.m0, self.basis, self.lam, embedding)
 
-    def constants(self) -> dict[str, tuple[Array, list[str]]]:
-        """Arrays with their names and dimensions in saved fits."""
-        component = "familiarity_component"
-        return {
-            "familiarity_m0": (self.m0, ["landmark"]),
-            "familiarity_basis": (self.basis, ["landmark", component]),
-            "familiarity_lambda": (self.lam, [component]),
-            "familiarity_size": (self.first_sizes, ["size_class"]),
-            "familiarity_distance": (self.at_levels, ["size_class", "familiarity_level"]),
-        }
-
     @classmethod
-    def from_constants(cls, constants: Mapping[str, Array]) -> Self | None:
+    def from_constants(cls, constants: Mapping[str, Array], **others: Any) -> Any:
         """That of a fit by the arrays that it keeps; None where there are none."""
-        names = (f"familiarity_{name}" for name in ("m0", "basis", "lambda", "size", "distance"))
-        return None if "familiarity_m0" not in constants else cls(*(constants[n] for n in names))
+        return super().from_constants(constants) if "familiarity_m0" in constants else None
 
 
 def too_many_unfamiliar(p_values: Array) -> int:

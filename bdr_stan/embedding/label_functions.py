@@ -1,13 +1,13 @@
 """Basis functions of the label in models of the embedding: splines, or contrasts of classes."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar
 
 import numpy as np
 from scipy.interpolate import CubicSpline
 from scipy.linalg import eigh, helmert
 
+from bdr_stan.embedding.kept import Kept
 from bdr_stan.types import Array, ArrayLike
 
 _MAX_KNOTS = 6  # which give four curved functions
@@ -17,13 +17,22 @@ _INTEGRATION_STEPS = 400  # of the integral of squared curvature
 
 
 @dataclass(frozen=True)
-class LabelFunctions:
+class LabelFunctions(Kept):
     """Basis functions B(y) of a label: 1, linear ones and curved ones.
 
     For numbers: 1, the standardised label, and natural cubic splines, the smoothest first,
     orthonormal over the training labels and constant outside their range. For classes, given as
     codes 0, 1, ..: 1 and Helmert contrasts.
     """
+
+    kept: ClassVar = {
+        "centre": ("label_centre",),
+        "unit": ("label_unit",),
+        "knots": ("label_knots", "knot"),
+        "transform": ("label_transform", "knot", "spline"),
+        "n_straight": ("n_straight",),
+        "smooth": ("smooth", "function"),
+    }
 
     centre: float  # average of the training labels; 0 for classes
     unit: float  # their standard deviation; 1 for classes
@@ -48,29 +57,6 @@ class LabelFunctions:
     def has_classes(self) -> bool:
         """Whether labels are codes of classes."""
         return self.transform.shape[1] == len(self.smooth) - 1
-
-    def constants(self) -> dict[str, tuple[ArrayLike, list[str]]]:
-        """Arrays with their names and dimensions in saved fits."""
-        return {
-            "label_centre": (self.centre, []),
-            "label_unit": (self.unit, []),
-            "label_knots": (self.knots, ["knot"]),
-            "label_transform": (self.transform, ["knot", "spline"]),
-            "n_straight": (self.n_straight, []),
-            "smooth": (self.smooth, ["function"]),
-        }
-
-    @classmethod
-    def from_constants(cls, constants: Mapping[str, Array]) -> Self:
-        """The functions from the arrays of a saved fit."""
-        return cls(
-            float(constants["label_centre"]),
-            float(constants["label_unit"]),
-            constants["label_knots"],
-            constants["label_transform"],
-            int(constants["n_straight"]),
-            constants["smooth"],
-        )
 
 
 def functions_of_numbers(y: Array) -> LabelFunctions:

@@ -20,7 +20,7 @@ import numpy as np
 from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.checks import near_names
 from bdr_stan.embedding.metadata_columns import column_levels, complete_column, numbers_of_column
-from bdr_stan.kernels.hilbert_features import lowest_frequencies
+from bdr_stan.kernels.hilbert_space import lowest_frequencies
 from bdr_stan.types import Array
 from bdr_stan.user_warnings import warn
 

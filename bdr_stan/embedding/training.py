@@ -2,19 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 from typing import Any, Self, cast
 
 import numpy as np
+from scipy.stats import f
 
 from bdr_stan.bags import Bags, BagsLike, PartitionedBags, as_bags
+from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.record import BagsRecord
 from bdr_stan.embedding.compressed_embedding import Labels, compressed_embedding
 from bdr_stan.embedding.covariates import Covariates, learn_covariates
 from bdr_stan.embedding.landmarks import check_kernel_reaches, kernel_in_words, landmarks_of_kernel
 from bdr_stan.embedding.mean_embedding import Embedding, embed
-from bdr_stan.embedding.skewed_columns import warn_of_skewed_columns
 from bdr_stan.embedding.terms import NO_TERMS, Terms
-from bdr_stan.embedding.unvarying_effects import can_be_tested, varying_effects
 from bdr_stan.kernels import (
     FeatureMap,
     FourierFeatures,
@@ -25,13 +27,21 @@ from bdr_stan.kernels import (
     resolve_kernel,
 )
 from bdr_stan.kernels.names import LINEAR_PLUS, name_for
-from bdr_stan.kernels.summands import single_bandwidth
+from bdr_stan.kernels.normal_scores import tail_ratios
+from bdr_stan.kernels.summands import rank, single_bandwidth, summands
 from bdr_stan.progress import Share, status
 from bdr_stan.types import Array, ArrayLike, Seed
+from bdr_stan.user_warnings import warn
 
 # Embeddings of bags in partitions are kept up to this many numbers (160 MB).
 MOST_KEPT = 20_000_000
 _POINTS_OF_COVARIANCE = 100_000  # whose features take a fraction of a second
+_SAMPLE_SIZE = 10_000  # points from which quantiles are estimated
+_MIN_POINTS = 1_000  # with fewer, the 1% and 99% quantiles are too uncertain
+_MIN_VALUES = 20  # of a column that is a measurement rather than a code or a small count
+_MAX_TAIL_RATIO = 7.0  # see `tail_ratios`
+_SHOWN = 5  # in the message
+_LEVEL = 0.1  # p-value above which an effect is dropped; no labels are used
 
 
 @dataclass(frozen=True)
@@ -169,3 +179,63 @@ def _check_bags_differ(kernel, extremes):
             f"all bags have the same mean embedding by {kernel_in_words(kernel)}: give a bandwidth "
             "near the distances between points"
         )
+
+
+def warn_of_skewed_columns(bags: BagsBase) -> None:
+    """Warn of columns with long tails; bags in partitions are not checked."""
+    if not isinstance(bags, Bags):
+        return
+    skewed = skewed_columns(bags.sample_points(_SAMPLE_SIZE, np.random.default_rng(0)))
+    if not len(skewed):
+        return
+    names = bags.features or [str(k) for k in range(bags.n_features)]
+    shown = ", ".join(repr(names[k]) for k in skewed[:_SHOWN]) + ", .." * (len(skewed) > _SHOWN)
+    first = repr(names[skewed[0]]) if bags.features else skewed[0]
+    kernel = f"NormalScores(columns=[{first}])" + " + RBF(columns=[..])" * (bags.n_features > 1)
+    warn(
+        f"columns with long tails: {shown}; a few large values determine the scale on which the "
+        f"kernel compares points: take logarithms, or give the column a kernel of normal scores, "
+        f"{kernel}"
+    )
+
+
+def skewed_columns(points: Array) -> Array:
+    """Indices of the columns of points, shape (n_points, p), with a long tail."""
+    if len(points) < _MIN_POINTS:
+        return np.empty(0, np.int64)
+    long = np.flatnonzero(tail_ratios(points) > _MAX_TAIL_RATIO)
+    several = [len(np.unique(points[:, k])) >= _MIN_VALUES for k in long]
+    return long[np.array(several, bool)]
+
+
+def can_be_tested(sizes: Array) -> bool:
+    """Whether bags of these sizes, two points on average, show the variance within bags."""
+    return bool(np.sum(sizes - 1) >= len(sizes))
+
+
+def varying_effects(kernel: Kernel, landmarks: Array, embedding: Embedding) -> tuple[Kernel, Array]:
+    """The kernel without effects that do not differ between bags; which landmarks are kept, (d,).
+
+    An effect is dropped if the bags' means of its features differ no more than those of samples
+    of one population, by an F test (one-way analysis of variance of several features).
+    """
+    p = landmarks.shape[1]
+    looked_at, parts = np.isfinite(landmarks), summands(kernel, p)
+    kept = np.ones(len(landmarks), bool)
+    for columns, part in list(parts.items()):
+        of_part = (looked_at == np.isin(np.arange(p), columns)).all(axis=1)
+        if rank(part, p) is not None and p_value(embedding, of_part) > _LEVEL:
+            del parts[columns]
+            kept[of_part] = False
+    return reduce(add, parts.values()), kept
+
+
+def p_value(embedding: Embedding, features: Array) -> float:
+    """P-value of equal means of these features, (d,) booleans, in all bags."""
+    embedding, sizes = embedding.columns(features), embedding.sizes
+    assert embedding.covariance is not None
+    values, axes = np.linalg.eigh(embedding.covariance)
+    known = values > 1e-9 * values[-1]  # levels of a category sum to 1
+    between = np.diag(axes.T @ embedding.scatter @ axes)[known] / values[known]
+    degrees = known.sum() * (len(sizes) - 1)
+    return float(f.sf(between.sum() / degrees, degrees, np.sum(sizes - 1)))

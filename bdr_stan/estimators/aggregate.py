@@ -15,13 +15,12 @@ from bdr_stan.aggregate.effect_columns import (
     effects_given_totals,
     subsets_given_totals,
 )
-from bdr_stan.aggregate.horizon import warn_beyond_box
 from bdr_stan.aggregate.labels import checked_trials
 from bdr_stan.aggregate.likelihoods import Likelihood, likelihood_named
 from bdr_stan.aggregate.likelihoods.base import with_errors
 from bdr_stan.aggregate.links import IDENTITY, Link, link_of
 from bdr_stan.aggregate.mean_points import mean_points
-from bdr_stan.aggregate.omitted import warn_of_omitted_totals
+from bdr_stan.aggregate.outside_basis import warn_beyond_box, warn_of_omitted_totals
 from bdr_stan.aggregate.rows import AggregateRows, noise_factor
 from bdr_stan.aggregate.thinning import thinning_error
 from bdr_stan.aggregate.training import AggregateFeatures, training_features
@@ -50,7 +49,7 @@ from bdr_stan.estimators.validation import (
     labels_of_training,
 )
 from bdr_stan.kernels import FieldFeatures, Kernel, check_kernel, field_names
-from bdr_stan.models.aggregate import aggregate_model, aggregate_predictive, variational_fit
+from bdr_stan.models.aggregate import aggregate_model, variational_fit
 from bdr_stan.models.label_errors import spread_of_true_labels
 from bdr_stan.models.overdispersion import (
     WIDER_TOTALS,
@@ -58,8 +57,7 @@ from bdr_stan.models.overdispersion import (
     likelihood_text,
     overdispersion,
 )
-from bdr_stan.models.plain import StanData, data_of_training_bags
-from bdr_stan.models.plain_totals import data_of_points
+from bdr_stan.models.plain import StanData, data_of_points, data_of_training_bags
 from bdr_stan.models.totals import totals_predictive, totals_with_effects
 from bdr_stan.posterior.priors import RATES
 from bdr_stan.posterior.sampling import sample_posterior
@@ -1331,7 +1329,10 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             if effect_sums is not None:
                 variance = variance + effect_variance(effect_sums, _covariances(drawn))
             return totals_predictive(means, noise, variance, **scales)
-        return aggregate_predictive(means, self._family, trials=trials, **scales)
+        S, n = means.shape
+        return AggregatePredictive(
+            lambda i: means[:, i], n, S, self._family, trials=trials, **scales
+        )
 
     def _thinning(self, bags: Bags, rows: AggregateRows) -> dict[str, Any]:
         """What thinning changes at some of the draws, as a setting of the result."""

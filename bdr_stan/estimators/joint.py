@@ -23,8 +23,7 @@ from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.points import as_points, evenly_spaced
 from bdr_stan.estimators.validation import check_counts
 from bdr_stan.families import FAMILIES
-from bdr_stan.models.joint import joint_model, survey_theta
-from bdr_stan.models.survey_agreement import SurveyAgreement
+from bdr_stan.models.joint import SurveyAgreement, joint_model, survey_theta
 from bdr_stan.posterior.priors import SURVEYS
 from bdr_stan.posterior.settings import METHODS
 from bdr_stan.predictive import AggregatePredictive, PointPredictive

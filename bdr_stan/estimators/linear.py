@@ -41,7 +41,7 @@ from bdr_stan.estimators.validation import (
 )
 from bdr_stan.families import FAMILIES, KNOWN, Family, NormalNumbers, Ordinal
 from bdr_stan.models.bdr_glm import samples_model, without_deviations
-from bdr_stan.models.label_noise import LABEL_NOISE
+from bdr_stan.models.label_errors import LABEL_NOISE
 from bdr_stan.models.latent import (
     class_predictive,
     contributions,

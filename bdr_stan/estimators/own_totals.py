@@ -21,9 +21,9 @@ from bdr_stan.estimators.own_program import (
     program_to_run,
 )
 from bdr_stan.estimators.points import evenly_spaced
-from bdr_stan.models.plain import PlainModel
-from bdr_stan.models.plain_totals import (
+from bdr_stan.models.plain import (
     DATA_OF_TOTALS,
+    PlainModel,
     data_of_points,
     data_of_totals,
     plain_totals_model,

@@ -10,9 +10,8 @@ import numpy as np
 from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels, check_one_per_bag
 from bdr_stan.bags.labels import ordered_categories
 from bdr_stan.bags.matching import match_to_ids
-from bdr_stan.posterior.options import check_options
 from bdr_stan.posterior.priors import check_prior_number
-from bdr_stan.posterior.settings import SamplerSettings
+from bdr_stan.posterior.settings import SamplerSettings, check_options
 from bdr_stan.types import Array, ArrayLike, is_integer, is_number
 
 LANDMARKS = ("kmeans", "random")  # names of ways to choose landmarks for embeddings

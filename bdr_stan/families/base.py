@@ -16,39 +16,17 @@ _LEAST_SPREAD = 0.1  # on a log or logit scale, for priors where labels hardly d
 
 
 class Terms(NamedTuple):
-    """Log densities of labels and their derivatives in the linear predictor h.
+    """Log densities of labels and their derivatives in the linear predictor h, arrays."""
 
-    value : array, with all constants
-    slope : array, first derivative
-    curvature : array, minus the second derivative
-    """
-
-    value: Array
-    slope: Array
-    curvature: Array
+    value: Array  # with all constants
+    slope: Array  # first derivative
+    curvature: Array  # minus the second derivative
 
 
 class Family:
     """Base of the families; one object each, in `bdr_stan.families.FAMILIES`.
 
     A label has the mean, of counts with trials the probability, link^-1(h).
-
-    Attributes
-    ----------
-    name : str
-    link : {"log", "logit", "identity"}
-    likelihood : Likelihood
-        What labels it takes, its scales with their priors, and its distribution by SciPy.
-    program_number : int
-        Its number in ``stan/fast/functions/family.stanfunctions``.
-    bounds : (float, float)
-        Labels that are no counts lie strictly between.
-    is_mixture : bool
-        Whether its distribution is one of components: see `without_mixing`.
-    needs : str
-        Which labels it takes, and what to choose for others.
-    wider : str or None
-        The family that contains it, of counts that may scatter more.
 
     Examples
     --------
@@ -61,12 +39,15 @@ class Family:
     """
 
     name: ClassVar[str]
-    link: ClassVar[str]
+    link: ClassVar[str]  # "log", "logit" or "identity"
+    # What labels it takes, its scales with their priors, and its distribution by SciPy.
     likelihood: ClassVar[Likelihood]
-    program_number: ClassVar[int]
+    program_number: ClassVar[int]  # in ``stan/fast/functions/family.stanfunctions``
+    # Labels that are no counts lie strictly between.
     bounds: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
-    needs: ClassVar[str] = ""
-    wider: ClassVar[str | None] = None
+    needs: ClassVar[str] = ""  # which labels it takes, and what to choose for others
+    wider: ClassVar[str | None] = None  # the family that contains it, of counts that scatter more
+    # Whether its distribution is one of components: see `without_mixing`.
     is_mixture: ClassVar[bool] = False
 
     def __repr__(self) -> str:

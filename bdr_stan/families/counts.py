@@ -7,8 +7,7 @@ from scipy.special import expit, gammaln, log_expit
 
 from bdr_stan.aggregate.likelihoods import Likelihood
 from bdr_stan.aggregate.likelihoods.base import shape_of
-from bdr_stan.aggregate.likelihoods.negative_binomial import NEGATIVE_BINOMIAL, log_rising
-from bdr_stan.aggregate.likelihoods.poisson import POISSON
+from bdr_stan.aggregate.likelihoods.counts import NEGATIVE_BINOMIAL, POISSON, log_rising
 from bdr_stan.families.base import Family, Terms
 from bdr_stan.types import Array
 
@@ -39,16 +38,8 @@ class NegativeBinomialCounts(PoissonCounts):
     program_number = NEGATIVE_BINOMIAL.program_number
     wider = None
 
-    def terms(
-        self,
-        y: Array,
-        h: Array,
-        trials: Array | None = None,
-        *,
-        dispersion: Any = 0.0,
-        **scales: Any,
-    ) -> Terms:
-        shape = shape_of(dispersion)
+    def terms(self, y: Array, h: Array, trials: Array | None = None, **scales: Any) -> Terms:
+        shape = shape_of(scales["dispersion"])
         log_odds = h - np.log(shape)  # of mean / (mean + shape)
         share = expit(log_odds)
         value = log_rising(y, shape) - gammaln(y + 1) + y * h + (y + shape) * log_expit(-log_odds)

@@ -38,27 +38,13 @@ LabelTerms = Callable[[Array, Array], Terms]
 class Integrated(NamedTuple):
     """log p(y | m, v) of n labels, its derivatives in m, and moments for those in v; shape (n,).
 
-    value : array
-    slope : array, first derivative in m
-    curvature : array, minus the second derivative in m
-    third, fourth : arrays, further derivatives in m
-
     As the normal density solves the heat equation, d p / dv = (d^2 p / dm^2) / 2.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan.families import FAMILIES, label_densities
-    >>> one = np.ones(1)
-    >>> found = label_densities(FAMILIES["poisson"], 3 * one, one, 0.2 * one, None)
-    >>> found.value.round(3), found.slope.round(3), found.by_variance.round(3)
-    (array([-1.731]), array([0.067]), array([-0.909]))
     """
 
     value: Array
-    slope: Array
-    curvature: Array
-    third: Array
+    slope: Array  # first derivative in m
+    curvature: Array  # minus the second
+    third: Array  # these are further ones
     fourth: Array
 
     @property
@@ -121,17 +107,11 @@ def label_densities(
 def integrated_labels(
     terms: LabelTerms, mean: Array, variance: Array, towards: Array, steepest: Array
 ) -> Integrated:
-    """Integrate the linear predictors N(mean, variance) of labels out.
+    """Integrate the linear predictors N(mean, variance) of labels out; arrays, shape (n,).
 
-    Parameters
-    ----------
-    terms : callable
-    mean, variance : arrays, shape (n,)
-        Where the variance is 0 the predictor is the mean.
-    towards : array, shape (n,)
-        The predictor at which each label is most probable, perhaps infinite.
-    steepest : array, shape (n,)
-        Bound of the slopes of log densities that are not concave, else 0.
+    Where the variance is 0 the predictor is the mean. `towards` is the predictor at which each
+    label is most probable, perhaps infinite; `steepest` bounds the slopes of log densities that are
+    not concave, else 0.
     """
     every, error_state = np.arange(len(mean)), np.geterr()
 

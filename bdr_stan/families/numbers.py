@@ -10,7 +10,7 @@ from scipy.stats.distributions import rv_frozen
 
 from bdr_stan.aggregate.likelihoods import Likelihood, Scale
 from bdr_stan.aggregate.likelihoods.base import shape_of
-from bdr_stan.aggregate.likelihoods.gamma import GAMMA, log_normaliser
+from bdr_stan.aggregate.likelihoods.positive import GAMMA, log_normaliser
 from bdr_stan.families.base import Family, Terms
 from bdr_stan.types import Array
 
@@ -25,16 +25,8 @@ class GammaNumbers(Family):
     bounds = (0.0, np.inf)
     needs = "the gamma family needs labels > 0: leave these bags out, or use family='normal'"
 
-    def terms(
-        self,
-        y: Array,
-        h: Array,
-        trials: Array | None = None,
-        *,
-        dispersion: Any = 1.0,
-        **scales: Any,
-    ) -> Terms:
-        shape = shape_of(dispersion)
+    def terms(self, y: Array, h: Array, trials: Array | None = None, **scales: Any) -> Terms:
+        shape = shape_of(scales["dispersion"])
         log_ratio = np.log(y) - h
         ratio = np.exp(log_ratio)
         # Where the shape is large, its products must not be taken before the sum.
@@ -72,15 +64,8 @@ class _StudentTLikelihood(Likelihood):
         "df_above_2": Scale("degrees of freedom less 2", prior_scale=30.0),
     }
 
-    def distribution(
-        self,
-        mean: Array,
-        *,
-        sigma: Array | float = 1.0,
-        df_above_2: Array | float = 1.0,
-        **given: Any,
-    ) -> rv_frozen:
-        return stats.t(2 + df_above_2, loc=mean, scale=sigma)
+    def distribution(self, mean: Array, **given: Any) -> rv_frozen:
+        return stats.t(2 + given["df_above_2"], loc=mean, scale=given["sigma"])
 
 
 class StudentT(Family):
@@ -91,17 +76,9 @@ class StudentT(Family):
     likelihood = _StudentTLikelihood()
     program_number = 8
 
-    def terms(
-        self,
-        y: Array,
-        h: Array,
-        trials: Array | None = None,
-        *,
-        sigma: Any = 1.0,
-        df_above_2: Any = 1.0,
-        **scales: Any,
-    ) -> Terms:
-        df, error = 2 + df_above_2, (y - h) / sigma
+    def terms(self, y: Array, h: Array, trials: Array | None = None, **scales: Any) -> Terms:
+        df, sigma = 2 + scales["df_above_2"], scales["sigma"]
+        error = (y - h) / sigma
         value = gammaln((df + 1) / 2) - gammaln(df / 2) - 0.5 * np.log(df * np.pi) - np.log(sigma)
         value = value - (df + 1) / 2 * np.log1p(error**2 / df)
         share = (df + 1) / (df + error**2)

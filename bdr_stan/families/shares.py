@@ -11,7 +11,7 @@ from scipy.stats.distributions import rv_frozen
 from bdr_stan.aggregate.likelihoods import Likelihood, Scale
 from bdr_stan.aggregate.likelihoods.binomial import BINOMIAL
 from bdr_stan.families.base import Family, Terms
-from bdr_stan.types import Array, ArrayLike
+from bdr_stan.types import Array
 
 # Smallest probability: that of 0 has no density, and squares of smaller ones underflow.
 _TINY = 1e-140
@@ -68,12 +68,9 @@ class _BetaBinomialLikelihood(Likelihood):
     is_count = True
     has_trials = True
 
-    def distribution(
-        self, mean: Array, *, trials: ArrayLike = 1, dispersion: Array | float = 0.0, **given: Any
-    ) -> rv_frozen:
-        return stats.betabinom(
-            np.asarray(trials).astype(np.int64), *_beta_parameters(mean, dispersion)
-        )
+    def distribution(self, mean: Array, **given: Any) -> rv_frozen:
+        trials = np.asarray(given.get("trials", 1)).astype(np.int64)
+        return stats.betabinom(trials, *_beta_parameters(mean, given))
 
 
 class BetaBinomial(BinomialCounts):
@@ -85,17 +82,8 @@ class BetaBinomial(BinomialCounts):
     program_number = 6
     wider = None
 
-    def terms(
-        self,
-        y: Array,
-        h: Array,
-        trials: Array | None = None,
-        *,
-        dispersion: Any = 1.0,
-        **scales: Any,
-    ) -> Terms:
-        precision = np.maximum(dispersion, _SMALLEST) ** -2.0
-        p, q = np.maximum(expit(h), _TINY), np.maximum(expit(-h), _TINY)
+    def terms(self, y: Array, h: Array, trials: Array | None = None, **scales: Any) -> Terms:
+        precision, p, q = _precision(scales), *(np.maximum(expit(x), _TINY) for x in (h, -h))
         a, b, rest = p * precision, q * precision, trials - y
         value = _log_choose(trials, y) + betaln(y + a, rest + b) - betaln(a, b)
         slope_in_p = precision * (digamma(y + a) - digamma(a) - digamma(rest + b) + digamma(b))
@@ -107,7 +95,7 @@ class BetaBinomial(BinomialCounts):
     def without_mixing(
         self, h: Array, scales: dict[str, Array]
     ) -> tuple[Array, Likelihood, dict[str, Array]]:
-        precision = np.maximum(scales["dispersion"], _SMALLEST)[:, None] ** -2.0
+        precision = _precision(scales)[:, None]
         a, b = (np.maximum(precision * expit(x), _TINY) for x in (h, -h))
         # One generator per bag, so that no prediction depends on the bags around it.
         each = [np.random.default_rng(0).beta(*bag) for bag in zip(a.T, b.T, strict=True)]
@@ -123,10 +111,8 @@ class _BetaLikelihood(Likelihood):
         "dispersion": Scale("of the labels: variance lambda (1 - lambda) / (1 + d^-2)")
     }
 
-    def distribution(
-        self, mean: Array, *, dispersion: Array | float = 0.0, **given: Any
-    ) -> rv_frozen:
-        return stats.beta(*_beta_parameters(mean, dispersion))
+    def distribution(self, mean: Array, **given: Any) -> rv_frozen:
+        return stats.beta(*_beta_parameters(mean, given))
 
 
 class Beta(Family):
@@ -142,17 +128,8 @@ class Beta(Family):
     )
     program_number = 7
 
-    def terms(
-        self,
-        y: Array,
-        h: Array,
-        trials: Array | None = None,
-        *,
-        dispersion: Any = 1.0,
-        **scales: Any,
-    ) -> Terms:
-        precision = np.maximum(dispersion, _SMALLEST) ** -2.0
-        p, q = np.maximum(expit(h), _TINY), np.maximum(expit(-h), _TINY)
+    def terms(self, y: Array, h: Array, trials: Array | None = None, **scales: Any) -> Terms:
+        precision, p, q = _precision(scales), *(np.maximum(expit(x), _TINY) for x in (h, -h))
         a, b = p * precision, q * precision
         value = (a - 1) * np.log(y) + (b - 1) * np.log1p(-y) - betaln(a, b)
         slope_in_p = precision * (logit(y) - digamma(a) + digamma(b))
@@ -160,9 +137,13 @@ class Beta(Family):
         return _through_logit(value, slope_in_p, second_in_p, p, q)
 
 
-def _beta_parameters(mean, dispersion):
+def _precision(scales):
+    return np.maximum(scales["dispersion"], _SMALLEST) ** -2.0
+
+
+def _beta_parameters(mean, scales):
     """Parameters of a beta distribution, > 0 where the mean is 0 or 1 to rounding, too."""
-    precision = np.maximum(dispersion, _SMALLEST) ** -2.0
+    precision = _precision(scales)
     return np.maximum(mean * precision, _TINY), np.maximum((1 - mean) * precision, _TINY)
 
 

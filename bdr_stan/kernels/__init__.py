@@ -1,49 +1,49 @@
 """Kernels of points, and the feature maps made of them."""
 
 from bdr_stan.kernels.bandwidth import check_bandwidth as check_bandwidth
-from bdr_stan.kernels.bandwidth import column_spreads, median_bandwidth
-from bdr_stan.kernels.cauchy import Cauchy
-from bdr_stan.kernels.config import kernel_config as kernel_config
-from bdr_stan.kernels.config import kernel_from_config as kernel_from_config
-from bdr_stan.kernels.convolution import rbf_convolution
-from bdr_stan.kernels.feature_maps import (
-    ConcatenatedFeatures,
-    FeatureMap,
-    FourierFeatures,
-    LandmarkFeatures,
-    NystromFeatures,
-    draw_frequencies,
-)
-from bdr_stan.kernels.fields import FieldFeatures, field_names, fields_of, map_kernel
+from bdr_stan.kernels.bandwidth import column_spreads as column_spreads
+from bdr_stan.kernels.bandwidth import median_bandwidth
+from bdr_stan.kernels.column_effects import LinearEffects, QuadraticEffects
+from bdr_stan.kernels.description import kernel_config as kernel_config
+from bdr_stan.kernels.description import kernel_from_config as kernel_from_config
+from bdr_stan.kernels.description import kernel_text as kernel_text
+from bdr_stan.kernels.feature_maps import ConcatenatedFeatures as ConcatenatedFeatures
+from bdr_stan.kernels.feature_maps import FeatureMap, LandmarkFeatures
+from bdr_stan.kernels.feature_maps import FourierFeatures as FourierFeatures
+from bdr_stan.kernels.feature_maps import NystromFeatures as NystromFeatures
+from bdr_stan.kernels.feature_maps import draw_frequencies as draw_frequencies
+from bdr_stan.kernels.fields import FieldFeatures as FieldFeatures
+from bdr_stan.kernels.fields import field_names as field_names
+from bdr_stan.kernels.fields import map_kernel
+from bdr_stan.kernels.heavy_tails import Cauchy, InverseMultiquadric, RationalQuadratic, StudentT
 from bdr_stan.kernels.hilbert_space import HilbertProduct, HilbertSpace
-from bdr_stan.kernels.inverse_multiquadric import InverseMultiquadric
-from bdr_stan.kernels.kernel import Kernel, Product, Sum
+from bdr_stan.kernels.kernel import Kernel
+from bdr_stan.kernels.kernel import Product as Product
+from bdr_stan.kernels.kernel import Sum as Sum
 from bdr_stan.kernels.laplace import Laplace
-from bdr_stan.kernels.linear_effects import LinearEffects
 from bdr_stan.kernels.matern import Exponential, Matern32, Matern52
-from bdr_stan.kernels.names import KERNELS, kernel_named, resolve_kernel
+from bdr_stan.kernels.names import KERNELS
 from bdr_stan.kernels.names import check_kernel as check_kernel
 from bdr_stan.kernels.names import check_kernel_and_bandwidth as check_kernel_and_bandwidth
+from bdr_stan.kernels.names import kernel_named as kernel_named
+from bdr_stan.kernels.names import resolve_kernel as resolve_kernel
 from bdr_stan.kernels.normal_scores import NormalScores
 from bdr_stan.kernels.polynomial import Linear, Polynomial
-from bdr_stan.kernels.quadratic_effects import QuadraticEffects
-from bdr_stan.kernels.rational_quadratic import RationalQuadratic
 from bdr_stan.kernels.rbf import RBF
+from bdr_stan.kernels.rbf import rbf_convolution as rbf_convolution
 from bdr_stan.kernels.stationary import Stationary
-from bdr_stan.kernels.student_t import StudentT
-from bdr_stan.kernels.summands import SummandFeatures, landmark_features, summands
+from bdr_stan.kernels.summands import SummandFeatures as SummandFeatures
+from bdr_stan.kernels.summands import fields_of as fields_of
+from bdr_stan.kernels.summands import landmark_features as landmark_features
 from bdr_stan.kernels.summands import shares as shares
-from bdr_stan.kernels.text import kernel_text
+from bdr_stan.kernels.summands import summands as summands
 
 __all__ = [
     "KERNELS",
     "RBF",
     "Cauchy",
-    "ConcatenatedFeatures",
     "Exponential",
     "FeatureMap",
-    "FieldFeatures",
-    "FourierFeatures",
     "HilbertProduct",
     "HilbertSpace",
     "InverseMultiquadric",
@@ -55,25 +55,11 @@ __all__ = [
     "Matern32",
     "Matern52",
     "NormalScores",
-    "NystromFeatures",
     "Polynomial",
-    "Product",
     "QuadraticEffects",
     "RationalQuadratic",
     "Stationary",
     "StudentT",
-    "Sum",
-    "SummandFeatures",
-    "column_spreads",
-    "draw_frequencies",
-    "field_names",
-    "fields_of",
-    "kernel_named",
-    "kernel_text",
-    "landmark_features",
     "map_kernel",
     "median_bandwidth",
-    "rbf_convolution",
-    "resolve_kernel",
-    "summands",
 ]

@@ -63,30 +63,11 @@ def typical_bandwidth(points: Array, metric: str, *, or_mean: bool = True) -> fl
 
 
 def column_spreads(points: Array, sources: Array | None = None) -> Array:
-    """Standard deviation of each column, 1 for a constant one.
+    """Standard deviation of each column of points, shape (n, p) to (p,), 1 for a constant one.
 
-    Columns of one source, such as those of a category, share the root of the sum of their
-    variances: in a distance they then have the weight of one column of numbers.
-
-    Parameters
-    ----------
-    points : array, shape (n, p), such as a sample of those of all bags
-    sources : int array, shape (p,), optional
-        As `Bags.sources`; default each column by itself.
-
-    Returns
-    -------
-    array, shape (p,), > 0, in the units of the points
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan.kernels import column_spreads
-    >>> years_and_dollars = np.array([[20.0, 30_000.0], [40.0, 50_000.0]])
-    >>> column_spreads(years_and_dollars)
-    array([   10., 10000.])
-    >>> column_spreads(np.array([[5.0], [5.0]]))
-    array([1.])
+    Columns of one of the `sources`, as of `Bags.sources`, such as those of a category, share the
+    root of the sum of their variances: in a distance they then have the weight of one column of
+    numbers.
     """
     from sklearn.preprocessing import StandardScaler  # takes a second to import
 

@@ -6,7 +6,6 @@ side by side. Embeddings, rates inside bags and kernel means all take any of the
 """
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
@@ -19,8 +18,10 @@ from bdr_stan.types import Array, ArrayLike, Seed, is_integer
 NYSTROM_JITTER = 1e-6
 
 
-class FeatureMap(Protocol):
+class FeatureMap:
     """What maps points, shape (n, p), to features, shape (n, n_columns).
+
+    One of your own has `n_inputs`, `n_columns` and `fill`.
 
     Attributes
     ----------
@@ -57,22 +58,6 @@ class FeatureMap(Protocol):
         `scratch`, shape (at least n, p + 2), saves an allocation; the features of point j are
         multiplied by exp(log_scale[j]). Computed in float64 whatever the points' type.
         """
-
-
-class Features:
-    """Base of the feature maps: a subclass has `n_inputs`, `n_columns` and `fill`."""
-
-    n_inputs: int
-    n_columns: int
-
-    def __call__(
-        self,
-        points: Array,
-        out: Array | None = None,
-        scratch: Array | None = None,
-        log_scale: ArrayLike = 0.0,
-    ) -> Array:
-        """Features of points, as `FeatureMap`."""
         if out is None:
             out = np.empty((len(points), self.n_columns))
         self.fill(points, out, scratch, log_scale)
@@ -83,7 +68,7 @@ class Features:
         raise NotImplementedError
 
 
-class LandmarkFeatures(Features):
+class LandmarkFeatures(FeatureMap):
     """Values k(x, u) of a kernel at landmarks.
 
     Parameters
@@ -122,40 +107,14 @@ class LandmarkFeatures(Features):
         self.kernel.evaluate(points, self._prepared, out, scratch, log_scale)
 
 
-class NystromFeatures(Features):
+class NystromFeatures(FeatureMap):
     """Features psi(x) = L^-1 k(u, x), K_uu = L L', so that psi(x)'psi(y) is nearly k(x, y).
 
-    Parameters
-    ----------
-    kernel : Kernel
-        With numbers as parameters.
-    landmarks : array, shape (d, p), in the units of the points
+    Landmarks u have the shape (d, p); weights w of the features are weights ``projection @ w`` of
+    the kernel there, `projection` the inverse of L'. 1e-6 of its mean diagonal is added to the
+    diagonal of K_uu; ValueError where it is not positive definite.
 
-    Attributes
-    ----------
-    projection : array, shape (d, d)
-        Inverse of L': weights w of the features are weights ``projection @ w`` of the kernel at
-        the landmarks.
-
-    Raises
-    ------
-    ValueError : the landmarks' kernel matrix is not positive definite.
-
-    Notes
-    -----
-    1e-6 of its mean diagonal is added to the diagonal of K_uu. Source: Williams and Seeger
-    (2001), "Using the Nystrom method to speed up kernel machines".
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan.kernels import RBF, NystromFeatures
-    >>> x = np.random.default_rng(0).uniform(-1, 1, size=(200, 2))
-    >>> psi = NystromFeatures(RBF(1.0), landmarks=x[:40])(x)
-    >>> psi.shape
-    (200, 40)
-    >>> bool(np.allclose(psi @ psi.T, RBF(1.0)(x, x), atol=0.01))
-    True
+    Source: Williams and Seeger (2001), "Using the Nystrom method to speed up kernel machines".
     """
 
     def __init__(self, kernel: Kernel, landmarks: ArrayLike):
@@ -179,30 +138,14 @@ class NystromFeatures(Features):
         np.matmul(self._values(points, None, scratch, log_scale), self.projection, out=out)
 
 
-class FourierFeatures(Features):
+class FourierFeatures(FeatureMap):
     """Random Fourier features, a cosine and a sine for each frequency.
 
     sqrt(1/d) [cos(x'W/bandwidth), sin(x'W/bandwidth)], whose inner products are on average the
-    Gaussian kernel.
-
-    Parameters
-    ----------
-    frequencies : array, shape (d, p), without unit, from `draw_frequencies`
-        W', one frequency per row; there are twice as many features.
-    bandwidth : float or array, shape (p,), > 0, in the units of the points
+    Gaussian kernel. The `frequencies` W', (d, p), one a row, are from `draw_frequencies`, without
+    unit; there are twice as many features. The bandwidth is a number or of shape (p,).
 
     Source: Rahimi and Recht (2007), "Random features for large-scale kernel machines".
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan.kernels import RBF, FourierFeatures, draw_frequencies
-    >>> x = np.array([[0.0, 0.0], [1.0, 2.0]])
-    >>> phi = FourierFeatures(draw_frequencies(5000, 2, seed=0), bandwidth=2.0)(x)
-    >>> phi.shape
-    (2, 10000)
-    >>> bool(np.allclose(phi @ phi.T, RBF(2.0)(x, x), atol=0.05))
-    True
     """
 
     def __init__(self, frequencies: ArrayLike, bandwidth: ArrayLike):
@@ -232,32 +175,10 @@ def scale_rows(rows: Array, log_scale: ArrayLike) -> None:
 
 
 def draw_frequencies(n_frequencies: int, n_features: int, *, seed: Seed = None) -> Array:
-    """Frequencies of random Fourier features of the Gaussian kernel with bandwidth 1.
+    """Frequencies of random Fourier features of the Gaussian kernel with bandwidth 1, (d, p).
 
-    Parameters
-    ----------
-    n_frequencies : int, >= 1
-        d; there are twice as many features.
-    n_features : int, >= 1
-        p, the number of columns of a point.
-    seed : int or numpy Generator, optional
-
-    Returns
-    -------
-    array, shape (d, p), independent standard normal, the kernel's spectral distribution
-
-    Raises
-    ------
-    ValueError : numbers that are no integers from 1.
-
-    Examples
-    --------
-    >>> from bdr_stan.kernels import FourierFeatures, draw_frequencies
-    >>> frequencies = draw_frequencies(100, 3, seed=0)
-    >>> frequencies.shape
-    (100, 3)
-    >>> FourierFeatures(frequencies, bandwidth=[1.0, 2.0, 0.5]).n_columns
-    200
+    They are independent standard normal, the kernel's spectral distribution; d and p, the number of
+    columns of a point, are integers from 1, else ValueError.
     """
     for name, value in (("n_frequencies", n_frequencies), ("n_features", n_features)):
         if not is_integer(value) or value < 1:
@@ -265,30 +186,12 @@ def draw_frequencies(n_frequencies: int, n_features: int, *, seed: Seed = None) 
     return np.random.default_rng(seed).standard_normal((n_frequencies, n_features))
 
 
-class ConcatenatedFeatures(Features):
+class ConcatenatedFeatures(FeatureMap):
     """Several feature maps of the same points, side by side.
 
     Inner products of the features are sums of those of the maps: landmarks of a kernel for each
     column, say, make an additive kernel with fewer landmarks than one kernel of all columns needs.
-
-    Parameters
-    ----------
-    maps : sequence of feature maps, at least one, of points with the same columns
-
-    Raises
-    ------
-    ValueError : no map, or maps of points of different numbers of columns.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan.kernels import RBF, ConcatenatedFeatures, LandmarkFeatures
-    >>> age = LandmarkFeatures(RBF(10.0, columns=[0]), [[20.0, 0.0], [60.0, 0.0]])
-    >>> income = LandmarkFeatures(RBF(5.0, columns=[1]), [[0.0, 10.0], [0.0, 20.0], [0.0, 30.0]])
-    >>> people = np.array([[20.0, 20.0], [60.0, 10.0]])
-    >>> ConcatenatedFeatures([age, income])(people).round(2)
-    array([[1.  , 0.  , 0.14, 1.  , 0.14],
-           [0.  , 1.  , 1.  , 0.14, 0.  ]])
+    ValueError for no map, or maps of points of different numbers of columns.
     """
 
     def __init__(self, maps: Sequence[FeatureMap]):

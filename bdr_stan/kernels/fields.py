@@ -14,39 +14,28 @@ from operator import add
 
 import numpy as np
 
+from bdr_stan.kernels.column_effects import LinearEffects
 from bdr_stan.kernels.feature_maps import (
     ConcatenatedFeatures,
     FeatureMap,
-    Features,
     NystromFeatures,
     scale_rows,
 )
-from bdr_stan.kernels.hilbert_features import HilbertProductFeatures, HilbertSpaceFeatures
-from bdr_stan.kernels.hilbert_space import HilbertProduct, HilbertSpace
+from bdr_stan.kernels.hilbert_space import (
+    HilbertProduct,
+    HilbertProductFeatures,
+    HilbertSpace,
+    HilbertSpaceFeatures,
+)
 from bdr_stan.kernels.kernel import Kernel
-from bdr_stan.kernels.linear_effects import LinearEffects
 from bdr_stan.kernels.matern import Matern32
 from bdr_stan.kernels.normal_scores import NormalScores
-from bdr_stan.kernels.summands import terms
+from bdr_stan.kernels.summands import fields_of
 from bdr_stan.types import Array, ArrayLike
 
 # In more columns features leave out nearly all of a kernel, and scales that were learned with the
 # features do not apply to the rest.
 COVERED_COLUMNS = 3
-
-
-def fields_of(kernel: Kernel) -> list[Kernel]:
-    """The fields of a kernel: its summands, or the kernel itself.
-
-    Examples
-    --------
-    >>> from bdr_stan import Matern32
-    >>> from bdr_stan.kernels import LinearEffects, fields_of
-    >>> kernel = LinearEffects(columns=["rain"]) + Matern32(columns=["x", "y"])
-    >>> [type(field).__name__ for field in fields_of(kernel)]
-    ['LinearEffects', 'Matern32']
-    """
-    return terms(kernel)
 
 
 def map_kernel(
@@ -89,27 +78,9 @@ def map_kernel(
 
 
 def field_names(kernel: Kernel, names: Sequence[str] | None, n_columns: int) -> list[str]:
-    """Names of the fields of a kernel: kind and columns.
+    """Names of the fields of a resolved kernel, all different: kind and columns.
 
-    Parameters
-    ----------
-    kernel : Kernel, from `resolve_kernel`
-    names : list of str, or None
-        Names of the points' columns; None for their indices.
-    n_columns : int
-        Columns of the points.
-
-    Returns
-    -------
-    list of str, all different
-
-    Examples
-    --------
-    >>> from bdr_stan import Matern32
-    >>> from bdr_stan.kernels import LinearEffects, field_names
-    >>> kernel = LinearEffects(columns=[2]) + Matern32(10.0, columns=[0, 1])
-    >>> field_names(kernel, ["x", "y", "rain"], 3)
-    ['LinearEffects(rain)', 'Matern32(x, y)']
+    `names` are those of the points' columns; None for their indices.
     """
     called = []
     for field in fields_of(kernel):
@@ -126,7 +97,7 @@ def has_landmarks(field: Kernel) -> bool:
     return not isinstance(field, (LinearEffects, HilbertSpace, HilbertProduct))
 
 
-class LinearFeatures(Features):
+class LinearFeatures(FeatureMap):
     """psi of a resolved `LinearEffects` kernel: its columns, standardised."""
 
     def __init__(self, kernel: LinearEffects, n_inputs: int):
@@ -139,41 +110,11 @@ class LinearFeatures(Features):
 
 
 class FieldFeatures(ConcatenatedFeatures):
-    """Features of the fields of a kernel, side by side.
+    """Features of the fields of a resolved kernel, side by side.
 
-    Parameters
-    ----------
-    kernel : Kernel, from `resolve_kernel`
-    landmarks : array, shape (d, p), in the units of the points
-        A field has those with numbers in exactly its columns and NaN elsewhere or, without any,
-        those with numbers in all columns.
-
-    Attributes
-    ----------
-    fields : list of Kernel
-    blocks : list of slice
-        The features of each field.
-    projection : array, or None
-        Of a kernel that is one field with landmarks: weights w of the features are weights
-        ``projection @ w`` of the kernel at the landmarks.
-
-    Raises
-    ------
-    ValueError : a field without landmarks, or landmarks as for `NystromFeatures`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan.kernels import RBF, FieldFeatures, LinearEffects
-    >>> rain = LinearEffects(columns=[1], centre=[50.0], units=[10.0])
-    >>> kernel = RBF(2.0, columns=[0]) + rain
-    >>> landmarks = np.array([[0.0, np.nan], [4.0, np.nan]])
-    >>> features = FieldFeatures(kernel, landmarks)
-    >>> features.blocks
-    [slice(0, 2, None), slice(2, 3, None)]
-    >>> features(np.array([[0.0, 60.0], [4.0, 40.0]])).round(2)
-    array([[ 1.  ,  0.  ,  1.  ],
-           [ 0.14,  0.99, -1.  ]])
+    A field has those of the `landmarks`, (d, p), that have numbers in exactly its columns and NaN
+    elsewhere or, without any, those with numbers in all columns; ValueError for a field without
+    landmarks. `fields` are kernels, `blocks` slices, the features of each.
     """
 
     def __init__(self, kernel: Kernel, landmarks: ArrayLike):
@@ -192,14 +133,7 @@ class FieldFeatures(ConcatenatedFeatures):
         return None
 
     def residual_variance(self, points: Array, rows: Array) -> Array:
-        """k(x, x) - |psi(x)|^2, shape (n,), >= 0; see `residual_variance_of_fields`.
-
-        Parameters
-        ----------
-        points : array, shape (n, p), as those of the feature map
-        rows : array, shape (n, n_columns)
-            Their features.
-        """
+        """k(x, x) - |psi(x)|^2, shape (n,), >= 0; see `residual_variance_of_fields`."""
         return np.sum(self.residual_variance_of_fields(points, rows), axis=0)
 
     def residual_variance_of_fields(self, points: Array, rows: Array) -> Array:

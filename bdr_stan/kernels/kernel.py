@@ -324,25 +324,7 @@ class Pair(Kernel):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sum(Pair):
-    """first + second, as ``first + second`` makes it.
-
-    Parameters
-    ----------
-    first, second : Kernel
-        The variance of the second can be learned, that of the first sets the unit.
-    variance : float, > 0, default 1
-        Factor on the values.
-
-    Examples
-    --------
-    >>> from bdr_stan import RBF
-    >>> from bdr_stan.kernels import Sum
-    >>> space, time = RBF(1.0, columns=[0]), RBF(2.0, columns=[1])
-    >>> type(space + time) is Sum
-    True
-    >>> (space + time)([[0.0, 0.0]], [[1.0, 2.0], [0.0, 99.0]]).round(3)
-    array([[1.213, 1.   ]])
-    """
+    """first + second: the variance of the second can be learned, that of the first is the unit."""
 
     _join = np.add
     learns_variance = True
@@ -351,24 +333,7 @@ class Sum(Pair):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Product(Pair):
-    """first * second, as ``first * second`` makes it.
-
-    Parameters
-    ----------
-    first, second : Kernel
-    variance : float, > 0, default 1
-        Factor on the values.
-
-    Examples
-    --------
-    >>> from bdr_stan import RBF
-    >>> from bdr_stan.kernels import Product
-    >>> space, time = RBF(1.0, columns=[0]), RBF(2.0, columns=[1])
-    >>> type(space * time) is Product
-    True
-    >>> (space * time)([[0.0, 0.0]], [[1.0, 2.0], [0.0, 99.0]]).round(3)
-    array([[0.368, 0.   ]])
-    """
+    """first * second."""
 
     _join = np.multiply
     sign = "*"

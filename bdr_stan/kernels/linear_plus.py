@@ -15,11 +15,10 @@ import numpy as np
 from bdr_stan.bags import Bags
 from bdr_stan.kernels.bandwidth import column_spreads, typical_bandwidth
 from bdr_stan.kernels.bandwidth_kernel import BandwidthKernel
+from bdr_stan.kernels.column_effects import LinearEffects, QuadraticEffects
 from bdr_stan.kernels.kernel import Kernel
-from bdr_stan.kernels.linear_effects import LinearEffects
 from bdr_stan.kernels.normal_scores import NormalScores, tail_ratios
-from bdr_stan.kernels.quadratic_effects import QuadraticEffects
-from bdr_stan.kernels.summands import terms
+from bdr_stan.kernels.summands import fields_of
 from bdr_stan.types import Array, ArrayLike, Seed
 
 # Variances relative to that of the kernel of the distance, chosen on real tables, see
@@ -67,7 +66,7 @@ def linear_plus(
 
 def with_linear_variance(kernel: Kernel, variance: float) -> Kernel:
     """The kernel, its linear effects with another variance each."""
-    parts: list[Any] = terms(kernel)
+    parts: list[Any] = fields_of(kernel)
     for k, part in enumerate(parts):
         if type(getattr(part, "base", part)) is LinearEffects:
             parts[k] = replace(part, variance=variance)

@@ -15,6 +15,17 @@ class Matern(Stationary):
     smoothness: ClassVar[float]
     has_spectral_density = True
 
+    def profile(self, out: Array) -> Array:
+        distances(out, np.sqrt(2 * self.smoothness))
+        factor = self.polynomial(out)
+        np.exp(np.negative(out, out=out), out=out)
+        out *= factor
+        return out
+
+    def polynomial(self, s: Array) -> Array | float:
+        """What exp(-s) is multiplied by at s = sqrt(2 nu) r."""
+        return 1.0
+
     def spectral_density(self, squared_frequency: Array, n_columns: int) -> Array:
         nu, half = self.smoothness, n_columns / 2
         constant = (4 * np.pi) ** half * gamma(nu + half) * (2 * nu) ** nu / gamma(nu)
@@ -33,10 +44,6 @@ class Exponential(Matern):
 
     smoothness = 0.5
 
-    def profile(self, out: Array) -> Array:
-        distances(out, 1.0)
-        return np.exp(np.negative(out, out=out), out=out)
-
 
 class Matern32(Matern):
     """(1 + s) exp(-s), s = sqrt(3) r: Matern of smoothness 3/2; parameters as for `Stationary`.
@@ -51,12 +58,8 @@ class Matern32(Matern):
 
     smoothness = 1.5
 
-    def profile(self, out: Array) -> Array:
-        distances(out, np.sqrt(3))
-        factor = 1 + out
-        np.exp(np.negative(out, out=out), out=out)
-        out *= factor
-        return out
+    def polynomial(self, s: Array) -> Array:
+        return 1 + s
 
 
 class Matern52(Matern):
@@ -71,9 +74,5 @@ class Matern52(Matern):
 
     smoothness = 2.5
 
-    def profile(self, out: Array) -> Array:
-        distances(out, np.sqrt(5))
-        factor = 1 + out * (1 + out / 3)
-        np.exp(np.negative(out, out=out), out=out)
-        out *= factor
-        return out
+    def polynomial(self, s: Array) -> Array:
+        return 1 + s * (1 + s / 3)

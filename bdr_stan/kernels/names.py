@@ -8,15 +8,12 @@ import numpy as np
 from bdr_stan.bags import Bags
 from bdr_stan.kernels.bandwidth import check_bandwidth
 from bdr_stan.kernels.bandwidth_kernel import BandwidthKernel
-from bdr_stan.kernels.cauchy import Cauchy
-from bdr_stan.kernels.inverse_multiquadric import InverseMultiquadric
+from bdr_stan.kernels.heavy_tails import Cauchy, InverseMultiquadric, RationalQuadratic, StudentT
 from bdr_stan.kernels.kernel import Kernel
 from bdr_stan.kernels.laplace import Laplace
 from bdr_stan.kernels.linear_plus import linear_plus
 from bdr_stan.kernels.matern import Exponential, Matern32, Matern52
-from bdr_stan.kernels.rational_quadratic import RationalQuadratic
 from bdr_stan.kernels.rbf import RBF
-from bdr_stan.kernels.student_t import StudentT
 from bdr_stan.types import ArrayLike, Seed
 
 # By the names that estimators take.
@@ -91,25 +88,7 @@ def additive_kernel(name: str, bandwidth: ArrayLike | str, bags: Bags) -> Kernel
 
 
 def kernel_named(name: str, bandwidth: ArrayLike | str) -> BandwidthKernel:
-    """Kernel of this name and bandwidth.
-
-    Parameters
-    ----------
-    name : str, of `KERNELS`
-    bandwidth : float, array of shape (p,), "scaled", "ard" or "median"
-
-    Raises
-    ------
-    ValueError : there is none of this name.
-
-    Examples
-    --------
-    >>> from bdr_stan.kernels import kernel_named
-    >>> kernel_named("matern32", 2.0)
-    Matern32(bandwidth=2.0)
-    >>> kernel_named("rbf", "ard")
-    RBF(bandwidth='ard')
-    """
+    """Kernel of a name in `KERNELS` and this bandwidth; ValueError where there is none."""
     check_kernel(name)
     return KERNELS[_name_per_column(name)](bandwidth)
 
@@ -143,41 +122,15 @@ def resolve_kernel(
     seed: Seed = None,
     scale: float = 1.0,
 ) -> Kernel:
-    """Kernel to use on the points of `bags`.
+    """Kernel to use on the points of `bags`: its columns are indices, its bandwidths numbers.
 
-    Parameters
-    ----------
-    kernel : str or Kernel
-        A name of `KERNELS`; with "additive" before it, the sum of such kernels of each column;
-        with "linear + " before it, the kernel plus linear and quadratic effects of each column.
-        "auto" is "linear + rbf" for points of at most 60 columns, else "rbf".
-    bandwidth : float, array of shape (p,), "scaled", "ard" or "median"
-        Of a kernel given by name, else "scaled".
-    bags : Bags
-    seed : int, optional
-        Seed of the sample of points for the median distance.
-    scale : float, > 0, default 1
-        Factor on all bandwidths.
-
-    Returns
-    -------
-    Kernel, its columns as indices and its bandwidths numbers
-
-    Raises
-    ------
-    ValueError : no such kernel or column, no positive bandwidth, or a bandwidth for a Kernel.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan import RBF, Bags
-    >>> from bdr_stan.kernels import resolve_kernel
-    >>> points = np.array([[20.0, 1.0], [40.0, 2.0], [60.0, 3.0]])
-    >>> bags = Bags(points, [0, 3], features=["age", "income"])
-    >>> resolve_kernel(RBF(15.0, columns=["age"]), "scaled", bags)
-    RBF(bandwidth=15.0, columns=(0,))
-    >>> resolve_kernel("matern32", [15.0, 2.0], bags, scale=2.0)
-    Matern32(bandwidth=array([30.,  4.]))
+    `kernel` is a Kernel or a name of `KERNELS`; with "additive" before it, the sum of such kernels
+    of each column; with "linear + " before it, the kernel plus linear and quadratic effects of each
+    column. "auto" is "linear + rbf" for points of at most 60 columns, else "rbf". `bandwidth`, a
+    number, an array of shape (p,), "scaled", "ard" or "median", is of a kernel given by name, else
+    "scaled"; all bandwidths are times `scale`. `seed` is of the sample of points for the median
+    distance. ValueError for no such kernel or column, no positive bandwidth, or a bandwidth for a
+    Kernel.
     """
     check_kernel_and_bandwidth(kernel, bandwidth)
     kernel = name_for(kernel, bags.n_features)

@@ -1,7 +1,8 @@
-"""The Gaussian kernel."""
+"""The Gaussian kernel; its convolution with itself, a prior covariance of mean embeddings."""
 
 import numpy as np
 
+from bdr_stan.kernels.bandwidth import check_bandwidth
 from bdr_stan.kernels.stationary import PreparedLandmarks, Stationary, minus_half_squares
 from bdr_stan.types import Array, ArrayLike
 
@@ -51,3 +52,31 @@ class RBF(Stationary):
         if smallest < SMALLEST_EXPONENT:
             np.maximum(out, SMALLEST_EXPONENT, out=out)
         return np.exp(out, out=out)
+
+
+def rbf_convolution(
+    x: ArrayLike, y: ArrayLike, bandwidth: ArrayLike, measure_scale: ArrayLike
+) -> Array:
+    """Convolution r(x, y) = integral of k(x, z) k(z, y) exp(-|z|^2 / (2 l^2)) dz, k = `RBF`.
+
+    A Gaussian process with this covariance has its draws in the function space of k, which the
+    prior of the mean embeddings needs. It is a product over the features; with s and l the
+    lengths of a feature, its factor is
+
+        r(x, y) = sqrt(2 pi / (2/s^2 + 1/l^2))
+                  exp(-(x - y)^2 / (4 s^2)) exp(-(x + y)^2 / (8 (s^2/2 + l^2)))
+
+    of points x, shape (n, p), and y, (m, p), centred beforehand, as l is the scale of the measure
+    around the origin; s and l are numbers or of shape (p,), in the units of the points.
+
+    Source: Flaxman et al. (2016), "Bayesian learning of kernel embeddings", section 4.
+    """
+    x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    p = x.shape[1]
+    check_bandwidth(bandwidth, n_features=p)
+    check_bandwidth(measure_scale, "measure_scale", n_features=p)
+    s, l = np.asarray(bandwidth), np.asarray(measure_scale)
+    height = np.sqrt(np.prod(np.broadcast_to(2 * np.pi / (2 / s**2 + 1 / l**2), p)))
+    near = RBF(np.sqrt(2) * s)(x, y)
+    central = RBF(2 * np.sqrt(s**2 / 2 + l**2))(x, -y)
+    return height * near * central

@@ -14,9 +14,9 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from bdr_stan.kernels.bandwidth_kernel import BandwidthKernel
+from bdr_stan.kernels.column_effects import LinearEffects
 from bdr_stan.kernels.feature_maps import ConcatenatedFeatures, LandmarkFeatures
 from bdr_stan.kernels.kernel import Kernel, Product, Sum
-from bdr_stan.kernels.linear_effects import LinearEffects
 from bdr_stan.kernels.normal_scores import NormalScores
 from bdr_stan.types import Array, ArrayLike
 
@@ -24,42 +24,21 @@ Columns = tuple[int, ...]
 
 
 def summands(kernel: Kernel, n_columns: int) -> dict[Columns, Kernel]:
-    """The summands of a kernel, by their columns.
-
-    Parameters
-    ----------
-    kernel : Kernel, from `resolve_kernel`
-    n_columns : int
-        Number of the points' columns.
-
-    Returns
-    -------
-    dict, indices of columns -> Kernel
-        One entry where the kernel is no sum. Summands of the same columns are one entry.
-
-    Examples
-    --------
-    >>> from bdr_stan import RBF, Linear
-    >>> from bdr_stan.kernels import summands
-    >>> kernel = RBF(1.0, columns=[0]) + Linear(columns=[0]) + RBF(2.0, columns=[1, 2])
-    >>> for columns, part in summands(kernel, n_columns=3).items():
-    ...     print(columns, type(part).__name__)
-    ...
-    (0,) Sum
-    (1, 2) RBF
-    """
+    """The summands of a resolved kernel by their columns; those of the same columns are one."""
     found: dict[Columns, list[Kernel]] = {}
-    for term in terms(kernel):
-        found.setdefault(term.columns_seen(n_columns), []).append(term)
-    return {columns: reduce(add, terms) for columns, terms in found.items()}
+    for field in fields_of(kernel):
+        found.setdefault(field.columns_seen(n_columns), []).append(field)
+    return {columns: reduce(add, fields) for columns, fields in found.items()}
 
 
-def terms(kernel: Any, factor: float = 1.0) -> list[Kernel]:
-    """Kernels that are no sums and add up to a kernel times a factor."""
-    factor *= kernel.variance
-    if isinstance(kernel, Sum):
-        return [*terms(kernel.first, factor), *terms(kernel.second, factor)]
-    return [kernel if factor == kernel.variance else replace(kernel, variance=factor)]
+def fields_of(kernel: Any) -> list[Kernel]:
+    """The fields of a kernel, which add up to it: its summands, or the kernel itself."""
+    if not isinstance(kernel, Sum):
+        return [kernel]
+    parts: list[Any] = [*fields_of(kernel.first), *fields_of(kernel.second)]
+    if kernel.variance == 1:
+        return parts
+    return [replace(part, variance=kernel.variance * part.variance) for part in parts]
 
 
 def rank(kernel: Any, n_columns: int) -> int | None:
@@ -74,7 +53,7 @@ def rank(kernel: Any, n_columns: int) -> int | None:
 
 def single_bandwidth(kernel: Kernel) -> Any:
     """Bandwidth in the units of the points, of a kernel of which one term has one; else None."""
-    lengths = [term.lengths for term in terms(kernel) if isinstance(term, BandwidthKernel)]
+    lengths = [term.lengths for term in fields_of(kernel) if isinstance(term, BandwidthKernel)]
     return lengths[0] if len(lengths) == 1 else None
 
 
@@ -91,28 +70,8 @@ def scored_columns(kernel: Any) -> dict[int, NormalScores]:
 class SummandFeatures(ConcatenatedFeatures):
     """Values of each summand of a kernel at landmarks of its own, side by side.
 
-    Parameters
-    ----------
-    kernel : Kernel, from `resolve_kernel`
-    landmarks : array, shape (d, p), in the units of the points
-        NaN in the columns that a landmark's summand does not depend on; those of a summand lie
-        together.
-
-    Raises
-    ------
-    ValueError : a landmark with other columns than a summand has.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan.kernels import RBF, SummandFeatures
-    >>> kernel = RBF(10.0, columns=[0]) + RBF(5.0, columns=[1])
-    >>> ages = [[20.0, np.nan], [60.0, np.nan]]
-    >>> incomes = [[np.nan, 10.0], [np.nan, 20.0], [np.nan, 30.0]]
-    >>> features = SummandFeatures(kernel, ages + incomes)
-    >>> features(np.array([[20.0, 20.0], [60.0, 10.0]])).round(2)
-    array([[1.  , 0.  , 0.14, 1.  , 0.14],
-           [0.  , 1.  , 1.  , 0.14, 0.  ]])
+    Landmarks, (d, p), have NaN in the columns that their summand does not depend on; those of a
+    summand lie together. ValueError for a landmark with other columns than a summand has.
     """
 
     maps: tuple[LandmarkFeatures, ...]
@@ -129,30 +88,9 @@ class SummandFeatures(ConcatenatedFeatures):
 
 
 def landmark_features(kernel: Kernel, landmarks: ArrayLike) -> LandmarkFeatures | SummandFeatures:
-    """Values of a kernel at landmarks; where these have NaN, those of its summands.
+    """Values of a resolved kernel at landmarks, (d, p); where these have NaN, of its summands.
 
-    Parameters
-    ----------
-    kernel : Kernel, from `resolve_kernel`
-    landmarks : array, shape (d, p), in the units of the points
-        NaN as for `SummandFeatures`.
-
-    Raises
-    ------
-    ValueError : as `LandmarkFeatures` and `SummandFeatures`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan.kernels import RBF, landmark_features
-    >>> kernel = RBF(10.0, columns=[0]) + RBF(5.0, columns=[1])
-    >>> whole = np.array([[20.0, 10.0], [60.0, 30.0]])
-    >>> halves = np.array([[20.0, np.nan], [np.nan, 30.0]])
-    >>> people = np.array([[20.0, 10.0]])
-    >>> landmark_features(kernel, whole)(people).round(2)
-    array([[2., 0.]])
-    >>> landmark_features(kernel, halves)(people).round(2)
-    array([[1., 0.]])
+    See `LandmarkFeatures` and `SummandFeatures`.
     """
     if np.isnan(landmarks).any():
         return SummandFeatures(kernel, landmarks)

@@ -18,10 +18,8 @@ from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.aggregate.variational import gaussian_posterior, variational_posterior
 from bdr_stan.models.totals import exact_fit, totals_model
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel, most_probable_scales
-from bdr_stan.posterior.mode import LogLikelihood
 from bdr_stan.posterior.priors import held_at, with_user_values
 from bdr_stan.posterior.sampling import Posterior
-from bdr_stan.predictive import AggregatePredictive
 from bdr_stan.types import Array
 
 # Bags are cut to about so many slices, for threads to share.
@@ -118,7 +116,12 @@ def aggregate_model(
         scales=scales,
         prior_factor=np.eye(rows.rows.shape[1] - 1),
         weight_basis=weight_basis,
-        likelihood=partial(_likelihood, rows, y, likelihood, link, trials),
+        likelihood=partial(
+            aggregate_likelihood,
+            *(rows, y, likelihood, link),
+            trials=trials,
+            exact_curvature=rows.weights is None,
+        ),
         rho_in_likelihood=link.uses_residual_variance,
         fixed=partial(_fixed, likelihood),
         scale_arrays={"scale": [*likelihood.scales], "tau": ["tau"] if bag_effects else []},
@@ -177,36 +180,3 @@ def variational_fit(
         rows, y, likelihood, link, priors=model.priors, rho=rho, mode=mode, scales=scales
     )
     return gaussian_posterior(model, found, scales, draws=draws, seed=seed)
-
-
-def aggregate_predictive(
-    means: Array,
-    likelihood: Likelihood,
-    *,
-    trials: Array | None = None,
-    **scales: Array,
-) -> AggregatePredictive:
-    """Predictive distribution of the totals of n bags; `means`, shape (S, n), one row per draw."""
-    S, n = means.shape
-    return AggregatePredictive(lambda i: means[:, i], n, S, likelihood, trials=trials, **scales)
-
-
-def _likelihood(
-    rows: AggregateRows,
-    y: Array,
-    likelihood: Likelihood,
-    link: Link,
-    trials: Array | None,
-    rho: float = 0.0,
-    **scales: float,
-) -> LogLikelihood:
-    return aggregate_likelihood(
-        rows,
-        y,
-        likelihood,
-        link,
-        trials=trials,
-        exact_curvature=rows.weights is None,
-        rho=rho,
-        **scales,
-    )

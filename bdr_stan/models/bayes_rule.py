@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
+from bdr_stan.embedding.kept import Kept
 from bdr_stan.embedding.label_functions import LabelFunctions
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.predictive import ClassPredictive, GridPredictive, MulticlassPredictive
@@ -14,8 +15,19 @@ from bdr_stan.types import Array, ArrayLike
 
 
 @dataclass(frozen=True)
-class InverseCoordinates:
+class InverseCoordinates(Kept):
     """Coordinates of embeddings given the label, and labels before and after a bag is seen."""
+
+    kept: ClassVar = {
+        "m0": ("m0", "landmark"),
+        "basis": ("basis", "landmark", "component"),
+        "lam": ("lambda", "component"),
+        "labels": ("labels", "label"),
+        "log_prior": ("log_prior", "label"),
+        "power": ("power",),
+        "sigma_point": ("sigma_point",),
+        "offsets": ("offsets", "label"),
+    }
 
     m0: Array  # embedding taken as origin, shape (d,)
     basis: Array  # z = (mu - m0) basis, shape (d, d)
@@ -35,42 +47,21 @@ class InverseCoordinates:
         return (mean - self.m0) @ self.basis
 
     def constants(self) -> dict[str, tuple[ArrayLike, list[str]]]:
-        """The arrays under the names and dimensions by which a fit keeps them."""
-        return {
-            "m0": (self.m0, ["landmark"]),
-            "basis": (self.basis, ["landmark", "component"]),
-            "lambda": (self.lam, ["component"]),
-            **self.functions.constants(),
-            "labels": (self.labels, ["label"]),
-            "log_prior": (self.log_prior, ["label"]),
-            "power": (self.power, []),
-            **({} if self.sigma_point is None else {"sigma_point": (self.sigma_point, [])}),
-            **(
-                {
-                    "repeated_labels": (self.repeated.labels, ["repeated_label"]),
-                    "resolution": (self.repeated.resolution, ["repeated_label"]),
-                }
-                if len(self.repeated.labels)
-                else {}
-            ),
-            **({} if self.offsets is None else {"offsets": (self.offsets, ["label"])}),
-        }
+        """Those of the functions and of repeated labels, where there are some, too."""
+        found = {**super().constants(), **self.functions.constants()}
+        if len(self.repeated.labels):
+            found["repeated_labels"] = self.repeated.labels, ["repeated_label"]
+            found["resolution"] = self.repeated.resolution, ["repeated_label"]
+        return found
 
     @classmethod
-    def from_constants(cls, constants: Mapping[str, Array]) -> Self:
+    def from_constants(cls, constants: Mapping[str, Array], **others: Any) -> Any:
         """Coordinates from the arrays that a fit keeps."""
-        functions = LabelFunctions.from_constants(constants)
-        names = "m0", "basis", "lambda", "labels", "log_prior"
-        m0, basis, lam, labels, log_prior = (constants[name] for name in names)
-        power = float(constants["power"])
-        sigma_point = float(constants["sigma_point"]) if "sigma_point" in constants else None
-        repeated = NO_REPEATED_LABELS
         if "repeated_labels" in constants:
-            repeated = RepeatedLabels(constants["repeated_labels"], constants["resolution"])
-        offsets = constants.get("offsets")
-        return cls(
-            m0, basis, lam, functions, labels, log_prior, power, sigma_point, repeated, offsets
-        )
+            pair = constants["repeated_labels"], constants["resolution"]
+            others["repeated"] = RepeatedLabels(*pair)
+        functions = LabelFunctions.from_constants(constants)
+        return super().from_constants(constants, functions=functions, **others)
 
 
 def log_likelihoods(

@@ -1,29 +1,22 @@
 """Bayesian distribution regression, and its mode, shrinkage (Law et al. 2018, section 3)."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from bdr_stan.embedding.compression import Rows
-from bdr_stan.embedding.coordinates import joint_coordinates
-from bdr_stan.embedding.prior import eta_prior, landmark_matrices
 from bdr_stan.embedding.terms import NO_TERMS, Terms
 from bdr_stan.embedding.training import TrainingFeatures
-from bdr_stan.models.label_noise import size_noise_prior
+from bdr_stan.models.blr import blr_data
+from bdr_stan.models.label_errors import size_noise_prior
 from bdr_stan.models.likelihoods import normal_likelihood
-from bdr_stan.models.linear_variance import with_best_linear_variance
-from bdr_stan.models.measure_scale import with_measure_scale
+from bdr_stan.models.prior_choice import model_of_best_prior
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
 from bdr_stan.posterior.priors import weight_priors, with_user_values
-from bdr_stan.posterior.terms import (
-    rows_with_terms_last,
-    split_columns,
-    term_data,
-    term_priors,
-    term_scales,
-)
+from bdr_stan.posterior.terms import rows_with_terms_last, term_priors, term_scales
 from bdr_stan.posterior.whitening import with_mode_shift
 from bdr_stan.types import Array
 
@@ -42,31 +35,20 @@ def bdr_data(
     use_likelihood: bool = True,
 ) -> dict[str, Any]:
     """Data of ``stan/bdr.stan`` from rows [z, x, v, 1, y], but for the whitened coordinates."""
-    size_noise = int("sigma_point_scale" in priors)
-    values, v = split_columns(rows_with_terms_last(rows, terms), terms)
-    n_weights, n_followed = values.shape[1] - 1, 2 + size_noise
+    data = blr_data(
+        replace(rows, rows=rows_with_terms_last(rows, terms)),
+        priors,
+        n_covariates=rows.rows.shape[1] - len(lam) - 2 - sum(terms.n_effects),
+        terms=terms,
+        use_likelihood=use_likelihood,
+    )
+    n_followed = 2 + data["size_noise"]
     return {
-        "D": len(lam),
-        "Q": values.shape[1] - len(lam) - 2,
-        "G": len(rows.n_bags),
-        "T": len(rows.rows),
-        "bag_size": rows.bag_size,
-        "n_bags": rows.n_bags,
-        "sign": rows.sign,
-        "start": rows.start + 1,  # Stan counts from 1
-        "length": rows.length,
-        "rows": values,
-        "known_variance": rows.known_variance,
+        **data,
         "lambda": lam,
         "prior_factor": prior_factor,
         "scale_at_mode": np.ones(n_followed),  # these two unless `with_mode_shift` replaces them
-        "mode_shift": np.zeros((n_weights, n_followed)),
-        "gamma_scale": 1.0,  # unused without covariates
-        "sigma_point_scale": 1.0,  # unused without size_noise
-        **priors,
-        **term_data(terms, v, priors),
-        "size_noise": size_noise,
-        "use_likelihood": int(use_likelihood),
+        "mode_shift": np.zeros((data["D"] + data["Q"] + 1, n_followed)),
     }
 
 
@@ -74,40 +56,30 @@ def bdr_model(
     training: TrainingFeatures,
     y: Array,
     *,
-    embedding_prior: str = "empirical",
-    measure_scale: float | str = "evidence",
     prior: Mapping[str, float] | None = None,
     lossless: bool = True,
     label_noise: str = "constant",
     label_sd: Array | None = None,
+    **choices: Any,
 ) -> LatentGaussianModel:
     """The model of ``stan/bdr.stan`` with its data.
 
-    For `embedding_prior` and `measure_scale` see `landmark_matrices`; the measure scale "evidence"
-    is that of highest evidence. `lossless` compresses the rows of the bags.
+    `choices` are those of `model_of_best_prior`. `lossless` compresses the rows of the bags.
     `label_noise` "size" adds sigma_point^2 / N_i to the noise; `label_sd`, shape (n,), are known
     standard errors.
     """
     by_size, terms = label_noise == "size", training.terms
     known_variance = 0.0 if label_sd is None else label_sd**2
 
-    def model_at(measure_scale):
-        embedding = training.embedding
-        sizes = embedding.sizes
-        K, R, Sigma = landmark_matrices(
-            training, embedding_prior=embedding_prior, measure_scale=measure_scale
-        )
-        coordinates = joint_coordinates(embedding.m0, Sigma, R, K)
+    def model_in(coordinates, prior_of_eta):
+        embedding, sizes = training.embedding, training.embedding.sizes
         z = embedding.deviations.along(coordinates.basis)
         rows = embedding.labelled(z.rows, y, sizes, known_variance, lossless=lossless)
         n_covariates = rows.rows.shape[1] - len(coordinates.lam) - 2 - sum(terms.n_effects)
         likelihood = partial(normal_likelihood, rows, coordinates.lam)
         size_scales = ["sigma_point"] if by_size else []
         followed = ("sigma", "eta", *size_scales)
-        scale_priors = {
-            **(size_noise_prior(y, sizes) if by_size else {}),
-            **eta_prior(embedding, Sigma, R, embedding_prior=embedding_prior),
-        }
+        scale_priors = {**(size_noise_prior(y, sizes) if by_size else {}), **prior_of_eta}
 
         def model_of(coordinates):
             factor = coordinates.prior_factor
@@ -140,8 +112,6 @@ def bdr_model(
                 sampler_only=("t", "precision", "scale_change"),
             )
 
-        return with_best_linear_variance(model_of, coordinates, training)
+        return model_of
 
-    return with_measure_scale(
-        model_at, training, embedding_prior=embedding_prior, measure_scale=measure_scale
-    )
+    return model_of_best_prior(model_in, training, **choices)

@@ -9,27 +9,20 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.special import logsumexp, roots_hermitenorm
 
 from bdr_stan.embedding.compression import Rows
-from bdr_stan.embedding.coordinates import (
-    Coordinates,
-    joined,
-    joint_coordinates,
-    principal_axes,
-)
+from bdr_stan.embedding.coordinates import Coordinates, joined, principal_axes
 from bdr_stan.embedding.mean_embedding import Embedding
-from bdr_stan.embedding.prior import eta_prior, landmark_matrices
 from bdr_stan.embedding.samples import SamplesFeatures
 from bdr_stan.embedding.shrinkage import shrinkage_factors
 from bdr_stan.embedding.terms import NO_TERMS, Terms
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.families import Family, label_densities
 from bdr_stan.families.integrated import Integrated
-from bdr_stan.models.bdr_probit import order_by_size, rows_by_size
-from bdr_stan.models.deviation_nodes import deviation_nodes
+from bdr_stan.models.bdr_probit import order_by_size, rows_by_size, size_groups
 from bdr_stan.models.likelihoods import family_likelihood, normal_likelihood
-from bdr_stan.models.linear_variance import with_best_linear_variance
-from bdr_stan.models.measure_scale import with_measure_scale
+from bdr_stan.models.prior_choice import model_of_best_prior
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
 from bdr_stan.posterior.priors import held_at, predictor_priors, with_user_values
 from bdr_stan.posterior.terms import split_columns, term_data, term_priors, term_scales
@@ -45,6 +38,11 @@ _NO_DISPERSION = 1e-4  # as good as 0
 _MOST_BAGS_OF_LAPLACE = 3000
 _MOST_DEVIATIONS = 10_000
 _INTEGRATED = ("poisson", "binomial")
+_NUMBERS = (5, 9, 17, 33)
+# Of the log density per bag, in units of 1 / sqrt(n): posterior means then move by less than about
+# a tenth of their standard deviations.
+_TOLERANCE = 0.02
+_MOST_BAGS = 3000  # that are looked at
 
 
 def without_deviations(method: str, n_bags: int) -> bool:
@@ -86,10 +84,8 @@ def bdr_glm_data(
         "D": D,
         "sample": np.repeat(np.arange(1, M + 1), list((samples or {"": D}).values())),
         "Q": values.shape[1] - D - 2,
-        "G": len(rows.length),
+        **size_groups(rows),
         "bag_size": rows.bag_size.reshape(len(rows.length), -1).T,
-        "start": rows.start + 1,  # Stan counts from 1
-        "length": rows.length,
         "z": values[:, :D],
         "x": values[:, D:-2],
         "known_part": known_part,
@@ -127,41 +123,27 @@ def bdr_glm_model(
     y: Array,
     family: Family,
     *,
-    embedding_prior: str = "empirical",
-    measure_scale: float | str = "evidence",
     prior: Mapping[str, float] | None = None,
+    **choices: Any,
 ) -> LatentGaussianModel:
     """The model of ``stan/fast/bdr_glm.stan`` with its data; see `bdr_model`."""
-    embedding = training.embedding
 
-    def model_at(measure_scale):
-        K, R, Sigma = landmark_matrices(
-            training, embedding_prior=embedding_prior, measure_scale=measure_scale
+    def model_in(coordinates, prior_of_eta, bags=None):
+        some = bags is not None
+        return partial(
+            _model,
+            embedding=training.embedding.take(bags) if some else training.embedding,
+            y=y[bags] if some else y,
+            family=family,
+            prior=prior,
+            own_priors=prior_of_eta,
+            terms=training.terms,
         )
-        coordinates = joint_coordinates(embedding.m0, Sigma, R, K)
-        prior_of_eta = eta_prior(embedding, Sigma, R, embedding_prior=embedding_prior)
 
-        def model_of(bags):
-            some = embedding if bags is None else embedding.take(bags)
-            labels = y if bags is None else y[bags]
-            return partial(
-                _model,
-                embedding=some,
-                y=labels,
-                family=family,
-                prior=prior,
-                own_priors=prior_of_eta,
-                terms=training.terms,
-            )
-
-        some = None
-        if len(y) > 2 * _FIRST_BAGS:
-            some = model_of(np.random.default_rng(0).choice(len(y), _FIRST_BAGS, replace=False))
-        return with_best_linear_variance(model_of(None), coordinates, training, some)
-
-    return with_measure_scale(
-        model_at, training, embedding_prior=embedding_prior, measure_scale=measure_scale
-    )
+    some_bags = None
+    if len(y) > 2 * _FIRST_BAGS:
+        some_bags = np.random.default_rng(0).choice(len(y), _FIRST_BAGS, replace=False)
+    return model_of_best_prior(model_in, training, some_bags=some_bags, **choices)
 
 
 def blr_glm_model(
@@ -344,3 +326,37 @@ def _model(
         initial={"e": np.zeros(len(y) * (has_deviations and not integrated_out))},
         sampler_only=("t", "precision", "alone", "along", "e"),
     )
+
+
+def deviation_nodes(
+    family: Family,
+    y: Array,
+    mean: Array,
+    variance: Array,
+    information: Array,
+    centre: Array,
+    trials: Array | None,
+) -> dict[str, Any]:
+    """Data of the program for a family without scales: few nodes, but accurate at the mode.
+
+    Labels, means and variances of their linear predictors, precisions and centres of normal labels
+    of the same curvature, and trials have the shape (n,).
+    """
+    n = len(y)
+    some = slice(None, None, -(-n // _MOST_BAGS))
+    y, mean, variance = y[some], mean[some], variance[some]
+    trials = None if trials is None else trials[some]
+    exact = label_densities(family, y, mean, variance, trials).value
+    out_of = None if trials is None else trials[:, None]
+    u_sd = (1 + variance * information[some]) ** -0.5
+    u_mean = np.sqrt(variance) * information[some] * (centre[some] - mean) * u_sd**2
+    for number in _NUMBERS:
+        node, weight = roots_hermitenorm(number)
+        log_weight = np.log(weight / np.sqrt(2 * np.pi))
+        u = u_mean[:, None] + u_sd[:, None] * node
+        h = mean[:, None] + np.sqrt(variance)[:, None] * u
+        at_node = family.terms(y[:, None], h, out_of).value
+        found = logsumexp(at_node + log_weight + 0.5 * (node**2 - u**2), axis=1) + np.log(u_sd)
+        if np.mean(np.abs(found - exact)) < _TOLERANCE / np.sqrt(n):
+            break
+    return {"K": number, "node": node, "log_node_weight": log_weight}

@@ -7,13 +7,11 @@ from typing import Any
 import numpy as np
 
 from bdr_stan.embedding.compression import Rows
-from bdr_stan.embedding.coordinates import joint_coordinates
-from bdr_stan.embedding.prior import eta_prior, landmark_matrices
 from bdr_stan.embedding.shrinkage import shrinkage_factors
 from bdr_stan.embedding.training import TrainingFeatures
+from bdr_stan.models.blr_logit import blr_logit_data
 from bdr_stan.models.likelihoods import probit_likelihood
-from bdr_stan.models.linear_variance import with_best_linear_variance
-from bdr_stan.models.measure_scale import with_measure_scale
+from bdr_stan.models.prior_choice import model_of_best_prior
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
 from bdr_stan.posterior.priors import class_priors, with_user_values
 from bdr_stan.types import Array
@@ -32,23 +30,22 @@ def bdr_probit_data(
     use_likelihood: bool = True,
 ) -> dict[str, Any]:
     """Data of ``stan/bdr_probit.stan`` from `rows_by_size`, but for `follow_latent_scale`."""
-    D, y = len(lam), rows.rows[:, -1].astype(int)
+    n_covariates = rows.rows.shape[1] - len(lam) - 2
     return {
-        "N": len(y),
-        "D": D,
-        "Q": rows.rows.shape[1] - D - 2,
+        **blr_logit_data(rows, priors, n_covariates=n_covariates, use_likelihood=use_likelihood),
+        **size_groups(rows),
+        "lambda": lam,
+        "prior_factor": prior_factor,
+    }
+
+
+def size_groups(rows: Rows) -> dict[str, Any]:
+    """Data on the groups of bags of one size."""
+    return {
         "G": len(rows.length),
         "bag_size": rows.bag_size,
         "start": rows.start + 1,  # Stan counts from 1
         "length": rows.length,
-        "z": rows.rows[:, :D],
-        "x": rows.rows[:, D:-2],
-        "y": y,
-        "lambda": lam,
-        "prior_factor": prior_factor,
-        "gamma_scale": 1.0,  # unused without covariates
-        **priors,
-        "use_likelihood": int(use_likelihood),
     }
 
 
@@ -102,21 +99,15 @@ def bdr_probit_model(
     training: TrainingFeatures,
     y: Array,
     *,
-    embedding_prior: str = "empirical",
-    measure_scale: float | str = "evidence",
     prior: Mapping[str, float] | None = None,
+    **choices: Any,
 ) -> LatentGaussianModel:
     """The model of ``stan/bdr_probit.stan`` with its data, labels y 0 or 1; see `bdr_model`."""
     mean, sizes, x = training.embedding.mean, training.embedding.sizes, training.embedding.x
 
-    def model_at(measure_scale):
-        K, R, Sigma = landmark_matrices(
-            training, embedding_prior=embedding_prior, measure_scale=measure_scale
-        )
-        coordinates = joint_coordinates(training.embedding.m0, Sigma, R, K)
+    def model_in(coordinates, prior_of_eta):
         z = coordinates.transform(mean)
         rows = rows_by_size(np.column_stack([z, x]), y, sizes)
-        prior_of_eta = eta_prior(training.embedding, Sigma, R, embedding_prior=embedding_prior)
 
         def rescaled(whitened, scales, mode):
             s = shrinkage_factors(rows.bag_size, coordinates.lam, scales["eta"])
@@ -140,8 +131,6 @@ def bdr_probit_model(
                 sampler_only=("t", "precision", "unit"),
             )
 
-        return with_best_linear_variance(model_of, coordinates, training)
+        return model_of
 
-    return with_measure_scale(
-        model_at, training, embedding_prior=embedding_prior, measure_scale=measure_scale
-    )
+    return model_of_best_prior(model_in, training, **choices)

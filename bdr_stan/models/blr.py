@@ -10,7 +10,7 @@ from bdr_stan.embedding.compression import Rows
 from bdr_stan.embedding.coordinates import Coordinates, principal_axes
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.terms import NO_TERMS, Terms
-from bdr_stan.models.label_noise import size_noise_prior
+from bdr_stan.models.label_errors import size_noise_prior
 from bdr_stan.models.likelihoods import normal_likelihood
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel, most_probable_scales
 from bdr_stan.posterior.priors import weight_priors, with_user_values

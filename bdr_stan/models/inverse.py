@@ -22,11 +22,15 @@ import numpy as np
 from bdr_stan.embedding.label_functions import LabelFunctions
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.models.embedding_curves import CurveSums, coefficient_scales, curves_given
-from bdr_stan.models.fitted_curves import FittedCurves, TrainingLabels, fitted_curves
-from bdr_stan.models.held_out_labels import held_out_labels, learned_point_noise
+from bdr_stan.models.held_out_labels import (
+    FittedCurves,
+    TrainingLabels,
+    fitted_curves,
+    held_out_labels,
+    learned_point_noise,
+)
 from bdr_stan.models.label_distribution import LabelDistribution
-from bdr_stan.models.label_errors import most_point_noise
-from bdr_stan.models.label_noise import size_noise_prior
+from bdr_stan.models.label_errors import most_point_noise, size_noise_prior
 from bdr_stan.posterior.model import Draws, Model, StanInput, without_arrays
 from bdr_stan.posterior.priors import with_user_values
 from bdr_stan.posterior.settings import SamplerSettings

@@ -1,4 +1,8 @@
-"""True labels behind labels with errors, by regression calibration.
+"""Noise of labels, and true labels behind labels with errors, by regression calibration.
+
+The noise of labels that are averages over the N_i points of a bag, or have known errors, has the
+variance sigma^2 + sigma_point^2 / N_i + v_i, with sigma_point the noise sd of one point and v_i the
+known variance of the label's error.
 
 A label is seen with an error, y_i = l_i + e_i, e_i ~ N(0, v_i), v_i known, and the embedding
 follows the true label l_i. True labels spread about their mean m with variance s2, so that
@@ -23,6 +27,12 @@ _QUADRATURE_NODES = 31  # so many, as the functions have kinks at the ends of th
 _MAX_NOISE_SHARE = 0.95  # of the noise that explains the labels, so that something is left to learn
 _MIN_VARIANCE_SHARE = 0.01  # of the variance of labels, where their errors explain all of it
 _MIN_LOG_SHARE = -20.0  # of a noise so small that the labels are as good as without
+LABEL_NOISE = ("constant", "size")
+
+
+def size_noise_prior(y: Array, sizes: Array) -> dict[str, float]:
+    """Default prior of sigma_point, such that it alone would explain the variance of the labels."""
+    return {"sigma_point_scale": float(np.std(y) / np.sqrt(np.mean(1 / sizes)))}
 
 
 @dataclass(frozen=True)

@@ -57,10 +57,9 @@ class _BetaBinomialTotals(Binomial):
 
     scales: ClassVar[Mapping[str, Scale]] = {"dispersion": Scale("of the probabilities")}
 
-    def label_density(
-        self, y: Array, *, trials: Array | None = None, dispersion: float = 0.0, **given: Any
-    ) -> Callable[[Array], LabelDensity]:
+    def label_density(self, y: Array, **given: Any) -> Callable[[Array], LabelDensity]:
         terms_of = FAMILIES["beta_binomial"].terms
+        trials, dispersion = given["trials"], given["dispersion"]
 
         def density(mean):
             spread, tilt = mean * (1 - mean), 1 - 2 * mean

@@ -7,13 +7,15 @@ but for labels, which are `y`, and `y_at` where log densities are wanted.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
+from bdr_stan.bags import Bags
 from bdr_stan.cmdstan.data_file import write_data
 from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.kernels import FieldFeatures
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel, most_probable_scales
 from bdr_stan.posterior.model import Draws, Model, StanInput
 from bdr_stan.posterior.priors import FIXED_LOG_SD
@@ -32,22 +34,19 @@ DATA = (
     *("N", "D", "Q", "K", "z", "x", "size", "label_sd", "known_part", "trials", "y", "y_at"),
     *("lambda", "prior_factor", "weight_basis", "intercept_location", "intercept_scale"),
     *("gamma_scale", "gap_scale", "sigma_scale", "sigma_point_scale", "dispersion_scale"),
-    *(
-        "J",
-        "node",
-        "log_weight",
-        "df_above_2_scale",
-        "rho_median",
-        "rho_log_sd",
-        "eta_median",
-        "eta_log_sd",
-    ),
+    *("df_above_2_scale", "rho_median", "rho_log_sd", "eta_median", "eta_log_sd", *NODES),
 )
 OF_POINTS = ("phi", "weight", "omitted")  # data with an entry for each point
 _LARGEST_START = 2.0  # of chains, from the most probable scales, in their log sds
 _WIDEST_START_LOG_SD = 0.25
 # Weights are narrow if rho is small: with Stan's own .8 chains of few bags diverge there.
 _ADAPT_DELTA = 0.95
+# Names of data that fits pass, those of new bags without "_new".
+DATA_OF_TOTALS = (
+    *("N", "P", "D", "start", "length", "y", "y_at", "trials", "label_sd", "relative_label_sd"),
+    *(*OF_POINTS, *NODES, "intercept_location", "intercept_scale", "rho_median", "rho_log_sd"),
+    *("sigma_scale", "dispersion_scale", "tau_scale"),
+)
 
 
 def data_of_bags(
@@ -115,11 +114,28 @@ class StanData(dict[str, Any]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlainModel(Model):
+class PlainProgram(Model):
+    """The model of a plain program with its data, for a program that the user has edited."""
+
+    stock: Model  # that of the accelerated program
+    new_bags: Mapping[str, Any]  # data of the training bags as new ones
+
+    @classmethod
+    def of(cls, stock: Any, data: dict[str, Any], new_bags: Mapping[str, Any]) -> Self:
+        """The plain program of a stock model, with these data."""
+        shared = {name: getattr(stock, name) for name in ("program", "priors", "constants")}
+        return cls(stock=stock, data=data, new_bags=new_bags, **shared)
+
+    def read(self, drawn: Draws, settings: SamplerSettings) -> Draws:
+        """All that the program draws of its parameters, by its own names."""
+        return {name: v for name, v in drawn.items() if v.size and name not in GENERATED}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlainModel(PlainProgram):
     """The model of a plain program with its data, for a program that the user has edited."""
 
     stock: LatentGaussianModel
-    new_bags: Mapping[str, Any]  # data of the training bags as new ones
 
     def stan_input(self, settings: SamplerSettings) -> StanInput:
         """Chains that start near the mode of the stock model.
@@ -144,10 +160,6 @@ class PlainModel(Model):
             log_sds=self._named(np.sqrt(np.diag(mode.covariance)), log_sds, u=1.0),
             options={"adapt_delta": _ADAPT_DELTA} if settings.method == "nuts" else {},
         )
-
-    def read(self, drawn: Draws, settings: SamplerSettings) -> Draws:
-        """All that the program draws of its parameters, by its own names."""
-        return {name: v for name, v in drawn.items() if v.size and name not in GENERATED}
 
     def _start(self, scales, log_sds, mode, rng, spread):
         theta = mode.theta + spread * mode.whitening @ rng.standard_normal(len(mode.theta))
@@ -193,17 +205,68 @@ def plain_model(
         **bags,
         **one_bag,
     }
-    return PlainModel(
-        program=stock.program,
-        priors=stock.priors,
-        data=data,
-        constants=stock.constants,
-        stock=stock,
-        new_bags=as_new(bags),
-    )
+    return PlainModel.of(stock, data, as_new(bags))
 
 
 def data_of_training_bags(model: PlainModel) -> StanData:
     """Data of the program of a model whose new bags are the training bags."""
     data = model.stan_input(SamplerSettings(method="nuts", seed=0, progress=False)).data
     return StanData({**data, **model.new_bags})
+
+
+def data_of_points(bags: Bags, features: FieldFeatures) -> dict[str, Any]:
+    """Data of a plain program that the points of n bags determine.
+
+    `omitted` is the prior variance of f at a point that its features `phi` leave out, over rho^2.
+    """
+    points = bags.read_checked(0, len(bags.points))
+    phi = features(points)
+    return {
+        "N": len(bags),
+        "P": len(points),
+        "phi": phi,
+        "weight": bags.point_weights,
+        "omitted": features.residual_variance(points, phi),
+        "start": bags.offsets[:-1] + 1,  # Stan counts from 1
+        "length": bags.sizes,
+    }
+
+
+def data_of_totals(
+    points: Mapping[str, Any],
+    y: Array,
+    *,
+    trials: Array | None = None,
+    label_sd: Array | None = None,
+    relative_label_sd: Array | None = None,
+) -> dict[str, Any]:
+    """Data of `points`, by `data_of_points`, and of their bags; `y` as the program takes them."""
+    zeros = np.zeros(len(y))
+    return {
+        **points,
+        "y": y,
+        "trials": (zeros if trials is None else trials).astype(int),
+        "label_sd": zeros if label_sd is None else label_sd,
+        "relative_label_sd": zeros if relative_label_sd is None else relative_label_sd,
+    }
+
+
+def without_bags(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The same points, which lie in no bag."""
+    kept = {name: data[name] for name in (*OF_POINTS, "P")}
+    return {**take_bags(data, np.arange(0)), **kept}
+
+
+def plain_totals_model(
+    stock: LatentGaussianModel, bags: Mapping[str, Any], others: Mapping[str, Any]
+) -> PlainModel:
+    """The model of the plain program of a stock model; `others` are data of the user's own."""
+    data = {
+        **stock.priors,
+        "D": len(stock.prior_factor),
+        **NODES,
+        **bags,
+        **as_new(take_bags(bags, np.arange(0))),
+        **others,
+    }
+    return PlainModel.of(stock, data, as_new(bags))

@@ -6,7 +6,6 @@ coordinates of the embeddings, functions of the label, labels to choose from wit
 probabilities, the power and the corrections of classes.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +15,8 @@ from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.models.bayes_rule import InverseCoordinates, noise_sds
 from bdr_stan.models.embedding_curves import coefficient_scales, curves_given
 from bdr_stan.models.inverse import POSTERIOR_LOG_SDS, PRIORS, InverseModel, starts
-from bdr_stan.models.plain import GENERATED, as_new, take_bags
-from bdr_stan.posterior.model import Draws, Model, StanInput
+from bdr_stan.models.plain import PlainProgram, as_new, take_bags
+from bdr_stan.posterior.model import StanInput
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.predictive.grid import trapezoid_weights, weights_at, weights_between
 from bdr_stan.types import Array
@@ -32,11 +31,10 @@ _ADAPT_DELTA = 0.99  # amplitudes and their curves form funnels where labels exp
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlainInverseModel(Model):
+class PlainInverseModel(PlainProgram):
     """The model of ``stan/inverse.stan`` with its data, for a program that the user has edited."""
 
     stock: InverseModel
-    new_bags: Mapping[str, Any]  # data of the training bags as new ones
 
     def stan_input(self, settings: SamplerSettings) -> StanInput:
         """Chains that start near the most probable scales, at the average curves given these."""
@@ -50,10 +48,6 @@ class PlainInverseModel(Model):
             log_sds={**POSTERIOR_LOG_SDS, "t": (sds / scales).ravel(order="F")},
             options={"adapt_delta": _ADAPT_DELTA},
         )
-
-    def read(self, drawn: Draws, settings: SamplerSettings) -> Draws:
-        """All that the program draws but labels of new bags, by its own names."""
-        return {name: v for name, v in drawn.items() if v.size and name not in GENERATED}
 
     def _start(self, found):
         """Values of the program's parameters at tau, amplitude and, if any, curvature."""
@@ -106,14 +100,7 @@ def plain_inverse_model(
         "y_at_given": np.empty((0, n_labels)),
         **{name: stock.priors[name] for name in PRIORS},
     }
-    return PlainInverseModel(
-        program="inverse",
-        priors=stock.priors,
-        data=data,
-        constants=stock.constants,
-        stock=stock,
-        new_bags=as_new(bags) | given_labels,
-    )
+    return PlainInverseModel.of(stock, data, as_new(bags) | given_labels)
 
 
 def inverse_data_of_bags(

@@ -6,8 +6,7 @@ from typing import Any
 
 from bdr_stan.cmdstan.programs import runs_at_once
 from bdr_stan.extras import STANLI_VERSION, in_main_thread, require_stanli, stanli_version
-from bdr_stan.posterior.options import STANLI_OPTIONS
-from bdr_stan.posterior.settings import ENGINES, SamplerSettings
+from bdr_stan.posterior.settings import ENGINES, STANLI_OPTIONS, SamplerSettings
 from bdr_stan.scratch import scratch_folder
 from bdr_stan.types import PathName
 from bdr_stan.user_warnings import warn

@@ -11,7 +11,6 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.linalg.lapack import dposv
 
-from bdr_stan.posterior.evidence import laplace_log_evidence
 from bdr_stan.types import Array, ArrayLike
 
 # Of theta: the log likelihood, its gradient, the Fisher information and the curvature, which a
@@ -30,6 +29,19 @@ _ARMIJO = 1e-4
 _LESS_STEEP = 0.9
 _ROUNDING = 1e-10
 _LEAST_STEP = 1e-10
+
+
+def laplace_log_evidence(log_density: float, precision: Array, prior_precision: Array) -> float:
+    """Log evidence by Laplace's method at the mode of the weights theta; exact for BLR.
+
+        log p(y) = log p(y | mode) - (mode - m)' P (mode - m) / 2 + (log |P| - log |H|) / 2
+
+    with N(m, P^-1) the prior of theta and H the posterior precision. `log_density` is the sum of
+    the first two terms; the powers of 2 pi in the prior and in the Gaussian integral cancel.
+    """
+    _, log_det = np.linalg.slogdet(precision)
+    _, log_det_prior = np.linalg.slogdet(prior_precision)
+    return log_density + 0.5 * (log_det_prior - log_det)
 
 
 def blas_threads(n_weights: int) -> int | None:

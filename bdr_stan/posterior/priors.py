@@ -1,9 +1,10 @@
-"""Default priors on the scale of the data, and their table."""
+"""Default priors on the scale of the data, their table, and their log density at draws."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import stats
 
 from bdr_stan.types import Array, ArrayLike, is_number
 
@@ -14,112 +15,104 @@ if TYPE_CHECKING:
 # for rho's own prior, its joint density with the weights grows without bound as both go to zero.
 FIXED_LOG_SD = 1e-3
 
-# Parameter -> (distribution, meaning, unit). "y" is the unit of the labels.
-REGRESSION = {
-    "intercept": (
-        "normal({intercept_location:.4g}, {intercept_scale:.4g})",
-        "label at the average embedding",
-        "y",
-    ),
-    "gamma": (
-        "normal(0, {gamma_scale:.4g})",
+# Distribution -> its text, "%" for the parameter.
+_TEXTS = {
+    "normal": "normal({%_location:.4g}, {%_scale:.4g})",
+    "normal about 0": "normal(0, {%_scale:.4g})",
+    "half-normal": "half-normal(0, {%_scale:.4g})",
+    "lognormal": "lognormal(log {%_median:.4g}, {%_log_sd:.4g})",
+    "rayleigh": "rayleigh({%_scale:.4g})",
+    "LKJ": "LKJ({%_shape:.4g})",
+}
+Texts = dict[str, tuple[str, str, str]]  # parameter -> text of its prior, meaning, unit
+
+
+def _texts(**rows):
+    """Texts of parameters of a distribution, meaning and unit each."""
+    return {name: (_TEXTS[kind].replace("%", name), *rest) for name, (kind, *rest) in rows.items()}
+
+
+# "y" is the unit of the labels.
+REGRESSION: Texts = _texts(
+    intercept=("normal", "label at the average embedding", "y"),
+    gamma=(
+        "normal about 0",
         "change of the label with an sd of a covariate, or with a level",
         "y",
     ),
-    "term_sd": (
-        "half-normal(0, {term_sd_scale:.4g})",
+    term_sd=(
+        "half-normal",
         "standard deviation of each term: effects of groups, smooth functions",
         "y",
     ),
-    "term_length": (
-        "lognormal(log {term_length_median:.4g}, {term_length_log_sd:.4g})",
+    term_length=(
+        "lognormal",
         "length scale of smooth functions, by column",
         "half the column's range",
     ),
-    "sigma": ("half-normal(0, {sigma_scale:.4g})", "noise standard deviation", "y"),
-    "sigma_point": (
-        "half-normal(0, {sigma_point_scale:.4g})",
+    sigma=("half-normal", "noise standard deviation", "y"),
+    sigma_point=(
+        "half-normal",
         "noise standard deviation of one point, of which labels are averages",
         "y",
     ),
-    "rho": (
-        "lognormal(log {rho_median:.4g}, {rho_log_sd:.4g})",
-        "scale of the regression function",
-        "y",
-    ),
-    "eta": (
-        "lognormal(log {eta_median:.4g}, {eta_log_sd:.4g})",
+    rho=("lognormal", "scale of the regression function", "y"),
+    eta=(
+        "lognormal",
         "variance of embeddings between bags, relative to their prior covariance R",
         "none",
     ),
-}
+)
 # Models of two classes have no noise, and no unit.
-CLASSES = {
-    "intercept": (REGRESSION["intercept"][0], "latent function at the average embedding", "none"),
-    "gamma": (
-        REGRESSION["gamma"][0],
-        "change of the latent function with an sd of a covariate, or with a level",
-        "none",
+CLASSES: Texts = {
+    **_texts(
+        intercept=("normal", "latent function at the average embedding", "none"),
+        gamma=(
+            "normal about 0",
+            "change of the latent function with an sd of a covariate, or with a level",
+            "none",
+        ),
+        rho=("lognormal", "scale of the latent function", "none"),
     ),
-    "rho": (REGRESSION["rho"][0], "scale of the latent function", "none"),
     "eta": REGRESSION["eta"],
 }
 # Embeddings given the label: coordinates in units of what the label leaves of them between bags.
-INVERSE = {
-    "level": ("normal(0, {level_scale:.4g})", "level of each coordinate", "none"),
-    "tau": ("rayleigh({tau_scale:.4g})", "residual sd given the label", "none"),
-    "amplitude": (
-        "lognormal(log {amplitude_median:.4g}, {amplitude_log_sd:.4g})",
-        "change of each coordinate with the label",
-        "none",
-    ),
-    "curvature": (
-        "lognormal(log {curvature_median:.4g}, {curvature_log_sd:.4g})",
-        "curvature of those curves, relative to their amplitude",
-        "none",
+INVERSE: Texts = {
+    **_texts(
+        level=("normal about 0", "level of each coordinate", "none"),
+        tau=("rayleigh", "residual sd given the label", "none"),
+        amplitude=("lognormal", "change of each coordinate with the label", "none"),
+        curvature=("lognormal", "curvature of those curves, relative to their amplitude", "none"),
     ),
     "sigma_point": REGRESSION["sigma_point"],
 }
 # Models of rates inside the bags: f is the function whose link is the rate. Scales of labels are
 # those of the likelihood.
-RATES = {
-    "intercept": (REGRESSION["intercept"][0], "level of f", "f"),
-    "rho": (REGRESSION["rho"][0], "standard deviation of f, where k(x, x) = 1", "f"),
-    "tau": (
-        "half-normal(0, {tau_scale:.4g})",
-        "standard deviation of the bags' own effects",
-        "log rate or log odds",
-    ),
-    "effect_sd": (
-        "half-normal(0, {effect_sd_scale:.4g})",
+RATES: Texts = _texts(
+    intercept=("normal", "level of f", "f"),
+    rho=("lognormal", "standard deviation of f, where k(x, x) = 1", "f"),
+    tau=("half-normal", "standard deviation of the bags' own effects", "log rate or log odds"),
+    effect_sd=(
+        "half-normal",
         "standard deviation between bags of the coefficient of each column",
         "f",
     ),
-    "effect_correlation": (
-        "LKJ({effect_correlation_shape:.4g})",
-        "correlations of these coefficients",
-        "none",
-    ),
-}
-
+    effect_correlation=("LKJ", "correlations of these coefficients", "none"),
+)
 # Joint fits: the line of the surveys' log odds in the log rate.
-SURVEYS = {
-    "survey_intercept": (
-        "normal({survey_intercept_location:.4g}, {survey_intercept_scale:.4g})",
+SURVEYS: Texts = _texts(
+    survey_intercept=(
+        "normal",
         "log odds of a positive at the overall rate of the totals",
         "log odds",
     ),
-    "survey_slope": (
-        "normal({survey_slope_location:.4g}, {survey_slope_scale:.4g})",
-        "change of these log odds with the log rate",
-        "none",
-    ),
-    "survey_dispersion": (
-        "half-normal(0, {survey_dispersion_scale:.4g})",
+    survey_slope=("normal", "change of these log odds with the log rate", "none"),
+    survey_dispersion=(
+        "half-normal",
         "of the places' probabilities: variance p (1 - p) / (1 + d^-2)",
         "none",
     ),
-}
+)
 
 
 def held_at(location: str, sd: str, values: ArrayLike) -> dict[str, Array]:
@@ -132,23 +125,21 @@ def held_at(location: str, sd: str, values: ArrayLike) -> dict[str, Array]:
     return {location: values, sd: FIXED_LOG_SD * values}
 
 
-def family_texts(scales: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
+def family_texts(scales: Mapping[str, Any]) -> Texts:
     """Texts of the priors of a regression of linear predictors with these scales of labels."""
     unit = "linear predictor"
-    texts = {name: (*REGRESSION[name][:2], unit) for name in ("intercept", "gamma", "rho")}
-    texts["intercept"] = (texts["intercept"][0], "predictor at the average embedding", unit)
-    texts["gamma"] = (
-        texts["gamma"][0],
-        "change of the predictor with an sd of a covariate, or with a level",
-        unit,
-    )
-    of_scales = {
-        name: (f"half-normal(0, {{{name}_scale:.4g}})", scale.meaning, scale.unit)
-        for name, scale in scales.items()
+    change = "change of the predictor with an sd of a covariate, or with a level"
+    of_scales = {n: ("half-normal", scale.meaning, scale.unit) for n, scale in scales.items()}
+    return {
+        **_texts(
+            intercept=("normal", "predictor at the average embedding", unit),
+            gamma=("normal about 0", change, unit),
+            rho=("lognormal", REGRESSION["rho"][1], unit),
+            term_sd=("half-normal", REGRESSION["term_sd"][1], unit),
+            **of_scales,
+        ),
+        **{name: REGRESSION[name] for name in ("term_length", "eta")},
     }
-    texts["term_sd"] = (*REGRESSION["term_sd"][:2], unit)
-    shared = {name: REGRESSION[name] for name in ("term_length", "eta")}
-    return {**texts, **of_scales, **shared}
 
 
 def weight_priors(y: Array, prior_variance: ArrayLike, n_covariates: int = 0) -> dict[str, float]:
@@ -278,3 +269,46 @@ def table(priors: Mapping[str, float], texts: Mapping[str, tuple[str, str, str]]
             shown.append((name + bracket + entry, text.format(**own), meaning, unit))
     table = pd.DataFrame(shown, columns=["parameter", "prior", "meaning", "unit"])
     return table.set_index("parameter")
+
+
+def _lkj(correlation, numbers):
+    """Of correlation matrices, shape (..., K, K), without the constant; shape (...)."""
+    return (numbers["shape"] - 1) * np.linalg.slogdet(correlation)[1]
+
+
+# Distribution in the text of a prior -> log density at values given the prior's numbers.
+_LOG_DENSITIES: dict[str, Callable[[Array, Mapping[str, Array]], Array]] = {
+    "normal": lambda x, p: stats.norm.logpdf(x, p.get("location", 0.0), p["scale"]),
+    "half-normal": lambda x, p: stats.halfnorm.logpdf(x, scale=p["scale"]),
+    "lognormal": lambda x, p: stats.lognorm.logpdf(x, p["log_sd"], scale=p["median"]),
+    "rayleigh": lambda x, p: stats.rayleigh.logpdf(x, scale=p["scale"]),
+    "LKJ": _lkj,
+}
+_NUMBERS = ("location", "scale", "median", "log_sd", "shape")
+
+
+def log_prior(
+    priors: Mapping[str, float],
+    texts: Mapping[str, tuple[str, str, str]],
+    draws: Mapping[str, Array],
+) -> dict[str, Array]:
+    """Log prior density of each parameter that has a row in `priors.table`, at its draws.
+
+    `draws` are as the priors measure them, shape (chain, draw, ...); the result has their shapes,
+    but that of correlation matrices is (chain, draw).
+    """
+    found = {}
+    for name, (text, _, _) in texts.items():
+        numbers = {kind: _numbers(priors, f"{name}_{kind}") for kind in _NUMBERS}
+        numbers = {kind: values for kind, values in numbers.items() if len(values)}
+        values = draws.get(name)
+        if values is None or not numbers or values.size == 0:
+            continue
+        alike = {kind: v if len(v) > 1 else v[0] for kind, v in numbers.items()}
+        found[name] = _LOG_DENSITIES[text.partition("(")[0]](values, alike)
+    return found
+
+
+def _numbers(priors, key):
+    """One number, or those of the samples, "rho_median[1]", in their order."""
+    return np.array([value for name, value in priors.items() if name.split("[")[0] == key])

@@ -13,13 +13,11 @@ from bdr_stan.cmdstan.csv_files import read_without_polars
 from bdr_stan.cmdstan.data_file import write_data
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.posterior import stanli
-from bdr_stan.posterior.chain_progress import ChainProgress
-from bdr_stan.posterior.chains_on_workers import sample_on_workers
+from bdr_stan.posterior.chains import ChainProgress, sample_on_workers
 from bdr_stan.posterior.engines import engine_of_run
 from bdr_stan.posterior.log_density import LogDensity
 from bdr_stan.posterior.model import Draws, Model, StanInput
-from bdr_stan.posterior.options import check_options
-from bdr_stan.posterior.settings import SamplerSettings
+from bdr_stan.posterior.settings import SamplerSettings, check_options
 from bdr_stan.progress import status
 from bdr_stan.results.draws import fit_attrs, sample_stats, stan_draws
 from bdr_stan.scratch import scratch_folder

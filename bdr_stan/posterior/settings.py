@@ -1,10 +1,13 @@
 """How to draw from a posterior: method, chains and iterations, seed, options."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from bdr_stan.types import PathName
+import numpy as np
+
+from bdr_stan.arguments import near
+from bdr_stan.types import PathName, is_integer, is_number
 
 METHODS = ("nuts", "optimize", "laplace")
 ENGINES = ("cmdstan", "stanli")
@@ -33,3 +36,123 @@ class SamplerSettings:
     def iterations(self) -> dict[str, int]:
         """The numbers of chains, warmup and draws by their names."""
         return {"chains": self.chains, "warmup": self.warmup, "draws": self.draws}
+
+
+class _Rule(NamedTuple):
+    """Valid values of an argument, in words and as a test."""
+
+    words: str
+    is_valid: Callable[[Any], bool]
+
+
+_COUNT = _Rule("an integer >= 1", lambda v: is_integer(v) and v >= 1)
+_FROM_ZERO = _Rule("an integer >= 0", lambda v: is_integer(v) and v >= 0)
+_POSITIVE = _Rule("a positive number", lambda v: is_number(v) and 0 < v < np.inf)
+_SHARE = _Rule("a number between 0 and 1", lambda v: is_number(v) and 0 < v < 1)
+_FLAG = _Rule("True or False", lambda v: isinstance(v, (bool, np.bool_)))
+_METRIC = _Rule("'diag_e', 'dense_e' or 'unit_e'", lambda v: v in ("diag_e", "dense_e", "unit_e"))
+_ALGORITHM = _Rule("'lbfgs', 'bfgs' or 'newton'", lambda v: v in ("lbfgs", "bfgs", "newton"))
+_CLIENT = _Rule(
+    "a Dask client that runs",
+    lambda v: hasattr(v, "submit") and getattr(v, "status", None) == "running",
+)
+_ANY = _Rule("what CmdStanPy takes", lambda _: True)
+
+_OF_ALL = {"timeout": _POSITIVE, "refresh": _COUNT, "show_console": _FLAG, "sig_figs": _COUNT}
+OPTIONS: dict[str, dict[str, _Rule]] = {
+    "nuts": {
+        "adapt_delta": _SHARE,
+        "max_treedepth": _COUNT,
+        "step_size": _POSITIVE,
+        "thin": _COUNT,
+        "metric": _METRIC,
+        "inv_metric": _ANY,
+        "adapt_engaged": _FLAG,
+        "adapt_init_phase": _FROM_ZERO,
+        "adapt_metric_window": _FROM_ZERO,
+        "adapt_step_size": _FROM_ZERO,
+        "inits": _ANY,
+        "parallel_chains": _COUNT,
+        "client": _CLIENT,
+        "threads_per_chain": _COUNT,
+        "force_one_process_per_chain": _FLAG,
+        **_OF_ALL,
+    },
+    "optimize": {
+        "algorithm": _ALGORITHM,
+        "iter": _COUNT,
+        "jacobian": _FLAG,
+        "require_converged": _FLAG,
+        "inits": _ANY,
+        **dict.fromkeys(
+            ("init_alpha", "tol_obj", "tol_rel_obj", "tol_grad", "tol_rel_grad", "tol_param"),
+            _POSITIVE,
+        ),
+        "history_size": _COUNT,
+        **_OF_ALL,
+    },
+    "laplace": {"opt_args": _ANY, **_OF_ALL},
+}
+_DICTS = _Rule(
+    "a dict or a list of dicts",
+    lambda v: (
+        isinstance(v, Mapping)
+        or (isinstance(v, list) and len(v) > 0 and all(isinstance(each, Mapping) for each in v))
+    ),
+)
+# Those that stanli takes, too.
+STANLI_OPTIONS: dict[str, dict[str, _Rule]] = {
+    "nuts": {
+        **{
+            name: OPTIONS["nuts"][name]
+            for name in (
+                *("adapt_delta", "max_treedepth", "step_size", "thin", "metric", "inv_metric"),
+                *("adapt_engaged", "parallel_chains", "threads_per_chain"),
+            )
+        },
+        "inits": _DICTS,
+    },
+    "optimize": {
+        **{name: OPTIONS["optimize"][name] for name in ("iter", "jacobian", "history_size")},
+        "inits": _DICTS,
+    },
+    "laplace": {},
+}
+_OF_FIT = ("chains", "warmup", "draws", "seed", "progress", "label_sd")
+# Arguments of CmdStanPy that have another name in `fit`.
+_INSTEAD = {
+    "iter_warmup": "use warmup",
+    "iter_sampling": "use draws",
+    "show_progress": "use progress",
+}
+
+
+def check_options(
+    method: str, options: Mapping[str, Any], *, warmup: int = 1, engine: str | None = None
+) -> None:
+    """Raise TypeError or ValueError unless a method takes these options of cmdstanpy."""
+    rules = (STANLI_OPTIONS if engine == "stanli" else OPTIONS).get(method, {})
+    for name, value in options.items():
+        if name in OPTIONS.get(method, {}) and name not in rules:
+            raise TypeError(
+                f"method={method!r} takes no {name} on stanli: leave it out, or use "
+                "engine='cmdstan'"
+            )
+        if name in _INSTEAD:
+            raise ValueError(f"{method} takes no {name}: {_INSTEAD[name]}; leave it out")
+        if name not in rules:
+            known = (*_OF_FIT, *rules)
+            if meant := near(name, known):
+                raise TypeError(f"fit takes no {name}: did you mean {meant[0]!r}?")
+            if not rules:
+                raise ValueError(f"method={method!r} runs no Stan program: leave {name} out")
+            raise TypeError(
+                f"method={method!r} takes no {name}; its options are {', '.join(known)}"
+            )
+        if not rules[name].is_valid(value):
+            raise ValueError(f"{name} must be {rules[name].words}, found {value!r}")
+    if method == "nuts" and warmup == 0 and options.get("adapt_engaged", True):
+        raise ValueError(
+            "warmup=0 leaves NUTS no iterations to adapt in: give warmup >= 1, or "
+            "adapt_engaged=False"
+        )

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from bdr_stan.aggregate.links.identity import IDENTITY
+from bdr_stan.aggregate.links.of_points import IDENTITY
 from bdr_stan.bags import TableColumns
 from bdr_stan.kernels import FeatureMap
-from bdr_stan.kernels.feature_maps import Features
 from bdr_stan.predictive.points import PointPredictive
 from bdr_stan.types import Array, ArrayLike, is_integer
 
@@ -124,7 +123,7 @@ def without_gaps(landmarks: Array) -> Array:
     return np.where(np.isnan(landmarks), np.nanmean(landmarks, axis=0), landmarks)
 
 
-class AlongColumn(Features):
+class AlongColumn(FeatureMap):
     """Feature map from values of a column to the average features of points with that value.
 
     The other columns of the points, shape (n, p), keep their values.

@@ -7,8 +7,8 @@ from scipy.integrate import quad
 from scipy.special import expit, gammaln
 
 from bdr_stan.aggregate.likelihoods import LIKELIHOODS, likelihood_named
-from bdr_stan.aggregate.likelihoods.gamma import log_normaliser
-from bdr_stan.aggregate.likelihoods.summed_effects import log_rising
+from bdr_stan.aggregate.likelihoods.counts import log_rising
+from bdr_stan.aggregate.likelihoods.positive import log_normaliser
 from bdr_stan.aggregate.links import LINKS
 from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.cmdstan.programs import compile_program

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from bdr_stan import Bags
-from bdr_stan.aggregate import omitted
-from bdr_stan.aggregate.omitted import omitted_variance, warn_of_omitted_totals
+from bdr_stan.aggregate import outside_basis
+from bdr_stan.aggregate.outside_basis import omitted_variance, warn_of_omitted_totals
 from bdr_stan.kernels import RBF, FieldFeatures, Matern32
 
 KERNEL = RBF(0.7, columns=(0, 1)) + Matern32(1.0, columns=(2,), variance=0.5)
@@ -72,7 +72,7 @@ def test_fields_of_more_than_three_columns_are_left_out(rng):
 def test_a_warning_where_totals_scatter_less(
     bags, features, monkeypatch, recwarn, dispersion, counts, warns
 ):
-    monkeypatch.setattr(omitted, "omitted_variance", lambda *_: np.array([0.0, 4.0, 100.0]))
+    monkeypatch.setattr(outside_basis, "omitted_variance", lambda *_: np.array([0.0, 4.0, 100.0]))
     drawn = {"rho": np.array([0.1, 0.5, 7.0])}
     if dispersion is not None:
         drawn["dispersion"] = np.array([0.0, dispersion, 3.0])

@@ -2,20 +2,7 @@
 
 import numpy as np
 
-from bdr_stan.kernels import (
-    KERNELS,
-    RBF,
-    Cauchy,
-    Exponential,
-    Laplace,
-    Linear,
-    Matern32,
-    Matern52,
-    Polynomial,
-    RationalQuadratic,
-    StudentT,
-    kernel_named,
-)
+from bdr_stan import kernels
 
 # Value at the distance r, in units of the bandwidth.
 PROFILES = {
@@ -54,53 +41,58 @@ def inner_product(x, y):
 # Kernel -> its definition; the kernels' columns are named.
 DEFINITIONS = {
     **{
-        name: (kernel_named(name, 0.9), at_distance(profile, 0.9))
+        name: (kernels.kernel_named(name, 0.9), at_distance(profile, 0.9))
         for name, profile in PROFILES.items()
     },
     **{
-        f"{name}, a length a column": (kernel_named(name, LENGTHS), at_distance(profile, LENGTHS))
+        f"{name}, a length a column": (
+            kernels.kernel_named(name, LENGTHS),
+            at_distance(profile, LENGTHS),
+        )
         for name, profile in PROFILES.items()
     },
     "rational quadratic of alpha 3": (
-        RationalQuadratic(2.0, alpha=3),
+        kernels.RationalQuadratic(2.0, alpha=3),
         at_distance(lambda r: (1 + r**2 / 6) ** -3, 2.0),
     ),
     "student t of degree 1.7": (
-        StudentT(0.8, degree=1.7),
+        kernels.StudentT(0.8, degree=1.7),
         at_distance(lambda r: 1 / (1 + r**1.7), 0.8),
     ),
     "variance": (
-        Matern52(0.8, variance=2.5),
+        kernels.Matern52(0.8, variance=2.5),
         lambda x, y: 2.5 * at_distance(PROFILES["matern52"], 0.8)(x, y),
     ),
     "polynomial": (
-        Polynomial(3, 0.5, variance=2),
+        kernels.Polynomial(3, 0.5, variance=2),
         lambda x, y: 2 * (inner_product(x, y) + 0.5) ** 3,
     ),
-    "linear": (Linear(), inner_product),
-    "laplace": (Laplace(0.9), of_absolute_differences([0.9, 0.9, 0.9])),
-    "laplace, a length a column": (Laplace(LENGTHS), of_absolute_differences(LENGTHS)),
+    "linear": (kernels.Linear(), inner_product),
+    "laplace": (kernels.Laplace(0.9), of_absolute_differences([0.9, 0.9, 0.9])),
+    "laplace, a length a column": (kernels.Laplace(LENGTHS), of_absolute_differences(LENGTHS)),
     "laplace of two columns": (
-        Laplace([0.5, 2.0], columns=["c", "a"], variance=2.5),
+        kernels.Laplace([0.5, 2.0], columns=["c", "a"], variance=2.5),
         lambda x, y: 2.5 * of_absolute_differences([2.0, np.inf, 0.5])(x, y),
     ),
     "columns": (
-        Cauchy(0.8, columns=["c", "a"]),
+        kernels.Cauchy(0.8, columns=["c", "a"]),
         at_distance(PROFILES["cauchy"], 0.8, columns=[2, 0]),
     ),
     "columns, a length each": (
-        RBF([0.5, 2.0], columns=["c", "a"]),
+        kernels.RBF([0.5, 2.0], columns=["c", "a"]),
         at_distance(PROFILES["rbf"], [0.5, 2.0], columns=[2, 0]),
     ),
     "sum": (
-        RBF(0.7, columns=["a"], variance=3.0) + Matern32([0.5, 1.5], columns=["c", "b"]),
+        kernels.RBF(0.7, columns=["a"], variance=3.0)
+        + kernels.Matern32([0.5, 1.5], columns=["c", "b"]),
         lambda x, y: (
             3 * at_distance(PROFILES["rbf"], 0.7, [0])(x, y)
             + at_distance(PROFILES["matern32"], [0.5, 1.5], [2, 1])(x, y)
         ),
     ),
     "product": (
-        RBF(0.7, columns=["a"], variance=3.0) * Cauchy([0.5, 1.5], columns=["c", "b"]),
+        kernels.RBF(0.7, columns=["a"], variance=3.0)
+        * kernels.Cauchy([0.5, 1.5], columns=["c", "b"]),
         lambda x, y: (
             3
             * at_distance(PROFILES["rbf"], 0.7, [0])(x, y)
@@ -108,8 +100,8 @@ DEFINITIONS = {
         ),
     ),
     "sum of a product": (
-        RBF(0.7, columns=["a"]) * Matern52(2.0, columns=["b", "c"], variance=3.0)
-        + Exponential([0.5, 1.5], columns=["c", "a"]),
+        kernels.RBF(0.7, columns=["a"]) * kernels.Matern52(2.0, columns=["b", "c"], variance=3.0)
+        + kernels.Exponential([0.5, 1.5], columns=["c", "a"]),
         lambda x, y: (
             3
             * at_distance(PROFILES["rbf"], 0.7, [0])(x, y)
@@ -118,7 +110,7 @@ DEFINITIONS = {
         ),
     ),
 }
-assert {*PROFILES, "laplace"} == set(KERNELS)
+assert {*PROFILES, "laplace"} == set(kernels.KERNELS)
 
 
 def kernel_and_definition(name):

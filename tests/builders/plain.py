@@ -323,3 +323,20 @@ def mean_and_variance(program, data, p, i, h, nu):
         "bdr_beta": (share, share * (1 - share) * d**2 / (1 + d**2)),
         "bdr_student_t": (h, p.get("sigma", 1.0) ** 2 * df / (df - 2) * np.ones_like(h)),
     }[program]
+
+
+def generated_at(model, point, number, names, seed=1):
+    """Generated quantities, (20, number / 20, ...), drawn again and again at one point."""
+    fit = model.sample(
+        chains=1,
+        warmup=0,
+        samples=number,
+        inits=model.unconstrain(point),
+        adapt_engaged=False,
+        step_size=1e-300,  # of NUTS, which stays where it is
+        max_depth=1,
+        refresh=0,
+        seed=seed,
+    )
+    assert np.ptp(fit.draws("intercept")) == 0
+    return [fit.draws(each).reshape(20, number // 20, -1) for each in names]

@@ -366,6 +366,15 @@ def any_coordinates(rng, d, Q):
     }
 
 
+def check_derivatives(likelihood, theta):
+    """Slope and curvature of a log likelihood are those of its value, by differences."""
+    _, slope, _, curvature = likelihood(theta)
+    expected = gradient(lambda x: likelihood(x)[0], theta)
+    np.testing.assert_allclose(slope, expected, rtol=1e-6, atol=1e-6)
+    rows = [gradient(lambda x, k=k: likelihood(x)[1][k], theta) for k in range(len(theta))]
+    np.testing.assert_allclose(curvature, -np.array(rows), rtol=1e-5, atol=1e-5)
+
+
 def plain_coordinates(d):
     """Whitening that does nothing: the labels' information is taken as none."""
     return {

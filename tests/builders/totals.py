@@ -209,14 +209,48 @@ def gradient(p, data, point, use_likelihood=True):
     return reference.gradient(density, np.r_[given["t"], logs, given["t_effect"]])
 
 
-def check_density(model, p, data, points):
-    """The program's log density, up to a constant, and its gradient are those of SciPy's law."""
+def check_density(model, p, data, points, **options):
+    """The program's log density is that of SciPy's law, up to a constant."""
     stan = [density_of_weights(model, p, data, x) for x in points]
-    gap = np.subtract([log_density(p, **x) for x in points], stan)
+    gap = np.subtract([log_density(p, **x, **options) for x in points], stan)
     np.testing.assert_allclose(gap, gap[0], atol=1e-8, rtol=1e-12)
-    parameters = stan_parameters(p, data, points[0])
-    _, slope = reference.log_density(model, data, parameters, jacobian=True)
-    np.testing.assert_allclose(slope, gradient(p, data, points[0]), rtol=1e-8, atol=1e-8)
+
+
+def check_gradient(model, p, data, points):
+    """Its gradient is that of SciPy's law."""
+    for point in points:
+        parameters = stan_parameters(p, data, point)
+        _, slope = reference.log_density(model, data, parameters, jacobian=True)
+        np.testing.assert_allclose(slope, gradient(p, data, point), rtol=1e-8, atol=1e-8)
+
+
+def check_errors_of_labels(model, p):
+    """Known errors of labels add to the dispersion."""
+    p = with_errors(p)
+    data, points = stan_data(p), prior_points(p, 4)
+    check_density(model, p, data, points)
+    check_gradient(model, p, data, points[:1])
+
+
+def check_refusal_of_known_effects(model, p):
+    """Without likelihood labels say nothing of effects."""
+    data = changed(stan_data(p, use_likelihood=False), {"effect_information": (1, 2.0)})
+    assert "effect_information must be 0 where use_likelihood = 0" in refusal(model, p, data)
+
+
+def check_prior_comes_back(model, p, draws):
+    """Without likelihood so many draws have the moments of the prior."""
+    data = stan_data(p, whitened=False, use_likelihood=False)
+    drawn, scales = reference.sample(model, data, start_at(p), draws=draws), ("scale",)
+    (d, n), named = (p.psi[0].shape[1], len(p.psi)), LIKELIHOODS[p.likelihood].scales
+    names = ["w", "intercept", "rho", *(scales if named else ()), "tau", "t_effect"]
+    rho = stats.lognorm(p.priors["rho_log_sd"], scale=p.priors["rho_median"])
+    half = [stats.halfnorm(scale=p.priors[f"{name}_scale"]) for name in (*named, "tau")]
+    mean = [0] * d + [p.priors["intercept_location"], rho.mean(), *(h.mean() for h in half)]
+    variance = [rho.moment(2)] * d + [p.priors["intercept_scale"] ** 2, rho.var()]
+    variance += [h.var() for h in half]
+    drawn, labels = reference.columns(drawn, names)
+    reference.assert_moments(drawn, mean + [0] * n, variance + [1] * n, labels)
 
 
 def problem(likelihood, link, n=6):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bdr_stan import BLR, Bags
-from bdr_stan.embedding.skewed_columns import skewed_columns
+from bdr_stan.embedding.training import skewed_columns
 from bdr_stan.kernels import RBF, NormalScores
 
 

@@ -7,8 +7,7 @@ from scipy import stats
 
 from bdr_stan import BDR, BLR, Bags
 from bdr_stan.embedding.mean_embedding import Embedding
-from bdr_stan.embedding.training import training_features
-from bdr_stan.embedding.unvarying_effects import p_value
+from bdr_stan.embedding.training import p_value, training_features
 
 
 def people(seed, n=60, most=12):

@@ -5,6 +5,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 from sklearn.datasets import load_iris
 
+from bdr_stan import kernels
 from bdr_stan.kernel_means.shrinkage import (
     ESTIMATORS,
     f_kmse,
@@ -14,41 +15,29 @@ from bdr_stan.kernel_means.shrinkage import (
     s_kmse,
     s_kmse_shrinkage,
 )
-from bdr_stan.kernels import (
-    RBF,
-    Cauchy,
-    Exponential,
-    InverseMultiquadric,
-    Linear,
-    Matern32,
-    Matern52,
-    Polynomial,
-    RationalQuadratic,
-    StudentT,
-)
 
 KERNELS = {
-    "rbf": RBF(1.5),
+    "rbf": kernels.RBF(1.5),
     "linear": lambda x, y: x @ y.T,
     "quadratic": lambda x, y: (x @ y.T + 1) ** 2,
 }
 
 
 OBJECTS = [
-    RBF(2.0),
-    RBF([2.0, 0.7, 5.0]),
-    Exponential(2.0),
-    Matern32(2.0),
-    Matern52(2.0, columns=(0, 2)),
-    Cauchy(2.0),
-    RationalQuadratic(2.0, alpha=0.5),
-    InverseMultiquadric(2.0),
-    StudentT(2.0, degree=1.5),
-    Linear(),
-    Polynomial(2),
-    Polynomial(3, 0.5),
-    RBF(2.0) + Linear(variance=0.1),
-    RBF(2.0) * Matern32(4.0),
+    kernels.RBF(2.0),
+    kernels.RBF([2.0, 0.7, 5.0]),
+    kernels.Exponential(2.0),
+    kernels.Matern32(2.0),
+    kernels.Matern52(2.0, columns=(0, 2)),
+    kernels.Cauchy(2.0),
+    kernels.RationalQuadratic(2.0, alpha=0.5),
+    kernels.InverseMultiquadric(2.0),
+    kernels.StudentT(2.0, degree=1.5),
+    kernels.Linear(),
+    kernels.Polynomial(2),
+    kernels.Polynomial(3, 0.5),
+    kernels.RBF(2.0) + kernels.Linear(variance=0.1),
+    kernels.RBF(2.0) * kernels.Matern32(4.0),
 ]
 
 
@@ -165,14 +154,14 @@ def test_scores_are_those_of_refits_for_every_kernel(rng, kernel):
 def test_flexible_score_with_repeated_points(rng):
     x = points(rng, 12)
     x[6:] = x[:6]
-    gram = RBF(1.5)(x, x)
+    gram = kernels.RBF(1.5)(x, x)
     for shrinkage in (1e-4, 0.1):
         plain = leave_one_out(gram, flexible(shrinkage))
         np.testing.assert_allclose(f_kmse_score(gram, shrinkage), plain, rtol=1e-8)
 
 
 def test_many_scores_at_once(rng):
-    gram = RBF(1.5)(*[points(rng, 15)] * 2)
+    gram = kernels.RBF(1.5)(*[points(rng, 15)] * 2)
     shrinkage = np.array([[0.0, 0.01], [1.0, 0.0]])
     one_by_one = [[float(f_kmse_score(gram, v)) for v in row] for row in shrinkage]
     np.testing.assert_allclose(f_kmse_score(gram, shrinkage), one_by_one, rtol=1e-12)
@@ -203,7 +192,7 @@ def test_flexible_estimator_is_at_the_minimum(rng, kernel, n):
 
 def test_lambda_does_not_depend_on_the_unit_of_the_kernel(rng):
     x = points(rng, 20)
-    gram = RBF(1.5)(x, x)
+    gram = kernels.RBF(1.5)(x, x)
     for estimator, power in ((s_kmse, 0), (f_kmse, 1)):
         (weights, shrinkage), (scaled, other) = estimator(gram), estimator(1e6 * gram)
         np.testing.assert_allclose(scaled, weights, rtol=1e-4)
@@ -249,7 +238,7 @@ def test_other_errors():
 
 def test_weights_on_real_points():
     x = load_iris().data
-    kernel = RBF(1.0)
+    kernel = kernels.RBF(1.0)
     plain, simple, flexible = (kernel_mean_weights(x, kernel, name)[0] for name in ESTIMATORS)
     assert plain.sum() == pytest.approx(1)
     assert 0.9 < simple.sum() < 1
@@ -258,4 +247,4 @@ def test_weights_on_real_points():
 
 def test_unknown_names():
     with pytest.raises(ValueError, match="estimator must be one of 'kme', .* found 'mean'"):
-        kernel_mean_weights(np.eye(3), RBF(1.0), "mean")
+        kernel_mean_weights(np.eye(3), kernels.RBF(1.0), "mean")

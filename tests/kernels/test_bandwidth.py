@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bdr_stan.bags import Bags
-from bdr_stan.kernels import check_bandwidth, median_bandwidth
+from bdr_stan.kernels import check_bandwidth, column_spreads, median_bandwidth
 
 
 def test_median_bandwidth_of_all_points(rng):
@@ -70,3 +70,11 @@ def test_a_bandwidth_is_positive(value):
 def test_bandwidths_are_positive_and_as_many_as_features(value, message):
     with pytest.raises(ValueError, match=message):
         check_bandwidth(value, n_features=3)
+
+
+def test_spreads_of_columns():
+    years_and_dollars = np.array([[20.0, 30_000.0], [40.0, 50_000.0]])
+    np.testing.assert_array_equal(column_spreads(years_and_dollars), [10, 10_000])
+    np.testing.assert_array_equal(column_spreads(np.array([[5.0], [5.0]])), [1])
+    together = column_spreads(np.array([[0.0, 0.0, 5.0], [6.0, 8.0, 5.0]]), np.array([0, 0, 1]))
+    np.testing.assert_allclose(together, [5, 5, 1])

@@ -20,7 +20,7 @@ from bdr_stan.kernels import (
     kernel_text,
 )
 from bdr_stan.kernels import resolve_kernel as resolve
-from bdr_stan.kernels.hilbert_features import HilbertSpaceFeatures
+from bdr_stan.kernels.hilbert_space import HilbertSpaceFeatures
 
 NAMES = ["month", "x", "y"]
 

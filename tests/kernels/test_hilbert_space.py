@@ -7,7 +7,7 @@ from scipy import integrate
 from bdr_stan import Bags
 from bdr_stan.kernels import RBF, Cauchy, Exponential, HilbertSpace, Matern32, Matern52
 from bdr_stan.kernels import resolve_kernel as resolve
-from bdr_stan.kernels.hilbert_features import HilbertSpaceFeatures, lowest_frequencies
+from bdr_stan.kernels.hilbert_space import HilbertSpaceFeatures, lowest_frequencies
 
 KINDS = pytest.mark.parametrize("kind", [RBF, Exponential, Matern32, Matern52])
 

@@ -17,7 +17,7 @@ from bdr_stan.kernels import (
 )
 from bdr_stan.kernels.linear_plus import LINEAR_VARIANCE, QUADRATIC_VARIANCE
 from bdr_stan.kernels.normal_scores import NormalScores
-from bdr_stan.kernels.summands import terms
+from bdr_stan.kernels.summands import fields_of
 
 NAME = "linear + rbf"
 
@@ -81,7 +81,7 @@ def test_quadratic_effects_of_normal_points_have_mean_0_and_variance_1(rng):
 
 def test_its_parts(rng):
     bags = bags_of(rng, ["age", "income", "urban", "kind", "one"])
-    parts = terms(resolve_kernel(NAME, "scaled", bags, seed=0))
+    parts = fields_of(resolve_kernel(NAME, "scaled", bags, seed=0))
     names = np.array(bags.features)
     linear = [names[list(k.columns)].tolist() for k in parts if type(k) is LinearEffects]
     assert linear == [["age"], ["income"], ["urban"], ["kind=a", "kind=b"]]
@@ -98,7 +98,7 @@ def test_its_parts(rng):
 def test_without_long_tails_the_last_part_is_the_kernel_of_that_name(rng):
     bags = bags_of(rng, ["age", "urban"])
     for name, kind in (("rbf", RBF), ("matern32", Matern32)):
-        *effects, last = terms(resolve_kernel(f"linear + {name}", "scaled", bags, seed=0))
+        *effects, last = fields_of(resolve_kernel(f"linear + {name}", "scaled", bags, seed=0))
         plain = resolve_kernel(name, "scaled", bags, seed=0)
         assert type(last) is kind
         np.testing.assert_array_equal(last(bags.points, bags[0]), plain(bags.points, bags[0]))
@@ -107,7 +107,7 @@ def test_without_long_tails_the_last_part_is_the_kernel_of_that_name(rng):
 
 def test_columns_with_long_tails_enter_the_kernel_by_their_values_and_scores(rng):
     bags = bags_of(rng, ["age", "income"])
-    *_, of_scores, of_values = terms(resolve_kernel(NAME, "scaled", bags, seed=0))
+    *_, of_scores, of_values = fields_of(resolve_kernel(NAME, "scaled", bags, seed=0))
     logs = np.column_stack([bags.points[:, 0], np.log(bags.points[:, 1])])
     plain = RBF().resolved([logs])
     near = np.abs(logs - logs.mean(axis=0)).max(axis=1) < 20  # in the tails scores end at 2.6
@@ -115,7 +115,7 @@ def test_columns_with_long_tails_enter_the_kernel_by_their_values_and_scores(rng
     assert np.corrcoef(found.ravel(), expected.ravel())[0, 1] > 0.99
     plain = resolve_kernel("rbf", "scaled", bags, seed=0)
     np.testing.assert_array_equal(of_values(bags.points, bags[0]), plain(bags.points, bags[0]))
-    numbers = terms(resolve_kernel(NAME, [10.0, 3e4], bags, seed=0))[-1]
+    numbers = fields_of(resolve_kernel(NAME, [10.0, 3e4], bags, seed=0))[-1]
     assert type(numbers) is RBF and numbers.columns is None  # bandwidths are of the values
 
 
@@ -235,7 +235,7 @@ def test_a_label_that_is_linear_in_means_is_learned_from_few_bags(rng):
 def test_many_columns_have_linear_effects_alone_and_more_have_none(rng):
     def parts_of(p):
         bags = Bags.from_points(rng.normal(size=(2000, p)), sizes=[1000, 1000])
-        return [type(part) for part in terms(resolve_kernel("auto", "scaled", bags, seed=0))]
+        return [type(part) for part in fields_of(resolve_kernel("auto", "scaled", bags, seed=0))]
 
     assert parts_of(30).count(QuadraticEffects) == 30
     assert parts_of(31) == [LinearEffects] * 31 + [RBF]

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from builders import totals
 
+from bdr_stan import AggregatePredictive
 from bdr_stan.aggregate.densities import aggregate_likelihood
 from bdr_stan.aggregate.likelihoods import LIKELIHOODS
 from bdr_stan.aggregate.links import LINKS
 from bdr_stan.aggregate.variational import variational_posterior
 from bdr_stan.models.aggregate import (
     aggregate_model,
-    aggregate_predictive,
     rate_priors,
     variational_fit,
 )
@@ -150,7 +150,9 @@ def test_predictive(likelihood, link):
     likelihood = LIKELIHOODS[likelihood]
     means = LINKS[link].means(totals.point_rows(p), theta + 0.01 * np.arange(5)[:, None])
     scales = {name: np.full(5, 0.3) for name in likelihood.scales}
-    found = aggregate_predictive(means, likelihood, trials=p.trials, **scales)
+    found = AggregatePredictive(
+        lambda i: means[:, i], means.shape[1], 5, likelihood, trials=p.trials, **scales
+    )
     expected = means.mean(axis=0) * (1 if p.trials is None else p.trials)
     np.testing.assert_allclose(found.mean, expected, rtol=1e-10)
     assert found.sample(seed=1).shape == (5, 12)

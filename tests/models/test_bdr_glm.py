@@ -12,8 +12,7 @@ from bdr_stan import Bags, Samples
 from bdr_stan.embedding.samples import samples_features
 from bdr_stan.families import FAMILIES
 from bdr_stan.models import bdr_glm
-from bdr_stan.models.bdr_glm import bdr_glm_model, blr_glm_model, samples_model
-from bdr_stan.models.deviation_nodes import deviation_nodes
+from bdr_stan.models.bdr_glm import bdr_glm_model, blr_glm_model, deviation_nodes, samples_model
 from bdr_stan.posterior.latent_gaussian import most_probable_scales
 
 POISSON = FAMILIES["poisson"]

@@ -5,17 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from builders import reference
+from builders import training as problems
 from builders.kernels import kernel_and_definition
-from builders.training import (
-    bags_of_one_size,
-    convolution,
-    dense_problem,
-    empirical,
-    eta_log_sd,
-    labelled_bags,
-    of_kernel,
-    training_of,
-)
 
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.models.bdr_probit import (
@@ -37,14 +28,18 @@ EVERY_PRIOR = pytest.mark.parametrize(("name", "embedding_prior"), CASES)
 
 
 def model_and_problem(rng, name, embedding_prior, **options):
-    bags, y = labelled_bags(rng)
+    bags, y = problems.labelled_bags(rng)
     y = (y > np.median(y)).astype(int)
     u = rng.normal(size=(5, 3))
-    R = {"empirical": empirical, "kernel": of_kernel, "convolution": convolution(u, 0.9, 1.4)}
+    R = {
+        "empirical": problems.empirical,
+        "kernel": problems.of_kernel,
+        "convolution": problems.convolution(u, 0.9, 1.4),
+    }
     _, definition = kernel_and_definition(name)
-    p = dense_problem(bags, y, definition, u, R[embedding_prior])
+    p = problems.dense_problem(bags, y, definition, u, R[embedding_prior])
     model = bdr_probit_model(
-        training_of(bags, name, u), y, embedding_prior=embedding_prior, measure_scale=1.4,
+        problems.training_of(bags, name, u), y, embedding_prior=embedding_prior, measure_scale=1.4,
         **options,
     )  # fmt: skip
     return model, p
@@ -115,7 +110,7 @@ def test_priors_are_the_definition(rng, name, embedding_prior):
         "rho_median": 1.5 / np.sqrt(variance.mean()),
         "rho_log_sd": 1.0,
         "eta_median": between / np.trace(p.R),
-        "eta_log_sd": eta_log_sd(p.mu, p.sizes, p.Sigma, embedding_prior),
+        "eta_log_sd": problems.eta_log_sd(p.mu, p.sizes, p.Sigma, embedding_prior),
     }, rel=1e-7)  # fmt: skip
     V, P = model.weight_basis, model.prior_factor
     np.testing.assert_allclose(P.T @ P, V.T @ p.K @ V, rtol=1e-6, atol=1e-8)
@@ -123,7 +118,7 @@ def test_priors_are_the_definition(rng, name, embedding_prior):
 
 def test_most_probable_eta_of_bags_of_one_size_is_the_moment_estimate():
     """With a wide prior it is a fifth of it, because larger weights make up for it."""
-    training, y = bags_of_one_size()
+    training, y = problems.bags_of_one_size()
     model = bdr_probit_model(training, (y > np.median(y)).astype(int))
     scales = most_probable_scales(model)[0]
     assert model.priors["eta_log_sd"] < 0.2

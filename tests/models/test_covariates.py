@@ -56,11 +56,7 @@ def test_value_is_the_definition(name, rng):
 def test_slope_and_curvature_are_those_of_the_value(name, rng):
     function = likelihood(name, *problem(rng, name))
     for theta in rng.normal(size=(3, 3 + Q + 1)):
-        _, slope, _, curvature = function(theta)
-        expected = reference.gradient(lambda x: function(x)[0], theta)
-        np.testing.assert_allclose(slope, expected, rtol=1e-6, atol=1e-6)
-        rows = [reference.gradient(lambda x, k=k: function(x)[1][k], theta) for k in range(6)]
-        np.testing.assert_allclose(curvature, -np.array(rows), rtol=1e-5, atol=1e-5)
+        reference.check_derivatives(function, theta)
 
 
 def test_compression_keeps_the_likelihood(rng):

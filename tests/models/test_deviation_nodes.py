@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bdr_stan.families import FAMILIES, label_densities
-from bdr_stan.models import deviation_nodes as nodes
+from bdr_stan.models import bdr_glm as nodes
 
 
 def problem(variance, n=400):

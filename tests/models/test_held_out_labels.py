@@ -12,11 +12,10 @@ from scipy import stats
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.kernels import RBF, LandmarkFeatures
-from bdr_stan.models import fitted_curves
 from bdr_stan.models import held_out_labels as held_out_module
 from bdr_stan.models.bayes_rule import informativeness, inverse_predictive
-from bdr_stan.models.fitted_curves import TrainingLabels
 from bdr_stan.models.held_out_labels import (
+    TrainingLabels,
     folds_by_kernel_share,
     held_out_labels,
     held_out_log_density,
@@ -47,7 +46,7 @@ def test_the_power_of_coordinates_that_come_twice_is_near_a_half(seed, monkeypat
         d = training.embedding.mean.shape[1]
         return np.zeros(d), np.eye(d), np.diag(training.embedding.covariance)
 
-    monkeypatch.setattr(fitted_curves, "residual_coordinates", as_they_are)
+    monkeypatch.setattr(held_out_module, "residual_coordinates", as_they_are)
     training, y = curves.simulated(np.random.default_rng(seed))
     mean, lam = training.embedding.mean, np.diag(training.embedding.covariance)
     twice = Embedding(training.embedding.sizes, np.tile(mean, 2), np.diag(np.tile(lam, 2)))

@@ -12,7 +12,7 @@ from bdr_stan.embedding.compression import compress
 from bdr_stan.embedding.coordinates import joint_coordinates, principal_axes
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.models.blr import blr_model, exact_posterior, exact_predictive
-from bdr_stan.models.label_noise import size_noise_prior
+from bdr_stan.models.label_errors import size_noise_prior
 from bdr_stan.models.latent import label_predictive
 from bdr_stan.models.likelihoods import normal_likelihood
 from bdr_stan.posterior.priors import log_prior_of_scales
@@ -47,11 +47,7 @@ def test_slope_and_curvature_are_those_of_the_value(rng):
     _, coordinates, rows = problem(rng)
     function = normal_likelihood(rows, coordinates.lam, **SCALES)
     for theta in rng.normal(size=(4, 4)):
-        _, slope, _, curvature = function(theta)
-        expected = reference.gradient(lambda x: function(x)[0], theta)
-        np.testing.assert_allclose(slope, expected, rtol=1e-6, atol=1e-6)
-        each = [reference.gradient(lambda x, k=k: function(x)[1][k], theta) for k in range(4)]
-        np.testing.assert_allclose(curvature, -np.array(each), rtol=1e-5, atol=1e-5)
+        reference.check_derivatives(function, theta)
 
 
 def test_no_nearby_scales_have_more_evidence(rng):

@@ -1,10 +1,10 @@
-"""bdr_stan.models.survey_agreement: what reports state of surveys."""
+"""bdr_stan.models.joint: what reports state of surveys."""
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from bdr_stan.models.survey_agreement import SurveyAgreement
+from bdr_stan.models.joint import SurveyAgreement
 
 EVEN = (np.arange(60) + 0.5) / 60
 

@@ -8,7 +8,7 @@ from builders.training import labelled_bags
 from scipy import stats
 
 from bdr_stan import BDR, BLR, AggregateRegressor
-from bdr_stan.posterior.log_prior import log_prior
+from bdr_stan.posterior.priors import log_prior
 from bdr_stan.results.inference_data import arviz_is_1
 
 MODELS = {

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bdr_stan import BLR
-from bdr_stan.posterior.options import OPTIONS, check_options
+from bdr_stan.posterior.settings import OPTIONS, check_options
 
 FUNCTIONS = {
     "nuts": cmdstanpy.CmdStanModel.sample,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bdr_stan.posterior.unconstrained_mode import hessian, mode_of_density
+from bdr_stan.posterior.stanli import hessian, mode_of_density
 
 PRECISION = np.array([[2.0, 0.5, 0.0], [0.5, 40.0, 1.0], [0.0, 1.0, 0.3]])
 CENTRE = np.array([1.0, -2.0, 3.0])

@@ -227,39 +227,36 @@ def logit_log_likelihood(p, weights, intercept, **_):
 # ---------------------------------------------------------------- ranks
 
 
-def test_blr_is_calibrated():
-    model = compile_program("blr", progress=False)
-    found = p_values(ranks(model, simulate_blr, fit_blr, blr_log_likelihood, 250, seed=1))
-    assert set(found) >= {"intercept", "sigma", "rho", "weight 0", "log likelihood"}
-    assert min(found.values()) > FALSE_ALARM, found
+# Program, simulator, fit, log likelihood, simulations, seed, and what is ranked besides rho.
+SIMULATIONS = {
+    "blr": ("blr", simulate_blr, fit_blr, blr_log_likelihood, 250, 1, "sigma, weight 0"),
+    "bdr": ("bdr", simulate_bdr, fit_bdr, bdr_log_likelihood, 250, 2, "sigma, eta, weight 0"),
+    "bdr with a covariate": (
+        *("bdr", simulate_bdr_with_covariate, fit_bdr_with_covariate, bdr_log_likelihood),
+        *(120, 9, "gamma, sigma, eta"),
+    ),
+    "blr with noise of points": (
+        *("blr", simulate_noise_of_points, fit_blr, blr_log_likelihood),
+        *(100, 10, "sigma, sigma_point"),
+    ),
+    "bdr with noise of points": (
+        *("bdr", simulate_bdr_with_noise_of_points, fit_bdr, bdr_log_likelihood),
+        *(100, 11, "sigma, sigma_point"),
+    ),
+    "probit": (
+        *("bdr_probit", simulate_probit, fit_probit, probit_log_likelihood),
+        *(150, 6, "eta, weight 0"),
+    ),
+    "logit": ("blr_logit", simulate_logit, fit_logit, logit_log_likelihood, 150, 7, "weight 0"),
+}
 
 
-def test_bdr_is_calibrated():
-    model = compile_program("bdr", progress=False)
-    found = p_values(ranks(model, simulate_bdr, fit_bdr, bdr_log_likelihood, 250, seed=2))
-    assert set(found) >= {"intercept", "sigma", "rho", "eta", "weight 0", "log likelihood"}
-    assert min(found.values()) > FALSE_ALARM, found
-
-
-def test_bdr_with_a_covariate_is_calibrated():
-    model = compile_program("bdr", progress=False)
-    simulate, fit = simulate_bdr_with_covariate, fit_bdr_with_covariate
-    found = p_values(ranks(model, simulate, fit, bdr_log_likelihood, 120, seed=9))
-    assert set(found) >= {"intercept", "gamma", "sigma", "rho", "eta", "log likelihood"}
-    assert min(found.values()) > FALSE_ALARM, found
-
-
-@pytest.mark.parametrize(
-    "name, simulate, fit, log_likelihood, seed",
-    [
-        ("blr", simulate_noise_of_points, fit_blr, blr_log_likelihood, 10),
-        ("bdr", simulate_bdr_with_noise_of_points, fit_bdr, bdr_log_likelihood, 11),
-    ],
-)
-def test_noise_of_points_is_calibrated(name, simulate, fit, log_likelihood, seed):
+@pytest.mark.parametrize("case", SIMULATIONS)
+def test_draws_are_calibrated(case):
+    name, simulate, fit, log_likelihood, number, seed, parameters = SIMULATIONS[case]
     model = compile_program(name, progress=False)
-    found = p_values(ranks(model, simulate, fit, log_likelihood, 100, seed=seed))
-    assert set(found) >= {"intercept", "sigma", "sigma_point", "rho", "log likelihood"}
+    found = p_values(ranks(model, simulate, fit, log_likelihood, number, seed=seed))
+    assert set(found) >= {"intercept", "rho", "log likelihood", *parameters.split(", ")}
     assert min(found.values()) > FALSE_ALARM, found
 
 
@@ -267,20 +264,6 @@ def test_bdr_is_calibrated_on_bags_of_simulated_points():
     model = compile_program("bdr", progress=False)
     found = p_values(ranks(model, simulate_bdr_forwards, fit_bdr, bdr_log_likelihood, 120, seed=3))
     found.pop("eta")
-    assert min(found.values()) > FALSE_ALARM, found
-
-
-def test_probit_is_calibrated():
-    model = compile_program("bdr_probit", progress=False)
-    found = p_values(ranks(model, simulate_probit, fit_probit, probit_log_likelihood, 150, seed=6))
-    assert set(found) >= {"intercept", "rho", "eta", "weight 0", "log likelihood"}
-    assert min(found.values()) > FALSE_ALARM, found
-
-
-def test_logit_is_calibrated():
-    model = compile_program("blr_logit", progress=False)
-    found = p_values(ranks(model, simulate_logit, fit_logit, logit_log_likelihood, 150, seed=7))
-    assert set(found) >= {"intercept", "rho", "weight 0", "log likelihood"}
     assert min(found.values()) > FALSE_ALARM, found
 
 

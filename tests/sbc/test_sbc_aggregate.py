@@ -54,24 +54,11 @@ def fit(model, p, seed):
     "likelihood, has_effects",
     [("poisson", False), ("negative binomial", False), ("exponential", True), ("gamma", False)],
 )
-def test_exp_is_calibrated(likelihood, has_effects):
-    model = compile_program("aggregate_exp", progress=False)
-    simulate = simulator(likelihood, "exp", has_effects)
-    found = p_values(ranks(model, simulate, fit, log_likelihood, 100, seed=11))
-    has_dispersion = "dispersion" in LIKELIHOODS[likelihood].scales
-    assert ("tau" in found, "dispersion" in found) == (has_effects, has_dispersion)
-    assert set(found) >= {"intercept", "rho", "weight 0", "log likelihood"}
-    assert min(found.values()) > FALSE_ALARM, found
-
-
-@pytest.mark.parametrize(
-    "likelihood, has_effects",
-    [("poisson", False), ("negative binomial", False), ("exponential", True), ("gamma", False)],
-)
-def test_square_is_calibrated(likelihood, has_effects):
-    model = compile_program("aggregate_square", progress=False)
-    simulate = simulator(likelihood, "square", has_effects)
-    found = p_values(ranks(model, simulate, fit, log_likelihood, 100, seed=14))
+@pytest.mark.parametrize("link, seed", [("exp", 11), ("square", 14)])
+def test_links_are_calibrated(likelihood, has_effects, link, seed):
+    model = compile_program(f"aggregate_{link}", progress=False)
+    simulate = simulator(likelihood, link, has_effects)
+    found = p_values(ranks(model, simulate, fit, log_likelihood, 100, seed=seed))
     has_dispersion = "dispersion" in LIKELIHOODS[likelihood].scales
     assert ("tau" in found, "dispersion" in found) == (has_effects, has_dispersion)
     assert set(found) >= {"intercept", "rho", "weight 0", "log likelihood"}

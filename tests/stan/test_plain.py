@@ -156,19 +156,7 @@ def test_log_density_is_that_of_the_formulas(name):
 def draws_at(name, data, parameters, number, seed=1):
     """y_new and log_lik, both (20, number / 20, N_new), drawn again and again at one point."""
     model = plain_model(name, data)
-    fit = model.sample(
-        chains=1,
-        warmup=0,
-        samples=number,
-        inits=model.unconstrain(at(parameters)),
-        adapt_engaged=False,
-        step_size=1e-300,  # of NUTS, which stays where it is
-        max_depth=1,
-        refresh=0,
-        seed=seed,
-    )
-    assert np.ptp(fit.draws("intercept")) == 0
-    return [fit.draws(each).reshape(20, number // 20, -1) for each in ("y_new", "log_lik")]
+    return plain.generated_at(model, at(parameters), number, ("y_new", "log_lik"), seed)
 
 
 def drawn_point(stock):

@@ -5,6 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 from builders import reference, totals
+from builders.plain import generated_at
 from scipy import stats
 from scipy.special import logsumexp
 
@@ -167,19 +168,7 @@ def test_label_sd_adds_to_the_variance():
 def drawn(name, point, number):
     """Generated quantities, (20, number / 20, ...), drawn again and again at one point."""
     model = plain_model(name, NEW)
-    fit = model.sample(
-        chains=1,
-        warmup=0,
-        samples=number,
-        inits=model.unconstrain(at(point)),
-        adapt_engaged=False,
-        step_size=1e-300,  # of NUTS, which stays where it is
-        max_depth=1,
-        refresh=0,
-        seed=1,
-    )
-    names = ("y_new", "log_lik", "rate_new")
-    return [fit.draws(each).reshape(20, number // 20, -1) for each in names]
+    return generated_at(model, at(point), number, ("y_new", "log_lik", "rate_new"))
 
 
 def point_of(name):

@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-from builders import reference, totals
-from builders.totals import density_of_weights, prior_points, refusal, stan_data, start_at
-from scipy import stats
+from builders import totals
+from builders.totals import density_of_weights, prior_points, refusal, stan_data
 
 from bdr_stan.cmdstan.programs import compile_program
 
@@ -32,21 +31,14 @@ def test_data_are_what_the_program_declares(model):
 def test_log_density(model, n, d, has_effects, use_likelihood):
     p = problem(has_effects, n, d)
     data, points = stan_data(p, use_likelihood=use_likelihood), prior_points(p, 5)
-    stan = [density_of_weights(model, p, data, x) for x in points]
-    ours = [totals.log_density(p, **x, use_likelihood=use_likelihood) for x in points]
-    gap = np.subtract(ours, stan)
-    np.testing.assert_allclose(gap, gap[0], atol=1e-8, rtol=1e-12)
+    totals.check_density(model, p, data, points, use_likelihood=use_likelihood)
 
 
 @pytest.mark.parametrize("has_effects", [False, True])
 def test_gradient(model, has_effects):
     p = problem(has_effects)
     data = stan_data(p)
-    for point in prior_points(p, 2):
-        parameters = totals.stan_parameters(p, data, point)
-        _, slope = reference.log_density(model, data, parameters, jacobian=True)
-        ours = totals.gradient(p, data, point)
-        np.testing.assert_allclose(slope, ours, rtol=1e-8, atol=1e-8)
+    totals.check_gradient(model, p, data, prior_points(p, 2))
 
 
 def test_neither_whitening_nor_the_unit_of_weights_changes_the_density(model):
@@ -90,9 +82,7 @@ def test_scales_must_be_positive(model):
 
 
 def test_effects_that_are_known_without_labels(model):
-    p = problem()
-    data = totals.changed(stan_data(p, use_likelihood=False), {"effect_information": (1, 2.0)})
-    assert "effect_information must be 0 where use_likelihood = 0" in refusal(model, p, data)
+    totals.check_refusal_of_known_effects(model, problem())
 
 
 # ---------------------------------------------------------------- slow
@@ -100,13 +90,4 @@ def test_effects_that_are_known_without_labels(model):
 
 @pytest.mark.slow
 def test_without_likelihood_the_prior_comes_back(model):
-    p = problem()
-    data = stan_data(p, whitened=False, use_likelihood=False)
-    draws = reference.sample(model, data, start_at(p), draws=4000)
-    names = ["w", "intercept", "rho", "tau", "t_effect"]
-    rho = stats.lognorm(p.priors["rho_log_sd"], scale=p.priors["rho_median"])
-    tau = stats.halfnorm(scale=p.priors["tau_scale"])
-    mean = [0, 0, 0, p.priors["intercept_location"], rho.mean(), tau.mean()] + [0] * 6
-    variance = [rho.moment(2)] * 3 + [p.priors["intercept_scale"] ** 2, rho.var(), tau.var()]
-    draws, labels = reference.columns(draws, names)
-    reference.assert_moments(draws, mean, variance + [1] * 6, labels)
+    totals.check_prior_comes_back(model, problem(), 4000)

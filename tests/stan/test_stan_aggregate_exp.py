@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from builders import reference, totals
 from builders.totals import density_of_weights, prior_points, refusal, stan_data, start_at
-from scipy import stats
 
 from bdr_stan.cmdstan.programs import compile_program
 
@@ -34,9 +33,7 @@ def test_data_are_what_the_program_declares(model):
 def test_log_density(model, likelihood, has_effects, n, d):
     p = problem(likelihood, has_effects, n, d)
     data, points = stan_data(p) | {"grainsize": 2}, prior_points(p, 5)
-    stan = [density_of_weights(model, p, data, x) for x in points]
-    gap = np.subtract([totals.log_density(p, **x) for x in points], stan)
-    np.testing.assert_allclose(gap, gap[0], atol=1e-8, rtol=1e-12)
+    totals.check_density(model, p, data, points)
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
@@ -44,27 +41,19 @@ def test_log_density(model, likelihood, has_effects, n, d):
 def test_gradient(model, likelihood, has_effects):
     p = problem(likelihood, has_effects)
     data = stan_data(p) | {"grainsize": 2}
-    for point in prior_points(p, 2):
-        parameters = totals.stan_parameters(p, data, point)
-        _, slope = reference.log_density(model, data, parameters, jacobian=True)
-        ours = totals.gradient(p, data, point)
-        np.testing.assert_allclose(slope, ours, rtol=1e-8, atol=1e-8)
+    totals.check_gradient(model, p, data, prior_points(p, 2))
 
 
 @pytest.mark.parametrize("likelihood", ["negative binomial", "gamma"])
 def test_errors_of_labels_add_to_the_dispersion(model, likelihood):
-    p = totals.with_errors(problem(likelihood, False))
-    totals.check_density(model, p, stan_data(p), prior_points(p, 4))
+    totals.check_errors_of_labels(model, problem(likelihood, False))
 
 
 def test_without_likelihood_the_density_is_the_prior(model):
     p = problem()
     data = stan_data(p, use_likelihood=False)
     points = prior_points(p, 4)
-    stan = [density_of_weights(model, p, data, x) for x in points]
-    ours = [totals.log_density(p, **x, use_likelihood=False) for x in points]
-    gap = np.subtract(ours, stan)
-    np.testing.assert_allclose(gap, gap[0], atol=1e-8)
+    totals.check_density(model, p, data, points, use_likelihood=False)
 
 
 def test_whitening_and_grains_keep_the_density(model):
@@ -146,9 +135,7 @@ def test_scales_must_be_positive(model, scale):
 
 
 def test_effects_that_are_known_without_labels(model):
-    p = problem()
-    data = totals.changed(stan_data(p, use_likelihood=False), {"effect_information": (1, 2.0)})
-    assert "effect_information must be 0 where use_likelihood = 0" in refusal(model, p, data)
+    totals.check_refusal_of_known_effects(model, problem())
 
 
 # ---------------------------------------------------------------- slow
@@ -156,14 +143,4 @@ def test_effects_that_are_known_without_labels(model):
 
 @pytest.mark.slow
 def test_without_likelihood_the_prior_comes_back(model):
-    p = problem()
-    data = stan_data(p, whitened=False, use_likelihood=False)
-    draws = reference.sample(model, data, start_at(p), draws=4000)
-    names = ["w", "intercept", "rho", "scale", "tau", "t_effect"]
-    rho = stats.lognorm(p.priors["rho_log_sd"], scale=p.priors["rho_median"])
-    half = [stats.halfnorm(scale=p.priors[f"{name}_scale"]) for name in ("dispersion", "tau")]
-    mean = [0, 0, 0, p.priors["intercept_location"], rho.mean(), *(h.mean() for h in half)]
-    variance = [rho.moment(2)] * 3 + [p.priors["intercept_scale"] ** 2, rho.var()]
-    variance += [h.var() for h in half] + [1] * 6
-    draws, labels = reference.columns(draws, names)
-    reference.assert_moments(draws, mean + [0] * 6, variance, labels)
+    totals.check_prior_comes_back(model, problem(), 4000)

@@ -103,15 +103,7 @@ def log_density(p, x, use_likelihood=True):
 
 
 def data_of(p, **given):
-    d = LANDMARKS
-    whitening = {
-        "information": np.zeros(d),
-        "linear_term": np.zeros(d),
-        "axes": np.eye(d),
-        "intercept_centre": 0.0,
-        "intercept_slope": np.zeros(d),
-        "intercept_unit": 1.0,
-    }
+    whitening = reference.plain_coordinates(LANDMARKS)
     return {**totals_with_effects_data(p.rows(), p.y, p.sums(), PRIORS), **whitening, **given}
 
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from builders import reference, totals
 from builders.terms import no_effects
-from builders.totals import density_of_weights, prior_points, refusal, start_at
-from scipy import stats
+from builders.totals import density_of_weights, prior_points, refusal
 
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.models.blr import blr_data
@@ -64,18 +63,14 @@ def test_data_are_what_the_program_declares(model, n, d, is_packed):
 def test_log_density(model, likelihood, has_effects, form):
     p = problem(likelihood, has_effects)
     data, points = stan_data(p, form), prior_points(p, 5)
-    stan = [density_of_weights(model, p, data, x) for x in points]
-    gap = np.subtract([totals.log_density(p, **x) for x in points], stan)
-    np.testing.assert_allclose(gap, gap[0], atol=1e-8, rtol=1e-12)
+    totals.check_density(model, p, data, points)
 
 
 @pytest.mark.parametrize("n, d", [(1, 1), (2, 12)])
 def test_one_bag_and_more_weights_than_points(model, n, d):
     p = problem(n=n, d=d)
     data, points = stan_data(p), prior_points(p, 4)
-    stan = [density_of_weights(model, p, data, x) for x in points]
-    gap = np.subtract([totals.log_density(p, **x) for x in points], stan)
-    np.testing.assert_allclose(gap, gap[0], atol=1e-8, rtol=1e-12)
+    totals.check_density(model, p, data, points)
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
@@ -84,26 +79,18 @@ def test_one_bag_and_more_weights_than_points(model, n, d):
 def test_gradient(model, likelihood, has_effects, form):
     p = problem(likelihood, has_effects)
     data = stan_data(p, form)
-    for point in prior_points(p, 2):
-        parameters = totals.stan_parameters(p, data, point)
-        _, slope = reference.log_density(model, data, parameters, jacobian=True)
-        ours = totals.gradient(p, data, point)
-        np.testing.assert_allclose(slope, ours, rtol=1e-8, atol=1e-8)
+    totals.check_gradient(model, p, data, prior_points(p, 2))
 
 
 @pytest.mark.parametrize("likelihood", ["negative binomial", "gamma"])
 def test_errors_of_labels_add_to_the_dispersion(model, likelihood):
-    p = totals.with_errors(problem(likelihood, False))
-    totals.check_density(model, p, stan_data(p), prior_points(p, 4))
+    totals.check_errors_of_labels(model, problem(likelihood, False))
 
 
 def test_without_likelihood_the_density_is_the_prior(model):
     p = problem()
     data, points = stan_data(p, use_likelihood=False), prior_points(p, 4)
-    stan = [density_of_weights(model, p, data, x) for x in points]
-    ours = [totals.log_density(p, **x, use_likelihood=False) for x in points]
-    gap = np.subtract(ours, stan)
-    np.testing.assert_allclose(gap, gap[0], atol=1e-8)
+    totals.check_density(model, p, data, points, use_likelihood=False)
 
 
 def test_neither_whitening_nor_compression_changes_the_density(model):
@@ -172,9 +159,7 @@ def test_density_of_normal_totals(n, d):
 
 
 def test_effects_that_are_known_without_labels(model):
-    p = problem()
-    data = totals.changed(stan_data(p, use_likelihood=False), {"effect_information": (1, 2.0)})
-    assert "effect_information must be 0 where use_likelihood = 0" in refusal(model, p, data)
+    totals.check_refusal_of_known_effects(model, problem())
 
 
 # ---------------------------------------------------------------- slow
@@ -182,13 +167,4 @@ def test_effects_that_are_known_without_labels(model):
 
 @pytest.mark.slow
 def test_without_likelihood_the_prior_comes_back(model):
-    p = problem(n=3)
-    data = stan_data(p, whitened=False, use_likelihood=False)
-    draws = reference.sample(model, data, start_at(p), draws=2500)
-    names = ["w", "intercept", "rho", "scale", "tau", "t_effect"]
-    rho = stats.lognorm(p.priors["rho_log_sd"], scale=p.priors["rho_median"])
-    half = [stats.halfnorm(scale=p.priors[f"{name}_scale"]) for name in ("dispersion", "tau")]
-    mean = [0, 0, 0, p.priors["intercept_location"], rho.mean(), *(h.mean() for h in half), 0, 0, 0]
-    variance = [rho.moment(2)] * 3 + [p.priors["intercept_scale"] ** 2, rho.var()]
-    draws, labels = reference.columns(draws, names)
-    reference.assert_moments(draws, mean, variance + [h.var() for h in half] + [1] * 3, labels)
+    totals.check_prior_comes_back(model, problem(n=3), 2500)

@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 from builders import reference
+from builders.regressions import Regression, joint_axes
 from builders.terms import no_effects
 from scipy import stats
 
@@ -15,22 +16,15 @@ from bdr_stan.embedding.shrinkage import joint_basis
 from bdr_stan.embedding.size_nodes import at_size_nodes
 from bdr_stan.models.bdr import bdr_data
 from bdr_stan.models.likelihoods import normal_likelihood
-from bdr_stan.posterior.priors import log_prior_of_scales
-from bdr_stan.posterior.scales import maximise_evidence
 from bdr_stan.posterior.whitening import whitened_coordinates
 
 START = {"sigma": 0.4, "rho": 0.8, "eta": 0.5}
-SCALES = ("sigma", "rho", "eta")
+REGRESSION = Regression(reference.bdr_log_density, START, uncertain=True)
 
 
 @pytest.fixture(scope="session")
 def model():
     return compile_program("bdr", progress=False)
-
-
-@pytest.fixture(scope="session")
-def twin():
-    return compile_program(reference.PLAIN, progress=False)
 
 
 @pytest.fixture(scope="session")
@@ -50,37 +44,10 @@ def stan_data(p, *, whitened=True, lossless=True, at_nodes=False, use_likelihood
     factor = np.linalg.cholesky(V.T @ p.K @ V).T
     whitening = reference.plain_coordinates(len(lam))
     if whitened:
-        intercept = p.priors["intercept_location"], p.priors["intercept_scale"]
-        log_prior = log_prior_of_scales(p.priors)
-        at = partial(normal_likelihood, rows, lam)
-        scales, mode, _ = maximise_evidence(at, factor, intercept, START, log_prior=log_prior)
+        scales, mode = REGRESSION.mode(p, partial(normal_likelihood, rows, lam), factor)
         whitening = whitened_coordinates(mode, factor, scales["rho"])
     data = bdr_data(rows, lam, factor, p.priors, use_likelihood=use_likelihood)
     return data | whitening | no_effects(len(lam) + 1)
-
-
-def basis(p):
-    """Landmark weights alpha are basis @ w."""
-    return joint_basis(p.Sigma, p.R)[1]
-
-
-def prior_points(p, number=8):
-    """Parameters drawn from the prior: landmark weights and scales."""
-    rng = np.random.default_rng(7)
-    for _ in range(number):
-        scales = reference.draw_scales(rng, p.priors)
-        covariance = scales["rho"] ** 2 * np.linalg.inv(p.K)
-        yield {"alpha": rng.multivariate_normal(np.zeros(len(p.K)), covariance), **scales}
-
-
-def stan_parameters(p, data, point):
-    w = np.linalg.solve(basis(p), point["alpha"])
-    t = reference.whiten(data, w, point["intercept"], point["rho"])
-    return {"t": t, **{name: point[name] for name in SCALES}}
-
-
-def density_of_weights(model, p, data, point):
-    return reference.density_of_weights(model, data, stan_parameters(p, data, point))
 
 
 def test_data_are_what_the_program_declares(model, problem):
@@ -113,11 +80,7 @@ def test_data_are_what_the_program_declares(model, problem):
 )
 def test_log_density(model, n, d, options):
     p = random_problem(n, d, **options)
-    data = stan_data(p)
-    points = list(prior_points(p))
-    stan = [density_of_weights(model, p, data, x) for x in points]
-    gap = np.subtract([reference.bdr_log_density(p, **x) for x in points], stan)
-    np.testing.assert_allclose(gap, gap[0], atol=1e-8, rtol=1e-12)
+    REGRESSION.check_density(model, p, stan_data(p))
 
 
 def test_mode_shift_changes_coordinates_and_nothing_else(model, problem):
@@ -127,8 +90,8 @@ def test_mode_shift_changes_coordinates_and_nothing_else(model, problem):
         "scale_at_mode": rng.gamma(3.0, size=2),
         "mode_shift": rng.normal(size=(5, 2)),
     }
-    for point in prior_points(problem, 4):
-        parameters = stan_parameters(problem, data, point)
+    for point in REGRESSION.prior_points(problem, 4):
+        parameters = REGRESSION.stan_parameters(problem, data, point)
         moved = {**parameters, "t": reference.less_mode_shift(shifted, parameters["t"], point)}
         found = [
             reference.log_density(model, of, at)[0]
@@ -139,46 +102,26 @@ def test_mode_shift_changes_coordinates_and_nothing_else(model, problem):
 
 def test_log_density_of_the_prior(model, problem):
     data = stan_data(problem, use_likelihood=False)
-    points = list(prior_points(problem))
-    gap = [
-        reference.bdr_log_density(problem, **x, use_likelihood=False)
-        - density_of_weights(model, problem, data, x)
-        for x in points
-    ]
-    np.testing.assert_allclose(gap, gap[0], atol=1e-8, rtol=1e-12)
+    REGRESSION.check_density(model, problem, data, use_likelihood=False)
 
 
 @pytest.mark.parametrize("use_likelihood", [True, False])
 def test_gradient(model, problem, use_likelihood):
-    p, V = problem, basis(problem)
-    data = stan_data(p, use_likelihood=use_likelihood)
-
-    def function(x):
-        w, intercept, jacobian = reference.unwhiten(data, x[:-3], np.exp(x[-2]))
-        density = reference.bdr_log_density(
-            p, V @ w, intercept, *np.exp(x[-3:]), use_likelihood=use_likelihood
-        )
-        return density + jacobian + np.sum(x[-3:])  # and that of the logarithms
-
-    for point in prior_points(p, 4):
-        parameters = stan_parameters(p, data, point)
-        x = np.r_[parameters["t"], np.log([parameters[name] for name in SCALES])]
-        _, gradient = reference.log_density(model, data, parameters, jacobian=True)
-        expected = reference.gradient(function, x)
-        np.testing.assert_allclose(gradient, expected, rtol=1e-6, atol=1e-6)
+    data = stan_data(problem, use_likelihood=use_likelihood)
+    REGRESSION.check_gradient(model, problem, data, use_likelihood=use_likelihood)
 
 
 def test_whitening_keeps_the_density(model, problem):
     data, plain = stan_data(problem), stan_data(problem, whitened=False)
     assert not np.any(plain["information"]) and np.all(data["information"] > 0)
-    assert_same_density(model, problem, data, plain)
+    REGRESSION.check_same_density(model, problem, data, plain)
 
 
 def test_compression_keeps_the_density(model):
     p = random_problem(60, 4)
     data, one_by_one = stan_data(p), stan_data(p, lossless=False)
     assert data["T"] == 4 * 6 and one_by_one["T"] == one_by_one["G"] == 60
-    assert_same_density(model, p, data, one_by_one)
+    REGRESSION.check_same_density(model, p, data, one_by_one)
 
 
 def test_nodes_of_size_keep_density_and_gradient(model):
@@ -188,8 +131,8 @@ def test_nodes_of_size_keep_density_and_gradient(model):
     assert data["T"] == 900 and at_nodes["T"] < 200 and -1 in at_nodes["sign"]
     at_nodes |= {name: data[name] for name in ("information", "linear_term", "axes")}
     at_nodes |= {name: data[name] for name in data if name.startswith(("intercept_", "gamma_"))}
-    for point in prior_points(p):
-        parameters = stan_parameters(p, data, point)
+    for point in REGRESSION.prior_points(p):
+        parameters = REGRESSION.stan_parameters(p, data, point)
         found = [reference.log_density(model, of, parameters) for of in (data, at_nodes)]
         assert found[1][0] == pytest.approx(found[0][0], rel=1e-9)
         gradient = found[0][1]
@@ -198,24 +141,17 @@ def test_nodes_of_size_keep_density_and_gradient(model):
         )
 
 
-def assert_same_density(model, p, *datasets):
-    density = [
-        [density_of_weights(model, p, data, x) for data in datasets] for x in prior_points(p)
-    ]
-    np.testing.assert_allclose(*np.transpose(density), rtol=1e-8)
-
-
 def test_order_of_the_bags_does_not_matter(model, problem):
     order = np.random.default_rng(5).permutation(15)
     other = reference.Problem(
         problem.mu[order], problem.sizes[order], problem.y[order],
         problem.Sigma, problem.R, problem.K,
     )  # fmt: skip
-    point = next(prior_points(problem))
+    point = next(REGRESSION.prior_points(problem))
     values = []
     for p in (problem, other):
         data = stan_data(p)
-        values.append(density_of_weights(model, p, data, point))
+        values.append(REGRESSION.density_of_weights(model, p, data, point))
     assert values[0] == pytest.approx(values[1], rel=1e-10)
 
 
@@ -223,25 +159,14 @@ def test_without_noise_within_bags_it_is_linear_regression(model, problem):
     """lambda = 0: no shrinkage and no added variance, whatever eta."""
     data = {**stan_data(problem), "lambda": np.zeros(4)}
     gap = []
-    for x in prior_points(problem):
+    for x in REGRESSION.prior_points(problem):
         known = reference.blr_log_likelihood(problem, x["alpha"], x["intercept"], x["sigma"])
         prior = reference.bdr_log_density(problem, **x, use_likelihood=False)
-        gap.append(known + prior - density_of_weights(model, problem, data, x))
+        gap.append(known + prior - REGRESSION.density_of_weights(model, problem, data, x))
     np.testing.assert_allclose(gap, gap[0], atol=1e-8, rtol=1e-12)
 
 
 # ---------------------------------------------------------------- slow
-
-
-def start_at(data):
-    return {"t": np.zeros(data["D"] + 1), **START}
-
-
-def landmark_columns(draws, p):
-    """Landmark weights, intercept and scales side by side."""
-    if "alpha" not in draws:
-        draws = {**draws, "alpha": draws["w"] @ basis(p).T}
-    return reference.columns(draws, ["alpha", "intercept", *SCALES])
 
 
 def sample(model, data, start, **options):
@@ -251,7 +176,9 @@ def sample(model, data, start, **options):
 @pytest.mark.slow
 def test_without_likelihood_the_prior_comes_back(model, problem):
     data = stan_data(problem, whitened=False, use_likelihood=False)
-    draws, labels = landmark_columns(sample(model, data, start_at(data), draws=6000), problem)
+    draws, labels = REGRESSION.landmark_columns(
+        sample(model, data, REGRESSION.start_at(data), draws=6000), problem
+    )
     p = problem.priors
     sigma = stats.halfnorm(scale=p["sigma_scale"])
     rho, eta = (
@@ -265,12 +192,7 @@ def test_without_likelihood_the_prior_comes_back(model, problem):
 
 @pytest.mark.slow
 def test_whitening_keeps_the_posterior(model, problem):
-    samples = []
-    for whitened in (True, False):
-        data = stan_data(problem, whitened=whitened)
-        draws, labels = landmark_columns(sample(model, data, start_at(data)), problem)
-        samples.append(draws)
-    reference.assert_same_moments(*samples, labels)
+    REGRESSION.check_whitening_keeps_the_posterior(model, problem, stan_data, sample)
 
 
 # ---------------------------------------------------------------- the plain twin
@@ -290,15 +212,19 @@ def test_density_and_gradient_of_the_plain_twin(model, twin, problem):
     data, priors = stan_data(problem), problem.priors
     prior_of_eta = stats.lognorm(priors["eta_log_sd"], scale=priors["eta_median"])
     gaps = []
-    for point in prior_points(problem):
-        parameters = stan_parameters(problem, data, point)
+    for point in REGRESSION.prior_points(problem):
+        parameters = REGRESSION.stan_parameters(problem, data, point)
         _, slope = reference.log_density(model, data, parameters)
         eta = point.pop("eta")
         other, other_slope = reference.log_density(twin, twin_data(problem, eta), point)
-        ours = density_of_weights(model, problem, data, {**point, "eta": eta})
+        ours = REGRESSION.density_of_weights(model, problem, data, {**point, "eta": eta})
         gaps.append(ours - prior_of_eta.logpdf(eta) - other)
         by_t, gain = reference.slope_by_t(
-            data, parameters["t"], point["rho"], basis(problem).T @ other_slope[1:5], other_slope[0]
+            data,
+            parameters["t"],
+            point["rho"],
+            joint_axes(problem).T @ other_slope[1:5],
+            other_slope[0],
         )
         expected = np.r_[by_t, other_slope[5], other_slope[6] + gain]
         np.testing.assert_allclose(slope[:-1], expected, rtol=1e-7, atol=1e-7)
@@ -310,7 +236,7 @@ def test_posterior_of_the_plain_twin(model, twin, problem):
     """With eta held where the twin has it."""
     held = replace(problem, priors={**problem.priors, "eta_median": 0.5, "eta_log_sd": 1e-3})
     data = stan_data(held)
-    ours, labels = landmark_columns(sample(model, data, start_at(data)), held)
+    ours, labels = REGRESSION.landmark_columns(sample(model, data, REGRESSION.start_at(data)), held)
     start = {"intercept": 0.7, "alpha": np.zeros(4), "sigma": 0.4, "rho": 0.8}
     theirs = sample(twin, twin_data(held, 0.5), start, seed=2, draws=1200)
     theirs = reference.columns(theirs, ["alpha", "intercept", "sigma", "rho"])[0]

@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 from builders import reference
+from builders.regressions import Regression, joint_axes
 from scipy import stats
 from scipy.special import log_ndtr
 
@@ -12,14 +13,12 @@ from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.embedding.shrinkage import joint_basis, shrinkage_factors
 from bdr_stan.models.bdr_probit import bdr_probit_data, follow_latent_scale, rows_by_size
 from bdr_stan.models.likelihoods import probit_likelihood
-from bdr_stan.posterior.priors import log_prior_of_scales
-from bdr_stan.posterior.scales import maximise_evidence
 from bdr_stan.posterior.whitening import whitened_coordinates
 
 START = {"rho": 0.8, "eta": 0.5}
-SCALES = ("rho", "eta")
+REGRESSION = Regression(reference.bdr_probit_log_density, START, uncertain=True)
 # Stan's own slope of log Phi is a piecewise approximation, its value is not.
-SLOPE = {"rtol": 1e-4, "atol": 1e-4}
+SLOPE_TOLERANCE = 1e-4
 
 
 @pytest.fixture(scope="session")
@@ -43,10 +42,7 @@ def stan_data(p, *, whitened=True, use_likelihood=True):
     factor = np.linalg.cholesky(V.T @ p.K @ V).T
     whitening = plain_coordinates(len(lam))
     if whitened:
-        intercept = p.priors["intercept_location"], p.priors["intercept_scale"]
-        log_prior = log_prior_of_scales(p.priors)
-        at = partial(probit_likelihood, rows, lam)
-        scales, mode, _ = maximise_evidence(at, factor, intercept, START, log_prior=log_prior)
+        scales, mode = REGRESSION.mode(p, partial(probit_likelihood, rows, lam), factor)
         nu = scales["eta"] * (1 - shrinkage_factors(p.sizes, lam, scales["eta"]))
         whitening = follow_latent_scale(
             whitened_coordinates(mode, factor, scales["rho"]),
@@ -60,30 +56,6 @@ def plain_coordinates(d):
     return reference.plain_coordinates(d) | {"latent_spread": 0.0}
 
 
-def basis(p):
-    """Landmark weights alpha are basis @ w."""
-    return joint_basis(p.Sigma, p.R)[1]
-
-
-def prior_points(p, number=8):
-    """Parameters drawn from the prior: landmark weights and scales."""
-    rng = np.random.default_rng(7)
-    for _ in range(number):
-        scales = reference.draw_scales(rng, p.priors)
-        covariance = scales["rho"] ** 2 * np.linalg.inv(p.K)
-        yield {"alpha": rng.multivariate_normal(np.zeros(len(p.K)), covariance), **scales}
-
-
-def stan_parameters(p, data, point):
-    w = np.linalg.solve(basis(p), point["alpha"])
-    t = reference.whiten(data, w, point["intercept"], point["rho"])
-    return {"t": t, **{name: point[name] for name in SCALES}}
-
-
-def density_of_weights(model, p, data, point):
-    return reference.density_of_weights(model, data, stan_parameters(p, data, point))
-
-
 def test_data_are_what_the_program_declares(model, problem):
     data = stan_data(problem)
     assert set(data) == set(model.src_info()["inputs"])
@@ -95,7 +67,7 @@ def test_data_are_what_the_program_declares(model, problem):
     order = np.argsort(problem.sizes, kind="stable")
     np.testing.assert_array_equal(data["y"], problem.y[order])
     assert data["y"].dtype.kind == "i"
-    z = (problem.mu - problem.m0) @ basis(problem)
+    z = (problem.mu - problem.m0) @ joint_axes(problem)
     np.testing.assert_allclose(data["z"], z[order])
     assert data["lambda"].shape == (4,) and data["prior_factor"].shape == (4, 4)
     assert data["use_likelihood"] == 1
@@ -117,31 +89,14 @@ def test_data_are_what_the_program_declares(model, problem):
 def test_log_density(model, n, d, options, use_likelihood):
     p = random_problem(n, d, **options)
     data = stan_data(p, use_likelihood=use_likelihood)
-    points = list(prior_points(p))
-    stan = [density_of_weights(model, p, data, x) for x in points]
-    ours = [reference.bdr_probit_log_density(p, **x, use_likelihood=use_likelihood) for x in points]
-    gap = np.subtract(ours, stan)
-    np.testing.assert_allclose(gap, gap[0], atol=1e-8, rtol=1e-12)
+    REGRESSION.check_density(model, p, data, use_likelihood=use_likelihood)
 
 
 @pytest.mark.parametrize("use_likelihood", [True, False])
 def test_gradient(model, problem, use_likelihood):
-    p, V = problem, basis(problem)
-    data = stan_data(p, use_likelihood=use_likelihood)
-
-    def function(x):
-        w, intercept, jacobian = reference.unwhiten(data, x[:-2], np.exp(x[-2]))
-        density = reference.bdr_probit_log_density(
-            p, V @ w, intercept, *np.exp(x[-2:]), use_likelihood=use_likelihood
-        )
-        return density + jacobian + np.sum(x[-2:])  # and that of the logarithms
-
-    for point in prior_points(p, 4):
-        parameters = stan_parameters(p, data, point)
-        x = np.r_[parameters["t"], np.log([parameters[name] for name in SCALES])]
-        _, gradient = reference.log_density(model, data, parameters, jacobian=True)
-        expected = reference.gradient(function, x)
-        np.testing.assert_allclose(gradient, expected, **SLOPE)
+    data = stan_data(problem, use_likelihood=use_likelihood)
+    options = {"tolerance": SLOPE_TOLERANCE, "use_likelihood": use_likelihood}
+    REGRESSION.check_gradient(model, problem, data, **options)
 
 
 def test_tails_are_finite_and_right(model):
@@ -169,11 +124,7 @@ def test_whitening_keeps_the_density(model, problem):
     data, plain = stan_data(problem), stan_data(problem, whitened=False)
     assert not np.any(plain["information"]) and np.all(data["information"] > 0)
     assert plain["latent_spread"] == 0 and data["latent_spread"] > 0.1
-    density = [
-        [density_of_weights(model, problem, of, x) for of in (data, plain)]
-        for x in prior_points(problem)
-    ]
-    np.testing.assert_allclose(*np.transpose(density), rtol=1e-8)
+    REGRESSION.check_same_density(model, problem, data, plain)
 
 
 def test_order_of_the_bags_does_not_matter(model, problem):
@@ -182,8 +133,10 @@ def test_order_of_the_bags_does_not_matter(model, problem):
         problem.mu[order], problem.sizes[order], problem.y[order],
         problem.Sigma, problem.R, problem.K, problem.priors,
     )  # fmt: skip
-    point = next(prior_points(problem))
-    values = [density_of_weights(model, p, stan_data(p), point) for p in (problem, other)]
+    point = next(REGRESSION.prior_points(problem))
+    values = [
+        REGRESSION.density_of_weights(model, p, stan_data(p), point) for p in (problem, other)
+    ]
     assert values[0] == pytest.approx(values[1], rel=1e-10)
 
 
@@ -191,9 +144,9 @@ def test_closed_form_is_the_average_over_embeddings(model, problem):
     """Phi of the latent function, averaged over draws of each bag's true embedding."""
     p, rng, n_draws = problem, np.random.default_rng(3), 40_000
     data, prior = stan_data(p), stan_data(p, use_likelihood=False)
-    for point in prior_points(p, 3):
-        closed = density_of_weights(model, p, data, point)
-        closed -= density_of_weights(model, p, prior, point)
+    for point in REGRESSION.prior_points(p, 3):
+        closed = REGRESSION.density_of_weights(model, p, data, point)
+        closed -= REGRESSION.density_of_weights(model, p, prior, point)
         average, variance = 0.0, 0.0
         for mu, size, y in zip(p.mu, p.sizes, p.y):
             M, C = reference.embedding_posterior(mu, size, p.m0, p.Sigma, p.R, point["eta"])
@@ -209,26 +162,16 @@ def test_closed_form_is_the_average_over_embeddings(model, problem):
 # ---------------------------------------------------------------- slow
 
 
-def start_at(data):
-    return {"t": np.zeros(data["D"] + 1), **START}
-
-
-def landmark_columns(draws, p):
-    """Landmark weights, intercept and scales side by side."""
-    draws = {**draws, "alpha": draws["w"] @ basis(p).T}
-    return reference.columns(draws, ["alpha", "intercept", *SCALES])
-
-
-def sample(model, data, **options):
-    return reference.sample(
-        model, data, start_at(data), **{"draws": 3000, "adapt_delta": 0.95, **options}
-    )
+def sample(model, data, start, **options):
+    return reference.sample(model, data, start, **{"draws": 3000, "adapt_delta": 0.95, **options})
 
 
 @pytest.mark.slow
 def test_without_likelihood_the_prior_comes_back(model, problem):
     data = stan_data(problem, whitened=False, use_likelihood=False)
-    draws, labels = landmark_columns(sample(model, data, draws=5000), problem)
+    draws, labels = REGRESSION.landmark_columns(
+        sample(model, data, REGRESSION.start_at(data), draws=5000), problem
+    )
     p = problem.priors
     rho, eta = (
         stats.lognorm(p[f"{name}_log_sd"], scale=p[f"{name}_median"]) for name in ("rho", "eta")
@@ -241,12 +184,7 @@ def test_without_likelihood_the_prior_comes_back(model, problem):
 
 @pytest.mark.slow
 def test_whitening_keeps_the_posterior(model, problem):
-    samples = []
-    for whitened in (True, False):
-        data = stan_data(problem, whitened=whitened)
-        draws, labels = landmark_columns(sample(model, data), problem)
-        samples.append(draws)
-    reference.assert_same_moments(*samples, labels)
+    REGRESSION.check_whitening_keeps_the_posterior(model, problem, stan_data, sample)
 
 
 @pytest.mark.slow
@@ -254,7 +192,7 @@ def test_posterior_is_that_of_quadrature(model):
     """One weight: its posterior, the intercept's and the scales' on a grid."""
     p = random_problem(40, 1)
     data = stan_data(p)
-    draws, labels = landmark_columns(sample(model, data), p)
+    draws, labels = REGRESSION.landmark_columns(sample(model, data, REGRESSION.start_at(data)), p)
     mean, variance = grid_moments(p)
     reference.assert_moments(draws, mean, variance, labels)
 

@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 from builders import reference
+from builders.regressions import Regression, principal_axes
 from builders.terms import no_effects
 from scipy import stats
 
@@ -13,12 +14,10 @@ from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.embedding.compression import compress
 from bdr_stan.models.blr import blr_data
 from bdr_stan.models.likelihoods import normal_likelihood
-from bdr_stan.posterior.priors import log_prior_of_scales
-from bdr_stan.posterior.scales import maximise_evidence
 from bdr_stan.posterior.whitening import whitened_coordinates
 
 START = {"sigma": 0.4, "rho": 0.8}
-SCALES = ("sigma", "rho")
+REGRESSION = Regression(reference.blr_log_density, START, uncertain=False)
 
 
 @pytest.fixture(scope="session")
@@ -27,65 +26,21 @@ def model():
 
 
 @pytest.fixture(scope="session")
-def twin():
-    return compile_program(reference.PLAIN, progress=False)
-
-
-@pytest.fixture(scope="session")
 def problem():
     return reference.random_problem(np.random.default_rng(31), n=25, d=4)
 
 
-def rotation(p):
-    """Principal axes: landmark weights beta are rotation @ w."""
-    return np.linalg.svd(p.mu - p.m0, full_matrices=True)[2].T
-
-
 def stan_data(p, *, whitened=True, lossless=True, use_likelihood=True):
-    rows = compress((p.mu - p.m0) @ rotation(p), p.y, np.ones(len(p.y)), lossless=lossless)
+    rows = compress((p.mu - p.m0) @ principal_axes(p), p.y, np.ones(len(p.y)), lossless=lossless)
     d = p.mu.shape[1]
     whitening = reference.plain_coordinates(d)
     if whitened:
-        intercept = p.priors["intercept_location"], p.priors["intercept_scale"]
-        scales, mode, _ = maximise_evidence(
-            partial(normal_likelihood, rows, np.zeros(d)), np.eye(d), intercept, START,
-            log_prior=log_prior_of_scales(p.priors),
-        )  # fmt: skip
+        likelihood = partial(normal_likelihood, rows, np.zeros(d))
+        scales, mode = REGRESSION.mode(p, likelihood, np.eye(d))
         whitening = whitened_coordinates(mode, np.eye(d), scales["rho"])
     priors = {name: value for name, value in p.priors.items() if not name.startswith("eta")}
     data = blr_data(rows, priors, use_likelihood=use_likelihood)
     return data | whitening | no_effects(d + 1)
-
-
-def prior_points(p, number=8):
-    """Parameters drawn from the prior: landmark weights and scales."""
-    rng = np.random.default_rng(7)
-    for _ in range(number):
-        scales = reference.draw_scales(rng, p.priors, with_eta=False)
-        yield {"beta": rng.normal(0, scales["rho"], p.mu.shape[1]), **scales}
-
-
-def stan_parameters(p, data, point):
-    w = rotation(p).T @ point["beta"]
-    t = reference.whiten(data, w, point["intercept"], point["rho"])
-    return {"t": t, **{name: point[name] for name in SCALES}}
-
-
-def density_of_weights(model, p, data, point):
-    return reference.density_of_weights(model, data, stan_parameters(p, data, point))
-
-
-def unconstrained_reference(p, data, **options):
-    """Log density with Jacobians as a function of t and the logarithms of the scales."""
-    V = rotation(p)
-
-    def function(x):
-        sigma, rho = np.exp(x[-2:])
-        w, intercept, jacobian = reference.unwhiten(data, x[:-2], rho)
-        value = reference.blr_log_density(p, V @ w, intercept, sigma, rho, **options)
-        return value + jacobian + np.sum(x[-2:])
-
-    return function
 
 
 def test_data_are_what_the_program_declares(model, problem):
@@ -106,56 +61,28 @@ def test_data_are_what_the_program_declares(model, problem):
 def test_log_density(model, n, d, use_likelihood):
     p = reference.random_problem(np.random.default_rng(31), n=n, d=d)
     data = stan_data(p, use_likelihood=use_likelihood)
-    points = list(prior_points(p))
-    stan = [density_of_weights(model, p, data, x) for x in points]
-    ours = [reference.blr_log_density(p, **x, use_likelihood=use_likelihood) for x in points]
-    gap = np.subtract(ours, stan)
-    np.testing.assert_allclose(gap, gap[0], atol=1e-8, rtol=1e-12)
+    REGRESSION.check_density(model, p, data, use_likelihood=use_likelihood)
 
 
 @pytest.mark.parametrize("use_likelihood", [True, False])
 def test_gradient(model, problem, use_likelihood):
     data = stan_data(problem, use_likelihood=use_likelihood)
-    function = unconstrained_reference(problem, data, use_likelihood=use_likelihood)
-    for point in prior_points(problem, 4):
-        parameters = stan_parameters(problem, data, point)
-        x = np.r_[parameters["t"], np.log([parameters[name] for name in SCALES])]
-        _, gradient = reference.log_density(model, data, parameters, jacobian=True)
-        expected = reference.gradient(function, x)
-        np.testing.assert_allclose(gradient, expected, rtol=1e-6, atol=1e-6)
+    REGRESSION.check_gradient(model, problem, data, use_likelihood=use_likelihood)
 
 
 def test_whitening_keeps_the_density(model, problem):
     data, plain = stan_data(problem), stan_data(problem, whitened=False)
     assert not np.any(plain["information"]) and np.all(data["information"] > 0)
-    assert_same_density(model, problem, data, plain)
+    REGRESSION.check_same_density(model, problem, data, plain)
 
 
 def test_compression_keeps_the_density(model, problem):
     data, one_by_one = stan_data(problem), stan_data(problem, lossless=False)
     assert data["T"] == 6 and one_by_one["T"] == one_by_one["G"] == 25
-    assert_same_density(model, problem, data, one_by_one)
-
-
-def assert_same_density(model, p, *datasets):
-    density = [
-        [density_of_weights(model, p, data, x) for data in datasets] for x in prior_points(p)
-    ]
-    np.testing.assert_allclose(*np.transpose(density), rtol=1e-8)
+    REGRESSION.check_same_density(model, problem, data, one_by_one)
 
 
 # ---------------------------------------------------------------- slow
-
-
-def start_at(data):
-    return {"t": np.zeros(data["D"] + 1), "sigma": 0.4, "rho": 0.8}
-
-
-def landmark_columns(draws, p):
-    """Landmark weights, intercept, sigma and rho side by side."""
-    if "beta" not in draws:
-        draws = {**draws, "beta": draws["w"] @ rotation(p).T}
-    return reference.columns(draws, ["beta", "intercept", *SCALES])
 
 
 def closed_form(p, rhos):
@@ -186,7 +113,9 @@ def closed_form(p, rhos):
 @pytest.mark.slow
 def test_posterior_is_the_closed_form(model, problem):
     data = stan_data(problem)
-    draws, labels = landmark_columns(reference.sample(model, data, start_at(data)), problem)
+    draws, labels = REGRESSION.landmark_columns(
+        reference.sample(model, data, REGRESSION.start_at(data)), problem
+    )
     mean, variance = closed_form(problem, rhos=np.geomspace(0.05, 12, 50))
     reference.assert_moments(draws, mean, variance, labels)
 
@@ -196,8 +125,8 @@ def test_posterior_at_a_fixed_scale_of_weights_is_the_closed_form(model, problem
     priors = {**problem.priors, "rho_median": 0.3, "rho_log_sd": 1e-2}
     held = replace(problem, priors=priors)
     data = stan_data(held)
-    draws = reference.sample(model, data, {**start_at(data), "rho": 0.3})
-    draws, labels = landmark_columns(draws, held)
+    draws = reference.sample(model, data, {**REGRESSION.start_at(data), "rho": 0.3})
+    draws, labels = REGRESSION.landmark_columns(draws, held)
     mean, variance = closed_form(held, rhos=[0.3])
     np.testing.assert_allclose(draws[..., -1], 0.3, rtol=0.1)
     reference.assert_moments(draws[..., :-1], mean[:-1], variance[:-1], labels[:-1])
@@ -206,8 +135,8 @@ def test_posterior_at_a_fixed_scale_of_weights_is_the_closed_form(model, problem
 @pytest.mark.slow
 def test_without_likelihood_the_prior_comes_back(model, problem):
     data = stan_data(problem, whitened=False, use_likelihood=False)
-    draws = reference.sample(model, data, start_at(data), draws=4000)
-    draws, labels = landmark_columns(draws, problem)
+    draws = reference.sample(model, data, REGRESSION.start_at(data), draws=4000)
+    draws, labels = REGRESSION.landmark_columns(draws, problem)
     p = problem.priors
     rho = stats.lognorm(p["rho_log_sd"], scale=p["rho_median"])
     sigma = stats.halfnorm(scale=p["sigma_scale"])
@@ -218,13 +147,7 @@ def test_without_likelihood_the_prior_comes_back(model, problem):
 
 @pytest.mark.slow
 def test_whitening_keeps_the_posterior(model, problem):
-    samples = []
-    for whitened in (True, False):
-        data = stan_data(problem, whitened=whitened)
-        draws = reference.sample(model, data, start_at(data))
-        both, labels = landmark_columns(draws, problem)
-        samples.append(both)
-    reference.assert_same_moments(*samples, labels)
+    REGRESSION.check_whitening_keeps_the_posterior(model, problem, stan_data)
 
 
 # ---------------------------------------------------------------- the plain twin
@@ -240,17 +163,17 @@ def twin_data(p):
 def test_density_and_gradient_of_the_plain_twin(model, twin, problem):
     data, plain = stan_data(problem), twin_data(problem)
     gaps = []
-    for point in prior_points(problem):
-        parameters = stan_parameters(problem, data, point)
+    for point in REGRESSION.prior_points(problem):
+        parameters = REGRESSION.stan_parameters(problem, data, point)
         _, slope = reference.log_density(model, data, parameters)
         at = {"alpha" if name == "beta" else name: value for name, value in point.items()}
         other, other_slope = reference.log_density(twin, plain, at)
-        gaps.append(density_of_weights(model, problem, data, point) - other)
+        gaps.append(REGRESSION.density_of_weights(model, problem, data, point) - other)
         by_t, gain = reference.slope_by_t(
             data,
             parameters["t"],
             point["rho"],
-            rotation(problem).T @ other_slope[1:5],
+            principal_axes(problem).T @ other_slope[1:5],
             other_slope[0],
         )
         expected = np.r_[by_t, other_slope[5], other_slope[6] + gain]
@@ -261,8 +184,10 @@ def test_density_and_gradient_of_the_plain_twin(model, twin, problem):
 @pytest.mark.slow
 def test_posterior_of_the_plain_twin(model, twin, problem):
     data = stan_data(problem)
-    ours, labels = landmark_columns(reference.sample(model, data, start_at(data)), problem)
+    ours, labels = REGRESSION.landmark_columns(
+        reference.sample(model, data, REGRESSION.start_at(data)), problem
+    )
     start = {"intercept": 0.7, "alpha": np.zeros(4), "sigma": 0.4, "rho": 0.8}
     theirs = reference.sample(twin, twin_data(problem), start, seed=2, adapt_delta=0.95)
-    theirs = reference.columns(theirs, ["alpha", "intercept", *SCALES])[0]
+    theirs = reference.columns(theirs, ["alpha", "intercept", *START])[0]
     reference.assert_same_moments(ours, theirs, labels)

@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 from builders import reference
+from builders.regressions import Regression, principal_axes
 from scipy import stats
 from scipy.special import log_expit
 
@@ -12,11 +13,10 @@ from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.embedding.compression import compress
 from bdr_stan.models.blr_logit import blr_logit_data
 from bdr_stan.models.likelihoods import logit_likelihood
-from bdr_stan.posterior.priors import log_prior_of_scales
-from bdr_stan.posterior.scales import maximise_evidence
 from bdr_stan.posterior.whitening import whitened_coordinates
 
 START = {"rho": 0.8}
+REGRESSION = Regression(reference.blr_logit_log_density, START, uncertain=False)
 
 
 @pytest.fixture(scope="session")
@@ -36,39 +36,14 @@ def random_problem(n, d):
     return p
 
 
-def rotation(p):
-    """Principal axes: landmark weights beta are rotation @ w."""
-    return np.linalg.svd(p.mu - p.m0, full_matrices=True)[2].T
-
-
 def stan_data(p, *, whitened=True, use_likelihood=True):
     n, d = p.mu.shape
-    rows = compress((p.mu - p.m0) @ rotation(p), p.y, np.ones(n), lossless=False)
+    rows = compress((p.mu - p.m0) @ principal_axes(p), p.y, np.ones(n), lossless=False)
     whitening = reference.plain_coordinates(d)
     if whitened:
-        intercept = p.priors["intercept_location"], p.priors["intercept_scale"]
-        at, log_prior = partial(logit_likelihood, rows), log_prior_of_scales(p.priors)
-        scales, mode, _ = maximise_evidence(at, np.eye(d), intercept, START, log_prior=log_prior)
+        scales, mode = REGRESSION.mode(p, partial(logit_likelihood, rows), np.eye(d))
         whitening = whitened_coordinates(mode, np.eye(d), scales["rho"])
     return blr_logit_data(rows, p.priors, use_likelihood=use_likelihood) | whitening
-
-
-def prior_points(p, number=8):
-    """Parameters drawn from the prior: landmark weights and scales."""
-    rng = np.random.default_rng(7)
-    for _ in range(number):
-        scales = reference.draw_scales(rng, p.priors, with_eta=False)
-        yield {"beta": rng.normal(0, scales["rho"], p.mu.shape[1]), **scales}
-
-
-def stan_parameters(p, data, point):
-    w = rotation(p).T @ point["beta"]
-    t = reference.whiten(data, w, point["intercept"], point["rho"])
-    return {"t": t, "rho": point["rho"]}
-
-
-def density_of_weights(model, p, data, point):
-    return reference.density_of_weights(model, data, stan_parameters(p, data, point))
 
 
 def test_data_are_what_the_program_declares(model, problem):
@@ -77,7 +52,7 @@ def test_data_are_what_the_program_declares(model, problem):
     assert (data["N"], data["D"]) == (25, 4)
     np.testing.assert_array_equal(data["y"], problem.y)
     assert data["y"].dtype.kind == "i"
-    np.testing.assert_allclose(data["z"], (problem.mu - problem.m0) @ rotation(problem))
+    np.testing.assert_allclose(data["z"], (problem.mu - problem.m0) @ principal_axes(problem))
     assert data["information"].shape == data["linear_term"].shape == (4,)
     assert data["use_likelihood"] == 1
     assert stan_data(problem, use_likelihood=False)["use_likelihood"] == 0
@@ -89,40 +64,19 @@ def test_data_are_what_the_program_declares(model, problem):
 def test_log_density(model, n, d, use_likelihood):
     p = random_problem(n, d)
     data = stan_data(p, use_likelihood=use_likelihood)
-    points = list(prior_points(p))
-    stan = [density_of_weights(model, p, data, x) for x in points]
-    ours = [reference.blr_logit_log_density(p, **x, use_likelihood=use_likelihood) for x in points]
-    gap = np.subtract(ours, stan)
-    np.testing.assert_allclose(gap, gap[0], atol=1e-8, rtol=1e-12)
+    REGRESSION.check_density(model, p, data, use_likelihood=use_likelihood)
 
 
 @pytest.mark.parametrize("use_likelihood", [True, False])
 def test_gradient(model, problem, use_likelihood):
-    data, V = stan_data(problem, use_likelihood=use_likelihood), rotation(problem)
-
-    def function(x):
-        rho = np.exp(x[-1])
-        w, intercept, jacobian = reference.unwhiten(data, x[:-1], rho)
-        density = reference.blr_logit_log_density(
-            problem, V @ w, intercept, rho, use_likelihood=use_likelihood
-        )
-        return density + jacobian + x[-1]  # and that of the logarithm
-
-    for point in prior_points(problem, 4):
-        parameters = stan_parameters(problem, data, point)
-        x = np.r_[parameters["t"], np.log(parameters["rho"])]
-        _, gradient = reference.log_density(model, data, parameters, jacobian=True)
-        np.testing.assert_allclose(gradient, reference.gradient(function, x), rtol=1e-6, atol=1e-6)
+    data = stan_data(problem, use_likelihood=use_likelihood)
+    REGRESSION.check_gradient(model, problem, data, use_likelihood=use_likelihood)
 
 
 def test_whitening_keeps_the_density(model, problem):
     data, plain = stan_data(problem), stan_data(problem, whitened=False)
     assert not np.any(plain["information"]) and np.all(data["information"] > 0)
-    density = [
-        [density_of_weights(model, problem, of, x) for of in (data, plain)]
-        for x in prior_points(problem)
-    ]
-    np.testing.assert_allclose(*np.transpose(density), rtol=1e-8)
+    REGRESSION.check_same_density(model, problem, data, plain)
 
 
 def test_mode_of_the_weights_is_that_of_logistic_regression(model, problem):
@@ -144,21 +98,11 @@ def test_mode_of_the_weights_is_that_of_logistic_regression(model, problem):
 # ---------------------------------------------------------------- slow
 
 
-def start_at(data):
-    return {"t": np.zeros(data["D"] + 1), **START}
-
-
-def landmark_columns(draws, p):
-    """Landmark weights, intercept and rho side by side."""
-    draws = {**draws, "beta": draws["w"] @ rotation(p).T}
-    return reference.columns(draws, ["beta", "intercept", "rho"])
-
-
 @pytest.mark.slow
 def test_without_likelihood_the_prior_comes_back(model, problem):
     data = stan_data(problem, whitened=False, use_likelihood=False)
-    draws = reference.sample(model, data, start_at(data), draws=4000)
-    draws, labels = landmark_columns(draws, problem)
+    draws = reference.sample(model, data, REGRESSION.start_at(data), draws=4000)
+    draws, labels = REGRESSION.landmark_columns(draws, problem)
     p = problem.priors
     rho = stats.lognorm(p["rho_log_sd"], scale=p["rho_median"])
     mean = [0, 0, 0, 0, p["intercept_location"], rho.mean()]
@@ -168,13 +112,7 @@ def test_without_likelihood_the_prior_comes_back(model, problem):
 
 @pytest.mark.slow
 def test_whitening_keeps_the_posterior(model, problem):
-    samples = []
-    for whitened in (True, False):
-        data = stan_data(problem, whitened=whitened)
-        draws = reference.sample(model, data, start_at(data))
-        both, labels = landmark_columns(draws, problem)
-        samples.append(both)
-    reference.assert_same_moments(*samples, labels)
+    REGRESSION.check_whitening_keeps_the_posterior(model, problem, stan_data)
 
 
 @pytest.mark.slow
@@ -182,7 +120,9 @@ def test_posterior_is_that_of_quadrature(model):
     """One weight: its posterior, the intercept's and rho's on a grid."""
     p = random_problem(40, 1)
     data = stan_data(p)
-    draws, labels = landmark_columns(reference.sample(model, data, start_at(data)), p)
+    draws, labels = REGRESSION.landmark_columns(
+        reference.sample(model, data, REGRESSION.start_at(data)), p
+    )
     mean, variance = grid_moments(p)
     reference.assert_moments(draws, mean, variance, labels)
 

@@ -1,26 +1,15 @@
 """Likelihoods of totals of bags, one object each."""
 
-from bdr_stan.aggregate.likelihoods.base import LabelDensity, Likelihood, Scale
-from bdr_stan.aggregate.likelihoods.binomial import BINOMIAL, Binomial
-from bdr_stan.aggregate.likelihoods.exponential import EXPONENTIAL, Exponential
-from bdr_stan.aggregate.likelihoods.gamma import GAMMA, Gamma
-from bdr_stan.aggregate.likelihoods.negative_binomial import NEGATIVE_BINOMIAL, NegativeBinomial
-from bdr_stan.aggregate.likelihoods.normal import NORMAL, Normal
-from bdr_stan.aggregate.likelihoods.poisson import POISSON, Poisson
+from bdr_stan.aggregate.likelihoods.base import LabelDensity as LabelDensity
+from bdr_stan.aggregate.likelihoods.base import Likelihood as Likelihood
+from bdr_stan.aggregate.likelihoods.base import Scale as Scale
+from bdr_stan.aggregate.likelihoods.binomial import BINOMIAL
+from bdr_stan.aggregate.likelihoods.binomial import Binomial as Binomial
+from bdr_stan.aggregate.likelihoods.counts import NEGATIVE_BINOMIAL, POISSON
+from bdr_stan.aggregate.likelihoods.normal import NORMAL
+from bdr_stan.aggregate.likelihoods.positive import EXPONENTIAL, GAMMA
 
-__all__ = [
-    "LIKELIHOODS",
-    "Binomial",
-    "Exponential",
-    "Gamma",
-    "LabelDensity",
-    "Likelihood",
-    "NegativeBinomial",
-    "Normal",
-    "Poisson",
-    "Scale",
-    "likelihood_named",
-]
+__all__ = ["LIKELIHOODS"]
 
 LIKELIHOODS: dict[str, Likelihood] = {
     likelihood.name: likelihood
@@ -29,12 +18,7 @@ LIKELIHOODS: dict[str, Likelihood] = {
 
 
 def likelihood_named(name: str) -> Likelihood:
-    """The likelihood of this name.
-
-    Raises
-    ------
-    ValueError : there is none.
-    """
+    """The likelihood of this name; ValueError where there is none."""
     if name not in tuple(LIKELIHOODS):
         names = ", ".join(map(repr, LIKELIHOODS))
         raise ValueError(f"likelihood must be one of {names}, found {name!r}")

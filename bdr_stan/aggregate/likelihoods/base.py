@@ -15,43 +15,24 @@ from bdr_stan.types import Array, ArrayLike, Seed
 
 
 class LabelDensity(NamedTuple):
-    """Log density of all labels given their means lambda, and its derivatives label by label.
+    """Log density of all labels given their means lambda, and its derivatives, shape (n,)."""
 
-    Attributes
-    ----------
-    value : float
-        Sum over the labels, with all constants.
-    score : array, shape (n,)
-        Slope in the mean.
-    information : array, shape (n,)
-        Fisher information on the mean.
-    curvature : array, shape (n,)
-        Minus the second derivative in the mean.
-    information_slope : array, shape (n,)
-        Slope of the information in the mean.
-    """
+    value: float  # sum over the labels, with all constants
+    score: Array  # slope in the mean
+    information: Array  # Fisher information on the mean
+    curvature: Array  # minus the second derivative in the mean
+    information_slope: Array  # slope of the information in the mean
 
-    value: float
-    score: Array
-    information: Array
-    curvature: Array
-    information_slope: Array
+
+LARGE_SHAPE = 1e4  # of gamma effects, above which Stirling's series is exact to rounding
 
 
 class Scale(NamedTuple):
-    """A scale of a likelihood, with a half-normal prior; "dispersion" has "dispersion_scale".
+    """A scale of a likelihood, with a half-normal prior; "dispersion" has "dispersion_scale"."""
 
-    Attributes
-    ----------
-    meaning, unit : str
-        For the table of priors.
-    prior_scale : float, default 1
-        Default of the half-normal's scale.
-    """
-
-    meaning: str
+    meaning: str  # this and the unit are for the table of priors
     unit: str = "none"
-    prior_scale: float = 1.0
+    prior_scale: float = 1.0  # default of the half-normal's scale
 
 
 # Of labels and the moments that a link has of their means: the expected log density of each label
@@ -72,47 +53,27 @@ def with_errors(dispersion: Array | float, error_variance: Array | float) -> Arr
 
 
 class Likelihood:
-    """Base of the likelihoods of totals; one object each, in `aggregate.likelihoods.LIKELIHOODS`.
-
-    Attributes
-    ----------
-    name : str
-    links : tuple of str
-        Names of the links that there is a Stan program for, the default first.
-    scales : mapping, name -> Scale
-        Its own scales, such as "dispersion", in the order of Stan's array.
-    program_number : int
-        Its number in ``stan/fast/functions/aggregate.stanfunctions``, where it is among these.
-    is_count : bool
-        Whether labels are counts 0, 1, 2, ..
-    has_trials : bool
-        Whether labels are counts out of a number of trials.
-    is_positive : bool
-        Whether labels are numbers > 0.
-    has_effects : bool
-        Whether its labels determine effects of their bags; see `draw_effects`.
-    takes_errors : bool
-        Whether known errors of labels add to its dispersion, or to its noise.
-    bag_effects_error : str or None
-        Why normal effects of bags cannot be added, and what to do.
-    gamma_effects : str or None
-        The likelihood that labels have once gamma effects of their bags, of mean 1, are summed
-        over: its scale is the standard deviation of these. None where there is none.
-    expected_terms : mapping, link's name -> callable
-        Terms of the variational bound; none where a link has no entry.
-    """
+    """Base of the likelihoods of totals, of which there is one object each in `LIKELIHOODS`."""
 
     name: ClassVar[str]
-    links: ClassVar[tuple[str, ...]]
+    links: ClassVar[tuple[str, ...]]  # names of those with a Stan program, the default first
+    # Its own, such as "dispersion", in the order of Stan's array.
     scales: ClassVar[Mapping[str, Scale]] = {}
+    # In ``stan/fast/functions/aggregate.stanfunctions``, where it is among these.
     program_number: ClassVar[int]
-    is_count: ClassVar[bool] = False
-    has_trials: ClassVar[bool] = False
-    is_positive: ClassVar[bool] = False
+    is_count: ClassVar[bool] = False  # whether labels are 0, 1, 2, ..
+    has_trials: ClassVar[bool] = False  # whether these are out of a number of trials
+    is_positive: ClassVar[bool] = False  # whether labels are numbers > 0
+    # Whether its labels determine effects of their bags; see `draw_effects`.
     has_effects: ClassVar[bool] = False
+    # Whether known errors of labels add to its dispersion, or to its noise.
     takes_errors: ClassVar[bool] = False
+    # Why normal effects of bags cannot be added, and what to do.
     bag_effects_error: ClassVar[str | None] = None
+    # The likelihood that labels have once gamma effects of their bags, of mean 1, are summed over:
+    # its scale is the standard deviation of these.
     gamma_effects: ClassVar[str | None] = None
+    # Of the variational bound, by the names of the links that have some.
     expected_terms: ClassVar[Mapping[str, Terms]] = {}
 
     def __repr__(self) -> str:
@@ -121,27 +82,11 @@ class Likelihood:
     def check_labels(self, bags: BagsLike, y: ArrayLike, trials: ArrayLike | None = None) -> Array:
         """Labels of `bags`, each the total of its points, as float64, shape (n,).
 
-        Labels may all be equal, unlike those of `bags.check_labels`: bags of different size or
-        points still tell rates apart. That every bag has points, and weights >= 0 that are not
-        all zero, is checked where bags are made.
-
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-        y : array, shape (n,)
-            Counts 0, 1, .. 2^31 - 1, not all zero, where the likelihood is one of counts;
-            > 0 where it is one of positive numbers; "normal": any finite number.
-        trials : array, shape (n,), optional
-            Of the binomial likelihood: people asked in each bag, whole numbers from 1, none below
-            the bag's count.
-
-        Raises
-        ------
-        ValueError
-            Wrong length or shape, or a label or number of trials that the likelihood cannot have;
-            the first such bag is named.
-        TypeError
-            Labels or trials are not numbers.
+        Counts are 0, 1, .. 2^31 - 1, not all zero; trials, people asked in each bag, are whole
+        numbers from 1, none below the bag's count. Labels may all be equal, unlike those of
+        `bags.check_labels`: bags of different size or points still tell rates apart. That every bag
+        has points, and weights >= 0 that are not all zero, is checked where bags are made.
+        TypeError or ValueError names the first bag whose label or trials it cannot have.
         """
         if trials is not None and not self.has_trials:
             raise ValueError(f"trials belong to the binomial likelihood, not to {self.name!r}")
@@ -167,17 +112,13 @@ class Likelihood:
         return labels
 
     def label_density(self, y: Array, **given: Any) -> Callable[[Array], LabelDensity]:
-        """Log density of labels as a function of their means lambda, shape (n,).
+        """Log density of labels, shape (n,), as a function of their means lambda.
 
-        Parameters
-        ----------
-        y : array, shape (n,), labels
-        **given
-            Its own scales (`sigma`, `dispersion`), `trials` of the binomial, `noise_factor` of the
-            normal (noise of each label in units of sigma), `error_variance` of those with a
-            dispersion (relative variance of each label's known error), shapes (n,); `tau` of those
-            that take effects of bags, the sd of these, which are summed over
-            (`summed_effects`). Each takes its own and leaves the rest.
+        `given` are its own scales (`sigma`, `dispersion`), `trials` of the binomial, `noise_factor`
+        of the normal (noise of each label in units of sigma), `error_variance` of those with a
+        dispersion (relative variance of each label's known error), shapes (n,); `tau` of those that
+        take effects of bags, the sd of these, which are summed over. Each takes its own and leaves
+        the rest.
         """
         raise NotImplementedError
 
@@ -210,16 +151,11 @@ class Likelihood:
         return 0.0
 
     def distribution(self, mean: Array, **given: Any) -> rv_frozen:
-        """SciPy's distribution of labels given their means.
+        """SciPy's distribution of labels given their means, of the binomial probabilities.
 
-        Parameters
-        ----------
-        mean : array
-            Of the binomial the probability of each trial.
-        **given : arrays that broadcast with `mean`
-            Its own scales (`dispersion`; `sigma` of the normal that of each label), `trials` of
-            the binomial.
-            Each takes its own and leaves the rest.
+        `given` are its own scales (`dispersion`; `sigma` of the normal that of each label) and
+        `trials` of the binomial, which broadcast with the mean. Each takes its own and leaves the
+        rest.
         """
         raise NotImplementedError
 
@@ -229,25 +165,28 @@ class Likelihood:
         return distribution.cdf(x), distribution.pdf(x)
 
     def label_on_log_scale(self, y: Array, trials: Array | None = None) -> tuple[Array, Array]:
-        """Labels as their bags' effects see them, and how much each says of its effect.
+        """Labels as their bags' effects see them, and how much each says of its effect, (n,).
 
-        Only the sampler's coordinates depend on it, not the posterior.
-
-        Parameters
-        ----------
-        y : array, shape (n,), labels
-        trials : array, shape (n,)
-            Of the binomial.
-
-        Returns
-        -------
-        target : array, shape (n,)
-            Logarithms of the labels; of the binomial log odds of their shares.
-        information : array, shape (n,)
-            About minus the second derivative of the log density in the effect.
+        These are logarithms, of the binomial log odds of the shares, and about minus the second
+        derivative of the log density in the effect. Only the sampler's coordinates depend on it.
         """
         return np.zeros(len(y)), np.zeros(len(y))
 
     def program_data(self, y: Array, trials: Array | None = None) -> dict[str, Any]:
         """Likelihood, labels `y` and, of the binomial, `trials` in the data of a Stan program."""
         return {"y": y, "likelihood": self.program_number, "n_scales": len(self.scales)}
+
+
+class Dispersed(Likelihood):
+    """Base of those with a dispersion, to whose square the known errors of labels add."""
+
+    links = ("square", "exp")
+    takes_errors = True
+
+    def label_density(self, y: Array, **given: Any) -> Callable[[Array], LabelDensity]:
+        dispersion, errors = given.get("dispersion", 0.0), given.get("error_variance", 0.0)
+        return self.density_of_shape(y, shape_of(with_errors(dispersion, errors)))
+
+    def density_of_shape(self, y: Array, shape: Array | float) -> Callable[[Array], LabelDensity]:
+        """As `label_density`, of the `shape` dispersion^-2 with errors."""
+        raise NotImplementedError

@@ -9,7 +9,7 @@ from scipy.stats.distributions import rv_frozen
 
 from bdr_stan.aggregate.likelihoods.base import LabelDensity, Likelihood, Scale
 from bdr_stan.aggregate.rows import AggregateRows
-from bdr_stan.types import Array, ArrayLike
+from bdr_stan.types import Array
 
 
 class Normal(Likelihood):
@@ -25,10 +25,9 @@ class Normal(Likelihood):
         "sigma": Scale("noise standard deviation of one point", "y / weight")
     }
 
-    def label_density(
-        self, y: Array, *, sigma: float = 1.0, noise_factor: ArrayLike = 1.0, **given: Any
-    ) -> Callable[[Array], LabelDensity]:
-        noise = np.broadcast_to(sigma * np.asarray(noise_factor), np.shape(y))
+    def label_density(self, y: Array, **given: Any) -> Callable[[Array], LabelDensity]:
+        noise_factor = np.asarray(given.get("noise_factor", 1.0))
+        noise = np.broadcast_to(given["sigma"] * noise_factor, np.shape(y))
 
         def density(mean):
             z = (y - mean) / noise
@@ -44,9 +43,8 @@ class Normal(Likelihood):
         noise = (y - level * rows.total) / rows.noise_factor
         return {"sigma_scale": float(np.sqrt(np.mean(noise**2)))}
 
-    def distribution(self, mean: Array, *, sigma: Array | float = 1.0, **given: Any) -> rv_frozen:
-        """Normal with `mean`; `sigma` is the noise of each label, `given` is not used."""
-        return stats.norm(mean, sigma)
+    def distribution(self, mean: Array, **given: Any) -> rv_frozen:
+        return stats.norm(mean, given.get("sigma", 1.0))
 
 
 NORMAL = Normal()

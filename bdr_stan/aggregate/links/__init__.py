@@ -1,33 +1,17 @@
 """Links between a function at points and their rates, one object each."""
 
 from bdr_stan.aggregate.likelihoods import Likelihood
-from bdr_stan.aggregate.links.base import FunctionPrior, Link
-from bdr_stan.aggregate.links.exp import EXP, Exp
-from bdr_stan.aggregate.links.identity import IDENTITY, Identity
-from bdr_stan.aggregate.links.logit import LOGIT, Logit
-from bdr_stan.aggregate.links.square import SQUARE, Square
+from bdr_stan.aggregate.links.base import Link as Link
+from bdr_stan.aggregate.links.of_points import EXP, IDENTITY, LOGIT
+from bdr_stan.aggregate.links.square import SQUARE
 
-__all__ = [
-    "LINKS",
-    "Exp",
-    "FunctionPrior",
-    "Identity",
-    "Link",
-    "Logit",
-    "Square",
-    "link_of",
-]
+__all__ = ["LINKS"]
 
 LINKS: dict[str, Link] = {link.name: link for link in (SQUARE, EXP, LOGIT, IDENTITY)}
 
 
 def link_of(likelihood: Likelihood, name: str | None = None) -> Link:
-    """The link of this name, or the default of the likelihood.
-
-    Raises
-    ------
-    ValueError : the likelihood does not take it.
-    """
+    """The link of this name, or the default of the likelihood; ValueError for another's."""
     if name is None:
         return LINKS[likelihood.links[0]]
     if name not in likelihood.links:

@@ -5,7 +5,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from bdr_stan.aggregate.rows import AggregateRows, point_rows
+from bdr_stan.aggregate.rows import AggregateRows, bag_means, point_rows
 from bdr_stan.aggregate.thinning import thinned_point_rows
 from bdr_stan.bags import Bags
 from bdr_stan.kernels import FeatureMap
@@ -34,27 +34,18 @@ class Link:
     """Base of the links, of which there is one object each, in `bdr_stan.aggregate.links.LINKS`.
 
     The mean of bag a's label is lambda_a = sum_j p_j rate(f_j), f_j = phi_j' theta at its points.
-
-    Attributes
-    ----------
-    name : str
-    program : str
-        Stan program of the likelihoods that take this link.
-    rate : numpy ufunc
-        Rate at values of f; takes `out`.
-    is_linear : bool
-        Whether the rate is f itself, so that a bag's label depends on one weighted sum.
-    can_thin : bool
-        Whether points are kept one by one, so that fewer may stand for all of them.
-    uses_residual_variance : bool
-        Whether the bags' means include the residual variance, in closed form.
     """
 
     name: ClassVar[str]
-    program: ClassVar[str]
-    rate: ClassVar[np.ufunc]
+    program: ClassVar[str]  # Stan program of the likelihoods that take this link
+    rate: ClassVar[np.ufunc]  # at values of f; takes `out`
+    # Whether the rate is f itself, so that a bag's label depends on one weighted sum.
     is_linear: ClassVar[bool] = False
+    # Whether points are kept one by one, so that fewer may stand for all of them.
     can_thin: ClassVar[bool] = False
+    # Whether a bag's mean is the average rate of its points, and effects are on their log odds.
+    is_average: ClassVar[bool] = False
+    # Whether the bags' means include the residual variance, in closed form.
     uses_residual_variance: ClassVar[bool] = False
 
     def __repr__(self) -> str:
@@ -88,34 +79,23 @@ class Link:
     def with_residual_variance(self, f: Array, variance: Array, noise: Array) -> Array:
         """f at points, and normal numbers of this variance added; the mean rate is `mean_rate`.
 
-        Parameters
-        ----------
-        f, variance : arrays, shape (n, S)
-        noise : array, shape (S,), standard normal
+        f and the variance have the shape (n, S), the standard normal noise (S,).
         """
         return f + np.sqrt(variance) * noise
 
     def with_effect(
         self, f: Array, residual_variance: Array | None, effect: Array
     ) -> tuple[Array, Array | None]:
-        """f at points, and its residual variance, with their bag's effect.
+        """f at points, and its residual variance, with their bag's effect, all of shape (n, S).
 
-        Parameters
-        ----------
-        f, residual_variance : arrays, shape (n, S); the second may be None
-        effect : array, shape (n, S), on the log rate (with "logit" on the log odds)
+        Effects are on the log rate (with "logit" on the log odds).
         """
         return f + effect, residual_variance
 
     def rows(self, bags: Bags, features: FeatureMap, *, thin: int | None = None) -> AggregateRows:
         """What a fit needs of the bags' points, in one pass over them.
 
-        Parameters
-        ----------
-        bags : Bags
-        features : feature map
-        thin : int, optional
-            Where the link `can_thin`: at most so many weighted points stand for a bag's.
+        Where the link `can_thin`, at most `thin` weighted points stand for a bag's.
         """
         if thin is not None:
             return thinned_point_rows(bags, features, thin)
@@ -123,7 +103,7 @@ class Link:
 
     def shares(self, rows: AggregateRows) -> Array:
         """What the rate at each of `rows` counts for in its bag's mean, shape (T,)."""
-        return rows.row_weights
+        return rows.row_weights / rows.total[rows.bag] if self.is_average else rows.row_weights
 
     def mean_function(self, rows: AggregateRows, rho: float = 0.0) -> Means:
         """The means of the bags of `rows` as a function of theta, with its derivatives.
@@ -151,17 +131,13 @@ class Link:
         *,
         rho: float | Array = 0.0,
     ) -> Array:
-        """Means of the bags' labels, shape (S, n).
+        """Means of the bags' labels, shape (S, n), for weights and f0 of each draw, (S, d + 1).
 
-        Parameters
-        ----------
-        rows : AggregateRows, of the bags
-        theta : array, shape (S, d + 1), weights and f0 of each draw
-        effects : array, shape (S, n), optional
-            Of each bag, on the log rate (with "logit" on the log odds).
-        rho : float, or array, shape (S,)
-            Scale of the weights, for the residual variance.
+        `effects`, (S, n), are those of the bags on the log rate (with "logit" on the log odds);
+        rho, also (S,), is the scale of the weights, for the residual variance.
         """
+        if self.is_average:
+            return rows.means(theta, self.rate, effects) / rows.total
         means = rows.means(theta, self.rate) + self.residual_mean(rows, rho)
         return means if effects is None else means * np.exp(effects)
 
@@ -175,7 +151,13 @@ class Link:
         rho: float | Array = 0.0,
     ) -> Array:
         """As `means`, of bags whose points are all counted, with the rows of `features`."""
-        return self.means(self.rows(bags, features), theta, effects, rho=rho)
+        if not self.can_thin or (self.is_average and effects is not None):
+            return self.means(self.rows(bags, features), theta, effects, rho=rho)
+        # Points are many, and their rows need not be kept.
+        means = bag_means(bags, features, theta, self.rate)
+        if self.is_average:
+            return means / bags.totals
+        return means if effects is None else means * np.exp(effects)
 
     def expectation(self, rows: AggregateRows, of_moments: OfMoments) -> Expectation:
         """Sum over the bags of `rows` of `of_moments` of their means, theta ~ N(m, F F').

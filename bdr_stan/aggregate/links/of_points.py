@@ -1,14 +1,16 @@
-"""The exponential link: rates exp(f), whose totals need all points of a bag."""
+"""Links whose totals need all points of a bag, or one weighted sum: exp, logit, identity."""
 
 import numpy as np
+from scipy.special import expit, logit
 
-from bdr_stan.aggregate.links.base import Expectation, FunctionPrior, Link, OfMoments
-from bdr_stan.aggregate.rows import AggregateRows, bag_means
+from bdr_stan.aggregate.links.base import Expectation, FunctionPrior, Link, Means, OfMoments
+from bdr_stan.aggregate.rows import AggregateRows, weighted_sums
 from bdr_stan.bags import Bags
 from bdr_stan.kernels import FeatureMap
 from bdr_stan.types import Array
 
 _CHUNK_BYTES = 1 << 24
+_LARGEST_SHARE = 1 - 1e-6  # of the overall rate, so that its log odds are finite
 
 
 class Exp(Link):
@@ -27,19 +29,6 @@ class Exp(Link):
 
     def with_residual_variance(self, f: Array, variance: Array, noise: Array) -> Array:
         return super().with_residual_variance(f, variance, noise) - variance / 2
-
-    def means_of_bags(
-        self,
-        bags: Bags,
-        features: FeatureMap,
-        theta: Array,
-        effects: Array | None = None,
-        *,
-        rho: float | Array = 0.0,
-    ) -> Array:
-        # Points are many, and their rows need not be kept.
-        means = bag_means(bags, features, theta, self.rate)
-        return means if effects is None else means * np.exp(effects)
 
     def expectation(self, rows: AggregateRows, of_moments: OfMoments) -> Expectation:
         """Moments are the sums over a bag of p_j exp(h_j + c v_j), c = 0, 1/2, -1/2.
@@ -74,3 +63,51 @@ class Exp(Link):
 
 
 EXP = Exp()
+
+
+class Identity(Link):
+    """rate = f, which may be negative."""
+
+    name = "identity"
+    program = "blr"
+    rate = np.positive
+    is_linear = True
+
+    def derivatives(self, f: Array) -> tuple[Array, Array, Array]:
+        return f, np.ones_like(f), np.zeros_like(f)
+
+    def rows(self, bags: Bags, features: FeatureMap, *, thin: int | None = None) -> AggregateRows:
+        return weighted_sums(bags, features)
+
+
+IDENTITY = Identity()
+
+
+class Logit(Link):
+    """rate = 1 / (1 + exp(-f)), and a bag's mean is lambda_a / sum_j p_j, a probability."""
+
+    name = "logit"
+    program = "aggregate_binomial"
+    rate = expit
+    can_thin = True
+    is_average = True
+
+    def derivatives(self, f: Array) -> tuple[Array, Array, Array]:
+        p = expit(f)
+        slope = p * (1 - p)
+        return p, slope, slope * (1 - 2 * p)
+
+    def function_prior(self, overall: float) -> FunctionPrior:
+        return FunctionPrior(logit(min(overall, _LARGEST_SHARE)), 1.5, 1.0)
+
+    def mean_function(self, rows: AggregateRows, rho: float = 0.0) -> Means:
+        totals_at, total = super().mean_function(rows, rho), rows.total
+
+        def means(theta):
+            totals, by_theta, second = totals_at(theta)
+            return totals / total, by_theta / total[:, None], lambda c: second(c / total)
+
+        return means
+
+
+LOGIT = Logit()

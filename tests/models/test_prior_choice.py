@@ -7,12 +7,11 @@ import pytest
 
 from bdr_stan import BDR, RBF, BDRClassifier, Shrinkage
 from bdr_stan.embedding.training import training_features
-from bdr_stan.kernels import LinearEffects, landmark_features
+from bdr_stan.kernels import LinearEffects, fields_of, landmark_features
 from bdr_stan.kernels.linear_plus import LINEAR_VARIANCE, with_linear_variance
-from bdr_stan.kernels.summands import terms
-from bdr_stan.models import linear_variance
+from bdr_stan.models import prior_choice
 from bdr_stan.models.bdr import bdr_model
-from bdr_stan.models.linear_variance import precision_for
+from bdr_stan.models.prior_choice import precision_for
 
 SETTINGS = {"n_landmarks": 30, "random_state": 1}
 
@@ -27,7 +26,7 @@ def bags_of(seed, n=120, n_columns=4, sd=1.0):
 @pytest.mark.parametrize("variance", [0.5, 3.0, 300.0])
 def test_functions_have_the_prior_of_a_kernel_of_that_variance(variance, monkeypatch):
     """Prior covariance of the functions' values at points, from both parametrisations."""
-    monkeypatch.setattr(linear_variance, "JITTER", 0.0)
+    monkeypatch.setattr(prior_choice, "JITTER", 0.0)
     bags, _ = bags_of(0)
     training = training_features(bags, kernel="linear + rbf", n_landmarks=30, seed=1)
     points = np.concatenate(bags[:5])
@@ -42,8 +41,8 @@ def test_functions_have_the_prior_of_a_kernel_of_that_variance(variance, monkeyp
 def test_only_linear_effects_change():
     training = training_features(bags_of(0)[0], kernel="linear + rbf", n_landmarks=30, seed=1)
     one, other = training.kernel, with_linear_variance(training.kernel, 7.0)
-    assert len(terms(one)) == 4 + 4 + 1
-    for before, after in zip(terms(one), terms(other), strict=True):
+    assert len(fields_of(one)) == 4 + 4 + 1
+    for before, after in zip(fields_of(one), fields_of(other), strict=True):
         is_linear = type(before) is LinearEffects
         assert before.variance == (LINEAR_VARIANCE if is_linear else 1.0)
         assert repr(after) == repr(replace(before, variance=7.0) if is_linear else before)

@@ -1,45 +1,27 @@
-"""Kernels in words, for tables and reports."""
+"""Kernels in words, for tables and reports, and as settings that a JSON file can hold."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 
 from bdr_stan.kernels.bandwidth_kernel import BandwidthKernel
+from bdr_stan.kernels.column_effects import LinearEffects, QuadraticEffects
 from bdr_stan.kernels.hilbert_space import HilbertProduct, HilbertSpace
 from bdr_stan.kernels.kernel import Kernel, Product, Sum
-from bdr_stan.kernels.linear_effects import LinearEffects
+from bdr_stan.kernels.names import KERNELS
 from bdr_stan.kernels.normal_scores import NormalScores
-from bdr_stan.kernels.quadratic_effects import QuadraticEffects
-from bdr_stan.kernels.summands import terms
+from bdr_stan.kernels.polynomial import Polynomial
+from bdr_stan.kernels.summands import fields_of
 
 _MOST_SHOWN = 4  # lengths or columns, one by one
 _EFFECTS = {LinearEffects: "linear", QuadraticEffects: "quadratic"}
 
 
 def kernel_text(kernel: Kernel, names: Sequence[str] | None) -> str:
-    """A kernel in words: its columns, with its length in the units of each.
-
-    Parameters
-    ----------
-    kernel : Kernel, from `resolve_kernel`
-    names : list of str, or None
-        Names of the points' columns.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> from bdr_stan.kernels import RBF, kernel_text
-    >>> kernel_text(RBF([15.0, 2.5]), ["age", "income"])
-    'RBF, lengths age 15, income 2.5'
-    >>> kernel_text(RBF(15.0, columns=[0]) + RBF(2.5, columns=[1]), ["age", "income"])
-    'RBF, lengths age 15 + RBF, lengths income 2.5'
-    """
-    if any(type(term) in _EFFECTS for term in terms(kernel)):
+    """A resolved kernel in words: its columns, of these names if any, with its length in each."""
+    if any(type(term) in _EFFECTS for term in fields_of(kernel)):
         return _effects_text(kernel, names)
     if isinstance(kernel, HilbertProduct):
         factors: Any = (kernel.first, kernel.second)
@@ -83,7 +65,7 @@ def _effects_text(kernel, names):
     """A sum with linear and quadratic effects: their columns, then the other kernels."""
     effects: dict[str, list[str]] = {}
     others = []
-    for term in terms(kernel):
+    for term in fields_of(kernel):
         on_scores = isinstance(term, NormalScores)
         effect = _EFFECTS.get(type(term.base if on_scores else term))
         if effect is None:
@@ -103,3 +85,32 @@ def _effects_text(kernel, names):
 def _plain(length):
     """Four digits of a number, without an exponent."""
     return np.format_float_positional(length, 4, unique=False, fractional=False, trim="-")
+
+
+_BASES = (HilbertSpace, HilbertProduct)
+_OTHERS = (LinearEffects, QuadraticEffects, Polynomial, NormalScores, Sum, Product, *_BASES)
+_CLASSES = {kind.__name__: kind for kind in (*KERNELS.values(), *_OTHERS)}
+
+
+def kernel_config(kernel: Any) -> dict[str, Any]:
+    """A kernel as a dict that JSON can hold; `kernel_from_config` is the inverse."""
+    values = {field.name: getattr(kernel, field.name) for field in fields(kernel)}
+    for name, value in values.items():
+        if isinstance(value, Kernel):
+            values[name] = kernel_config(value)
+        elif name == "columns" and value is not None:
+            values[name] = [c.item() if isinstance(c, np.generic) else c for c in value]
+        elif isinstance(value, (np.ndarray, np.generic)):
+            values[name] = value.tolist()
+    return {"kernel": type(kernel).__name__, **values}
+
+
+def kernel_from_config(config: dict[str, Any]) -> Kernel:
+    """The kernel of which `kernel_config` gave this dict."""
+    values = {name: value for name, value in config.items() if name != "kernel"}
+    for name, value in values.items():
+        if isinstance(value, dict):
+            values[name] = kernel_from_config(value)
+        elif name == "columns" and value is not None:
+            values[name] = tuple(value)
+    return _CLASSES[config["kernel"]](**values)

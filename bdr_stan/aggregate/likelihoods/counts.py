@@ -1,0 +1,150 @@
+"""Counts of mean lambda: of variance lambda, or lambda + dispersion^2 lambda^2."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import stats
+from scipy.special import gammaln
+from scipy.stats.distributions import rv_frozen
+
+from bdr_stan.aggregate.bag_effects import dispersion_inside, gamma_effects
+from bdr_stan.aggregate.likelihoods.base import (
+    LARGE_SHAPE,
+    Dispersed,
+    LabelDensity,
+    Likelihood,
+    Scale,
+    Terms,
+    shape_of,
+)
+from bdr_stan.types import Array, Seed
+
+# SciPy's distribution loses its digits below this dispersion, and is the Poisson's to 1e-5 there.
+_SMALLEST = 1e-5
+
+
+def _poisson_square(y, M, V):
+    """Terms of y log lambda - lambda, expanded to second order about the mean M of lambda."""
+    ratio = V / M**2
+    return y * (np.log(M) - ratio / 2) - M, y * (1 + ratio) / M - 1, -y / (2 * M**2)
+
+
+def _poisson_exp(y, low, total, harmonic):
+    return y * np.log(low) - total, y / low, -np.ones_like(total), np.zeros_like(total)
+
+
+class Poisson(Likelihood):
+    """y_a ~ Poisson(lambda_a)."""
+
+    name = "poisson"
+    links = ("square", "exp")
+    program_number = 1
+    is_count = True
+    gamma_effects = "negative binomial"
+    expected_terms: ClassVar[Mapping[str, Terms]] = {"square": _poisson_square, "exp": _poisson_exp}
+
+    def label_density(self, y: Array, **given: Any) -> Callable[[Array], LabelDensity]:
+        if given.get("tau", 0.0) > 0:
+            return negative_binomial(y, shape_of(given["tau"]))
+
+        def density(mean):
+            value = np.sum(y * np.log(mean) - mean - gammaln(y + 1))
+            return LabelDensity(value, y / mean - 1, 1 / mean, y / mean**2, -(mean**-2.0))
+
+        return density
+
+    def label_on_log_scale(self, y: Array, trials: Array | None = None) -> tuple[Array, Array]:
+        return np.log(y + 0.5), y + 0.5
+
+    def constant(self, y: Array, **scales: float) -> float:
+        return -gammaln(y + 1).sum()
+
+    def distribution(self, mean: Array, **given: Any) -> rv_frozen:
+        return stats.poisson(mean)
+
+
+def log_rising(y: Array, shape: Array | float) -> Array:
+    """log Gamma(y + shape) - log Gamma(shape) - y log(shape), exact for large shapes too.
+
+    The two logarithms have no digits in common with their difference where the shape is large:
+    there the first terms of Stirling's series are subtracted one by one.
+    """
+    total = y + shape
+    return np.where(
+        np.less(shape, LARGE_SHAPE),
+        gammaln(total) - gammaln(shape) - y * np.log(shape),
+        (total - 0.5) * np.log1p(y / shape) - y + (1 / total - 1 / shape) / 12,
+    )
+
+
+def negative_binomial(y: Array, shape: Array | float) -> Callable[[Array], LabelDensity]:
+    """Poisson counts whose means have gamma effects of mean 1 and this shape, summed over."""
+    constant = log_rising(y, shape) - gammaln(y + 1)
+
+    def density(mean):
+        total = shape + mean
+        value = constant + y * np.log(mean) - (y + shape) * np.log1p(mean / shape)
+        return LabelDensity(
+            value.sum(),
+            y / mean - (y + shape) / total,
+            shape / (mean * total),
+            y / mean**2 - (y + shape) / total**2,
+            total**-2.0 - mean**-2.0,
+        )
+
+    return density
+
+
+def _negative_binomial_square(y, M, V, *, dispersion):
+    shape = shape_of(dispersion)
+    value, by_M, by_V = _poisson_square(y, M, V)
+    total, weight = shape + M, y + shape
+    ratio = V / total**2
+    value += M - weight * (np.log1p(M / shape) - ratio / 2)
+    return value, by_M + 1 - weight * (1 + ratio) / total, by_V + weight / (2 * total**2)
+
+
+def _negative_binomial_exp(y, low, total, harmonic, *, dispersion):
+    shape = shape_of(dispersion)
+    value = y * np.log(low) - (y + shape) * np.log1p(total / shape)
+    return value, y / low, -(y + shape) / (shape + total), np.zeros_like(total)
+
+
+class NegativeBinomial(Dispersed):
+    """y_a ~ NegativeBinomial(mean lambda_a, shape dispersion^-2): Poisson with gamma effects."""
+
+    name = "negative binomial"
+    scales: ClassVar[Mapping[str, Scale]] = {
+        "dispersion": Scale("of the labels: variance lambda + dispersion^2 lambda^2")
+    }
+    program_number = 2
+    is_count = True
+    has_effects = True
+    bag_effects_error = (
+        "has effects of bags already: leave out bag_effects, or for normal effects use "
+        "likelihood='poisson'"
+    )
+    expected_terms: ClassVar[Mapping[str, Terms]] = {
+        "square": _negative_binomial_square,
+        "exp": _negative_binomial_exp,
+    }
+
+    def density_of_shape(self, y: Array, shape: Array | float) -> Callable[[Array], LabelDensity]:
+        return negative_binomial(y, shape)
+
+    def draw_effects(self, y: Array, means: Array, seed: Seed, **given: Array) -> Array:
+        return gamma_effects(y, means, given["dispersion"], seed, given["error_variance"])
+
+    def scales_of_parts(self, share: Array, itself: Array, **scales: Array) -> dict[str, Array]:
+        return {"dispersion": dispersion_inside(scales["dispersion"], share, itself)}
+
+    def constant(self, y: Array, **scales: float) -> float:
+        return np.sum(log_rising(y, shape_of(scales.get("dispersion", 0.0))) - gammaln(y + 1))
+
+    def distribution(self, mean: Array, **given: Any) -> rv_frozen:
+        square = np.maximum(given.get("dispersion", 0.0), _SMALLEST) ** 2
+        return stats.nbinom(1 / square, 1 / (1 + square * mean))
+
+
+POISSON, NEGATIVE_BINOMIAL = Poisson(), NegativeBinomial()

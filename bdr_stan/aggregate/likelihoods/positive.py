@@ -1,0 +1,167 @@
+"""Positive totals of mean lambda: exponential, or gamma of standard deviation dispersion lambda.
+
+The dispersion is the relative error of a total, the same for bags of every size, as in gamma
+regression and as that of the negative binomial where counts are large. The other choice, variance
+proportional to the mean, would take the outcomes of points for independent: the relative error of
+large bags would vanish, which that of rainfall or costs in a region does not. The gamma contains
+the exponential, at dispersion 1, and has no unit to choose.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import stats
+from scipy.special import gammainc, gammaln, xlogy
+from scipy.stats.distributions import rv_frozen
+
+from bdr_stan.aggregate.likelihoods.base import (
+    LARGE_SHAPE,
+    Dispersed,
+    LabelDensity,
+    Likelihood,
+    Scale,
+    Terms,
+    shape_of,
+)
+from bdr_stan.types import Array
+
+_SMALLEST = 1e-6  # dispersion below which SciPy's distribution loses its digits
+
+
+def _expected_square(y, M, V):
+    ratio = V / M**2
+    value = -np.log(M) + ratio / 2 - y / M * (1 + ratio)
+    return value, (-1 - ratio + y / M * (1 + 3 * ratio)) / M, (0.5 - y / M) / M**2
+
+
+def _expected_exp(y, low, total, harmonic):
+    return -np.log(total) - y / harmonic, np.zeros_like(low), -1 / total, y / harmonic**2
+
+
+class Exponential(Likelihood):
+    """y_a ~ Exponential of mean lambda_a."""
+
+    name = "exponential"
+    links = ("square", "exp")
+    program_number = 3
+    is_positive = True
+    expected_terms: ClassVar[Mapping[str, Terms]] = {
+        "square": _expected_square,
+        "exp": _expected_exp,
+    }
+
+    def label_density(self, y: Array, **given: Any) -> Callable[[Array], LabelDensity]:
+        if given.get("tau", 0.0) > 0:
+            return _lomax(y, shape_of(given["tau"]))
+
+        def density(mean):
+            return LabelDensity(
+                -np.sum(np.log(mean) + y / mean),
+                (y / mean - 1) / mean,
+                mean**-2.0,
+                (2 * y / mean - 1) / mean**2,
+                -2 * mean**-3.0,
+            )
+
+        return density
+
+    def label_on_log_scale(self, y: Array, trials: Array | None = None) -> tuple[Array, Array]:
+        return np.log(y), np.ones(len(y))
+
+    def distribution(self, mean: Array, **given: Any) -> rv_frozen:
+        return stats.expon(scale=mean)
+
+    def cdf_and_density(self, x: Array, mean: Array, **given: Any) -> tuple[Array, Array]:
+        return -np.expm1(-x / mean), np.exp(-x / mean) / mean
+
+
+EXPONENTIAL = Exponential()
+
+
+def _lomax(y, shape):
+    """Density where the rates 1 / lambda have gamma effects of mean 1 and this shape."""
+
+    def density(mean):
+        ratio = y / mean
+        pulled = (1 + shape) * ratio / (shape + ratio)
+        information = shape / ((shape + 2) * mean**2)
+        return LabelDensity(
+            -np.sum(np.log(mean) + (1 + shape) * np.log1p(ratio / shape)),
+            (pulled - 1) / mean,
+            information,
+            (pulled - 1 + shape * pulled / (shape + ratio)) / mean**2,
+            -2 * information / mean,
+        )
+
+    return density
+
+
+def log_normaliser(shape: Array | float) -> Array:
+    """k log k - k - log Gamma(k), which for large k have no digits in common with their sum."""
+    return np.where(
+        np.less(shape, LARGE_SHAPE),
+        xlogy(shape, shape) - shape - gammaln(shape),
+        0.5 * np.log(shape / (2 * np.pi)) - 1 / (12 * shape),
+    )
+
+
+def _expected(link):
+    """Terms of the bound: the gamma's log density is the exponential's times the shape."""
+
+    def terms(y, *moments, dispersion):
+        of_exponential = EXPONENTIAL.expected_terms[link](y, *moments)
+        return tuple(shape_of(dispersion) * each for each in of_exponential)
+
+    return terms
+
+
+def _shape_for_scipy(given):
+    return np.maximum(given.get("dispersion", 0.0), _SMALLEST) ** -2.0
+
+
+class Gamma(Dispersed):
+    """y_a ~ Gamma(shape dispersion^-2, mean lambda_a), of variance dispersion^2 lambda_a^2."""
+
+    name = "gamma"
+    scales: ClassVar[Mapping[str, Scale]] = {
+        "dispersion": Scale("of the labels: variance dispersion^2 lambda^2")
+    }
+    program_number = 4
+    is_positive = True
+    bag_effects_error = (
+        "has a scatter in each bag that one label cannot separate from an effect: leave out "
+        "bag_effects, or use likelihood='exponential'"
+    )
+    expected_terms: ClassVar[Mapping[str, Terms]] = {
+        link: _expected(link) for link in EXPONENTIAL.expected_terms
+    }
+
+    def density_of_shape(self, y: Array, shape: Array | float) -> Callable[[Array], LabelDensity]:
+        of_exponential, constant = EXPONENTIAL.label_density(y), log_normaliser(shape)
+
+        def density(mean):
+            _, *derivatives = of_exponential(mean)
+            # Where the shape is large, its products must not be taken before the sum.
+            error = y / mean - 1
+            value = np.sum(shape * (np.log1p(error) - error) + constant - np.log(y))
+            return LabelDensity(value, *(shape * each for each in derivatives))
+
+        return density
+
+    def constant(self, y: Array, **scales: float) -> float:
+        shape = shape_of(scales.get("dispersion", 0.0))
+        return np.sum(log_normaliser(shape) + shape + (shape - 1) * np.log(y))
+
+    def distribution(self, mean: Array, **given: Any) -> rv_frozen:
+        shape = _shape_for_scipy(given)
+        return stats.gamma(shape, scale=mean / shape)
+
+    def cdf_and_density(self, x: Array, mean: Array, **given: Any) -> tuple[Array, Array]:
+        shape = _shape_for_scipy(given)
+        scaled = shape * x / mean
+        log_density = xlogy(shape, scaled) - scaled - gammaln(shape)
+        return gammainc(shape, scaled), np.exp(log_density) / x
+
+
+GAMMA = Gamma()
