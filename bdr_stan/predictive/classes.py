@@ -26,9 +26,9 @@ class _ClassMixture(LabelMixture):
         self.classes = classes
         super().__init__(log_probabilities, n_bags, n_draws, weights)
 
-    @property
-    def _settings(self):
-        return {"classes": self.classes}
+    @classmethod
+    def _pooled_settings(cls, predictives):
+        return {"classes": predictives[0].classes}
 
     def _moments(self, components, i):
         return self._probabilities(components), 0.0
@@ -50,19 +50,15 @@ class ClassPredictive(_ClassMixture):
     log_probabilities : callable
         ``log_probabilities(i)`` gives the log probabilities of the first and of the second
         class, each of shape (S, len(i)), of the bags with integer indices `i`.
-    n_bags, n_draws : int
-        n and S.
+    n_bags, n_draws, weights
+        As for `Predictive`.
     classes : array, shape (2,)
         The two labels; `mean` is the probability of the second.
-    weights : array, shape (S,), optional
-        Weight of each draw, of sum 1; default equal weights.
 
     Attributes
     ----------
-    mean : array, shape (n,)
-        Probability of the second class, averaged over the posterior.
-    sd : array, shape (n,)
-        Posterior standard deviation of that probability.
+    mean, sd : arrays, shape (n,)
+        Of the probability of the second class, over the posterior.
     probabilities : array, shape (n, 2)
         Of both classes.
 
@@ -90,12 +86,10 @@ class ClassPredictive(_ClassMixture):
         ends = np.column_stack([1 - upper, lower]), np.column_stack([1 - lower, upper])
         return columns_of_classes(self.classes, self.probabilities, *ends)
 
-    def __repr__(self) -> str:
-        return (
-            f"ClassPredictive({len(self)} bags, {self.n_draws} draws; probability of "
-            f"{plain(self.classes[1])!r}: mean, sd, quantile(q), interval(level); log_prob(y), "
-            "sample(size))"
-        )
+    @property
+    def _answers(self):
+        of_second = f"probability of {plain(self.classes[1])!r}: mean, sd, quantile(q)"
+        return f"{of_second}, interval(level); log_prob(y), sample(size)"
 
     def label_moments(self, i: Array) -> tuple[Array, Array]:
         """As for numbers, of the bags `i`, with 1 for the second class and 0 for the first."""
@@ -123,18 +117,14 @@ class MulticlassPredictive(_ClassMixture):
     log_probabilities : callable
         ``log_probabilities(i)`` gives the log probabilities of the classes, shape
         (S, len(i), C), of the bags with integer indices `i`.
-    n_bags, n_draws : int
-        n and S.
+    n_bags, n_draws, weights
+        As for `Predictive`.
     classes : array, shape (C,), names of the classes
-    weights : array, shape (S,), optional
-        Weight of each draw, of sum 1; default equal weights.
 
     Attributes
     ----------
-    mean, probabilities : array, shape (n, C)
-        Probability of each class, averaged over the posterior.
-    sd : array, shape (n, C)
-        Posterior standard deviation of these probabilities.
+    mean, probabilities, sd : arrays, shape (n, C)
+        Probability of each class, averaged over the posterior, and its standard deviation there.
 
     Examples
     --------
@@ -157,11 +147,11 @@ class MulticlassPredictive(_ClassMixture):
     def _columns(self, level: float) -> dict[str, Array]:
         return columns_of_classes(self.classes, self.probabilities, *self.interval(level))
 
-    def __repr__(self) -> str:
-        return (
-            f"MulticlassPredictive({len(self)} bags, {self.n_draws} draws, {len(self.classes)} "
-            "classes; probabilities, sd, quantile(q), interval(level), log_prob(y), sample(size))"
-        )
+    _answers = "probabilities, sd, quantile(q), interval(level), log_prob(y), sample(size)"
+
+    @property
+    def _described(self):
+        return f"{super()._described}, {len(self.classes)} classes"
 
     def expected(self, i: Array) -> Array:
         raise TypeError(
@@ -225,18 +215,9 @@ class OrdinalPredictive(MulticlassPredictive):
 
     Parameters
     ----------
-    log_probabilities : callable
-        As for `MulticlassPredictive`.
-    n_bags, n_draws : int
-        n and S.
+    log_probabilities, n_bags, n_draws, weights
+        As for `MulticlassPredictive`, whose attributes it has.
     classes : array, shape (C,), categories from the lowest to the highest
-    weights : array, shape (S,), optional
-        Weight of each draw, of sum 1; default equal weights.
-
-    Attributes
-    ----------
-    mean, probabilities, sd : array, shape (n, C)
-        As those of `MulticlassPredictive`.
 
     Examples
     --------
@@ -252,24 +233,14 @@ class OrdinalPredictive(MulticlassPredictive):
     array([0.9, 0.4])
     """
 
-    def __repr__(self) -> str:
-        return (
-            f"OrdinalPredictive({len(self)} bags, {self.n_draws} draws, {len(self.classes)} "
-            "ordered classes; probabilities, sd, quantile(q), interval(level), cdf(y), "
-            "log_prob(y), sample(size))"
-        )
+    _answers = MulticlassPredictive._answers.replace("log_prob", "cdf(y), log_prob")
+
+    @property
+    def _described(self):
+        return super()._described.replace("classes", "ordered classes")
 
     def cdf(self, y: ArrayLike) -> Array:
-        """Predictive probability of a category not above each of `y`.
-
-        Parameters
-        ----------
-        y : array, shape (n,), one category per bag
-
-        Returns
-        -------
-        array, shape (n,)
-        """
+        """Predictive probability, shape (n,), of a category not above that of each bag in `y`."""
         return self._cumulative[np.arange(len(self)), self._label_values(y)]
 
     @property

@@ -33,10 +33,8 @@ class Contrast(Mixture):
     differences : callable
         ``differences(i)`` gives the difference of the bags with integer indices `i` under each
         draw, shape (S, len(i)).
-    n_bags, n_draws : int
-        n and S.
-    weights : array, shape (S,), optional
-        Weight of each draw, of sum 1; default equal weights.
+    n_bags, n_draws, weights
+        As for `Predictive`.
     regression : Regression, optional
         In which the contrast is linear, for `robustness`.
     exact : Contrast, optional
@@ -81,29 +79,20 @@ class Contrast(Mixture):
         super().__init__(differences, n_bags, n_draws, weights)
         self.regression, self.exact, self.reliability = regression, exact or self, reliability
 
+    _answers = "mean, sd, quantile(q), interval(level), draws, robustness()"
+
     @classmethod
     def between(cls, first: LabelMixture, second: LabelMixture, **options: Any) -> Self:
         """The expected label of one version of the bags less that of another.
 
-        Parameters
-        ----------
-        first, second : Predictive, ClassPredictive or AggregatePredictive
-            Of the same number of bags, under the same draws. Of classes, the difference is that of
-            the probability of the second class.
-        **options
-            As for `Contrast`.
+        `first` and `second` are of the same number of bags, under the same draws; of classes, the
+        difference is that of the probability of the second class. `options` are those of `Contrast`.
         """
 
         def differences(i):
             return first.expected(i) - second.expected(i)
 
         return cls(differences, len(first), first.n_draws, first.weights, **options)
-
-    def __repr__(self) -> str:
-        return (
-            f"Contrast({len(self)} bags, {self.n_draws} draws; mean, sd, quantile(q), "
-            "interval(level), draws, robustness())"
-        )
 
     @property
     def draws(self) -> Array:

@@ -24,8 +24,19 @@ class Distributions(ABC):
     id_name = "bag"
     is_count: bool = False  # whether the labels are counts
 
+    # What a distribution answers, in its text.
+    _answers = "mean, sd, quantile(q), interval(level), cdf(y), log_prob(y), sample(size)"
+
     def __len__(self) -> int:
         return len(self.mean)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._described}; {self._answers})"
+
+    @property
+    def _described(self) -> str:
+        """What the distribution is of, in its text."""
+        return f"{len(self)} bags"
 
     def __getattr__(self, name: str) -> Any:
         return unknown_attribute(self, name)

@@ -42,19 +42,13 @@ class Predictive(NumericMixture):
     (500, 10)
     """
 
-    def __repr__(self) -> str:
-        return (
-            f"Predictive({len(self)} bags, {self.n_draws} draws; "
-            "mean, sd, quantile(q), interval(level), cdf(y), log_prob(y), sample(size))"
-        )
-
     def _moments(self, components, i):
         mean, sd = components
         return mean, sd**2
 
     def _cdf(self, components, i, labels):
         mean, sd = components
-        return ndtr((labels - mean) / sd)
+        return self._average(ndtr((labels - mean) / sd))
 
     def _quantiles(self, components, i, levels):
         mean, sd = components

@@ -124,17 +124,9 @@ class Robustness:
     def of_draws(
         cls, theta: Array, regression: Regression, ends: tuple[float, float], level: float
     ) -> "Robustness":
-        """From draws of the contrast, shape (S,), and the ends of its interval.
+        """From draws `theta` of the contrast, shape (S,), in units of y.
 
-        Parameters
-        ----------
-        theta : array, shape (S,), units of y
-        regression : Regression
-            Under the same draws.
-        ends : tuple of two floats
-            The interval's.
-        level : float
-            The interval's.
+        `regression` has the same draws; `ends` and `level` are those of the contrast's interval.
         """
         n = regression.n_residual
         given_scales = _given(regression.scales, theta)
@@ -184,19 +176,11 @@ class Robustness:
 
         Parameters
         ----------
-        c_y : float, 0 <= c_y <= 1
-            Share of the labels' residual variance that the cause explains.
-        c_d : float, 0 <= c_d < 1
-            Share by which adjusting for it reduces the precision of the contrast.
+        c_y, c_d : as for `Robustness.bias`
 
         Returns
         -------
         lower, upper : float, units of y
-
-        Raises
-        ------
-        ValueError
-            A strength out of its range.
         """
         bias, factor = self.bias(c_y, c_d), np.sqrt((1 - c_y) / (1 - c_d))
         lower = self.mean - bias + factor * (self.lower - self.mean)
