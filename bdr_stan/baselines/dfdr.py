@@ -24,7 +24,7 @@ from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.validation import check_choice, check_counts, checked_validation
 from bdr_stan.kernel_means.set_kernels import bag_squared_norms, set_kernels
 from bdr_stan.kernels import RBF, check_bandwidth
-from bdr_stan.results.groups import estimate_groups
+from bdr_stan.results.arviz_groups import estimate_groups
 from bdr_stan.results.result import Result
 from bdr_stan.types import Array, ArrayLike, Seed
 

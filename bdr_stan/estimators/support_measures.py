@@ -27,7 +27,7 @@ from bdr_stan.kernel_means.set_kernels import bag_weights
 from bdr_stan.kernel_means.shrinkage import check_estimator
 from bdr_stan.kernel_means.support_vectors import class_decisions, pair_decisions
 from bdr_stan.kernels import Kernel, Stationary, check_kernel_and_bandwidth, resolve_kernel
-from bdr_stan.results.groups import estimate_groups
+from bdr_stan.results.arviz_groups import estimate_groups
 from bdr_stan.results.result import Result
 from bdr_stan.types import Array, ArrayLike, Seed, is_number
 

@@ -52,11 +52,7 @@ def prediction_by_size(
     edges : see `metrics.size_classes`
     level : float in (0, 1), default 0.95, probability of the intervals
     label : str, default "label", name and unit of the labels, such as "age, years"
-    axes : matplotlib Axes, one for each class; None for a new figure
-
-    Returns
-    -------
-    array of matplotlib Axes, one for each class
+    axes : matplotlib Axes, one for each class, which are returned; None for a new figure
 
     Raises
     ------
@@ -80,12 +76,10 @@ def prediction_by_size(
     drawn = panels(1, len(classes))[0] if axes is None else _given(axes, len(classes))
     figure = drawn[0].figure
     limits = _limits(y, mean)
-    scale = {"vmin": sd.min(), "vmax": sd.max(), "cmap": "viridis"}
+    scale = _scale_of_sds(sd)
     for ax, (name, mask) in zip(drawn, classes.items()):
         diagonal(ax, limits)
-        points = ax.scatter(
-            y[mask], mean[mask], c=sd[mask], **scale, s=14, edgecolors="0.3", linewidths=0.3
-        )
+        points = ax.scatter(y[mask], mean[mask], c=sd[mask], **scale, s=14)
         ax.set(title=size_title(name, mask.sum()), xlabel=f"true {label}")
         ax.set(xlim=limits, ylim=limits)
         _note(ax, f"{table.loc[name, 'coverage']:.0%} in their {level:.0%} interval")
@@ -114,11 +108,7 @@ def compare_by_size(
     Parameters
     ----------
     predictives : dict, name of a model -> predictive, see `bdr_stan.metrics`
-    y : array, shape (n,), labels
-    sizes : array, shape (n,), number of points of each bag
-    edges : see `metrics.size_classes`
-    level : float in (0, 1), default 0.95, probability of the intervals
-    label : str, default "label", name and unit of the labels, such as "age, years"
+    y, sizes, edges, level, label : as for `plots.prediction_by_size`
 
     Returns
     -------
@@ -152,8 +142,7 @@ def compare_by_size(
     shown = {name: _spread_over(y, mask) for name, mask in classes.items()}
     x_limits = _limits(y)
     y_limits = _limits(*(ends[:, i] for ends in intervals.values() for i in shown.values()))
-    all_sd = np.concatenate([p.sd for p in predictives.values()])
-    scale = {"vmin": all_sd.min(), "vmax": all_sd.max(), "cmap": "viridis"}
+    scale = _scale_of_sds(np.concatenate([p.sd for p in predictives.values()]))
     for row, (model, (lower, upper)) in zip(axes, intervals.items()):
         mean, sd = predictives[model].mean, predictives[model].sd
         for ax, (name, i) in zip(row, shown.items()):
@@ -161,9 +150,7 @@ def compare_by_size(
             hit, miss = i[~missed], i[missed]
             ax.vlines(y[hit], lower[hit], upper[hit], color=COVERS, lw=1, alpha=0.3)
             ax.vlines(y[miss], lower[miss], upper[miss], color=MISSES, lw=2)
-            points = ax.scatter(
-                y[i], mean[i], c=sd[i], **scale, s=11, edgecolors="0.3", linewidths=0.3, zorder=3
-            )
+            points = ax.scatter(y[i], mean[i], c=sd[i], **scale, s=11, zorder=3)
             ax.plot(x_limits, x_limits, color="black", lw=1)
             ax.set(xlim=x_limits, ylim=y_limits)
             share, n = tables[model].loc[name, "coverage"], tables[model].loc[name, "n_bags"]
@@ -187,11 +174,7 @@ def bag_sizes(sizes: ArrayLike, *, ax: "Axes | None" = None) -> "Axes":
     Parameters
     ----------
     sizes : array, shape (n,), number of points of each bag
-    ax : matplotlib Axes; None for a new figure
-
-    Returns
-    -------
-    matplotlib Axes
+    ax : matplotlib Axes, which are returned; None for those of a new figure
 
     Raises
     ------
@@ -240,12 +223,9 @@ def prediction(
 
     Parameters
     ----------
-    y : array, shape (n,), labels
     predictive : see `bdr_stan.metrics`; needs no log_prob
-    sizes : array, shape (n,), number of points of each bag; None for one panel of all bags
-    edges : see `metrics.size_classes`
-    level : float in (0, 1), probability of the intervals
-    label : str, name and unit of the labels, such as "age, years"
+    y, sizes, edges, level, label : as for `plots.prediction_by_size`; `sizes` None for one panel
+        of all bags
 
     Returns
     -------
@@ -306,6 +286,12 @@ def _limits(*values):
     low, high = min(np.min(v) for v in values), max(np.max(v) for v in values)
     margin = 0.04 * (high - low) or 1
     return low - margin, high + margin
+
+
+def _scale_of_sds(sd):
+    """How dots are drawn whose colours are predictive standard deviations."""
+    scale = {"vmin": sd.min(), "vmax": sd.max(), "cmap": "viridis"}
+    return {**scale, "edgecolors": "0.3", "linewidths": 0.3}
 
 
 def _spread_over(y, mask):

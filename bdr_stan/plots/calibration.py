@@ -47,15 +47,9 @@ def calibration(
 
     Parameters
     ----------
-    y : array, shape (n,), labels
-    predictive : see `bdr_stan.metrics`
-    sizes : array, shape (n,), number of points of each bag, for one more line per class
-    edges : see `metrics.size_classes`
-    ax : matplotlib Axes; None for a new figure
-
-    Returns
-    -------
-    matplotlib Axes
+    y, predictive, sizes, edges : as for `plots.prediction_by_size`; `sizes` draw one more line per
+        class
+    ax : matplotlib Axes, which are returned; None for those of a new figure
 
     Raises
     ------
@@ -107,10 +101,7 @@ def pit(
 
     Parameters
     ----------
-    y : array, shape (n,), labels
-    predictive : see `bdr_stan.metrics`
-    sizes : array, shape (n,), number of points of each bag; None for one panel of all bags
-    edges : see `metrics.size_classes`
+    y, predictive, sizes, edges : as for `plots.prediction`
     n_bins : int, number of bars
 
     Returns
@@ -169,11 +160,7 @@ def rootogram(
     n_draws : int, default 200, draws from which predicted numbers are estimated
     n_bins : int, default 40, at most; larger counts share bins of equal width
     seed : int, default 0, of the draws
-    ax : matplotlib Axes; None for a new figure
-
-    Returns
-    -------
-    matplotlib Axes
+    ax : matplotlib Axes, which are returned; None for those of a new figure
 
     Raises
     ------
@@ -224,11 +211,7 @@ def point_calibration(tables: "Mapping[str, pd.DataFrame]", *, ax: "Axes | None"
     ----------
     tables : dict, name of a method -> DataFrame with columns level and coverage, as from
         `metrics.point_calibration`
-    ax : matplotlib Axes; None for a new figure
-
-    Returns
-    -------
-    matplotlib Axes
+    ax : matplotlib Axes, which are returned; None for those of a new figure
 
     Raises
     ------
@@ -296,9 +279,7 @@ def reliability(
     Parameters
     ----------
     predictives : dict, name of a model -> class predictive, see `bdr_stan.metrics`
-    y : array, shape (n,), labels
-    sizes : array, shape (n,), number of points of each bag
-    edges : see `metrics.size_classes`
+    y, sizes, edges : as for `plots.prediction_by_size`
     n_bins : int, default 5, bins of equal width of the predicted probability
 
     Returns

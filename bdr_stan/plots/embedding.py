@@ -45,11 +45,7 @@ def shrinkage_spectrum(
     eta : float, > 0, scale of the prior of the embeddings; None, with a fitted model alone, for
         its posterior median
     sizes : numbers of points of a bag, default 1, 5, 20, 100 and 1000
-    ax : matplotlib Axes; None for a new figure
-
-    Returns
-    -------
-    matplotlib Axes
+    ax : matplotlib Axes, which are returned; None for those of a new figure
 
     Raises
     ------
@@ -133,11 +129,7 @@ def landmarks(
         "principal" for the first two principal axes of the sample
     n_points : int, default 2000, maximum number of points, sampled without replacement
     seed : int or numpy Generator, default 0, of the sample
-    ax : matplotlib Axes; None for a new figure
-
-    Returns
-    -------
-    matplotlib Axes
+    ax : matplotlib Axes, which are returned; None for those of a new figure
 
     Raises
     ------

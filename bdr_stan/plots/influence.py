@@ -46,11 +46,7 @@ def influence(
     level : float, 0 < level < 1, default 0.9, probability of the band
     n_points : int, default 500, points of the sample
     seed : int, default 0, of the sample
-    ax : matplotlib Axes; None for a new figure
-
-    Returns
-    -------
-    matplotlib Axes
+    ax : matplotlib Axes, which are returned; None for those of a new figure
 
     Raises
     ------
@@ -106,18 +102,10 @@ def rate_along(
     Parameters
     ----------
     model : fitted AggregateRegressor
-    column : str or int
-        Of the table that the bags were made of, of the points by name, or by number.
+    column, level, n_points, seed : as for `plots.influence`
     bags : Bags, whose points are sampled
-    level : float, 0 < level < 1, probability of the band
-    n_points : int, points of the sample
     n_draws : int, number of posterior draws used
-    seed : int, of the sample
-    ax : matplotlib Axes; None for a new figure
-
-    Returns
-    -------
-    matplotlib Axes
+    ax : matplotlib Axes, which are returned; None for those of a new figure
 
     Raises
     ------

@@ -39,11 +39,7 @@ def rate_map(
     log : bool, default False, whether colours follow the logarithm
     cmap : str, default "viridis", matplotlib colour map
     limits : (low, high), values of the first and last colour; None for those of the map
-    ax : matplotlib Axes; None for a new figure
-
-    Returns
-    -------
-    matplotlib Axes
+    ax : matplotlib Axes, which are returned; None for those of a new figure
 
     Raises
     ------
@@ -79,7 +75,7 @@ def rate_maps(
     Parameters
     ----------
     maps : dict, title -> values, array, shape (n,)
-    row, col : arrays of integers, shape (n,), position of each pixel, row 0 at the top
+    row, col : as for `plots.rate_map`
     shared : titles of maps, side by side, that share one colour scale and bar; default none
     each : dict, title -> dict of options of `rate_map` (label, log, cmap, limits) for this map;
         shared maps use those of the first
@@ -261,17 +257,9 @@ def map(
         Of a GeoDataFrame alone.
     borders : GeoDataFrame in the same CRS, optional
         Polygons whose borders are drawn over the map.
-    title : str, optional, above the map
     label : str, of the colour bar, with the unit; None for the title, the column or the raster's
         name
-    log : bool, default False, whether colours follow the logarithm
-    cmap : str, default "viridis", matplotlib colour map
-    limits : (low, high), values of the first and last colour; None for those of the map
-    ax : matplotlib Axes; None for a new figure
-
-    Returns
-    -------
-    matplotlib Axes
+    title, log, cmap, limits, ax : as for `plots.rate_map`
 
     Raises
     ------
@@ -347,14 +335,7 @@ def point_map(
     Parameters
     ----------
     values, x, y : arrays, shape (n,), value and coordinates of each point
-    title : str, optional, above the map
-    label : str, of the colour bar, with the unit
-    cmap : str, matplotlib colour map
-    ax : matplotlib Axes; None for a new figure
-
-    Returns
-    -------
-    matplotlib Axes
+    title, label, cmap, ax : as for `plots.rate_map`
 
     Raises
     ------

@@ -108,16 +108,14 @@ class ConformalIntervals(ConformalRegions):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from bdr_stan import BLR
-    >>> rng = np.random.default_rng(0)
-    >>> y = rng.normal(size=80)
-    >>> bags = [rng.normal(mean, size=(100, 1)) for mean in y]
-    >>> model = BLR(5, method="exact").fit(bags[:60], y[:60], seed=1)
-    >>> regions = model.conformal(bags[60:], level=0.9)
+    >>> from bdr_stan.datasets import digits_bags
+    >>> bags, y = digits_bags(60, seed=1)
+    >>> model = BLR(5, method="exact").fit(bags[:40], y[:40], seed=1)
+    >>> regions = model.conformal(bags[40:], level=0.9)
     >>> regions
     ConformalIntervals(20 bags, level 0.9, 1 size classes; to_dataframe(), contains(y))
-    >>> bool(regions.contains(y[60:]).mean() > 0.7)
+    >>> bool(regions.contains(y[40:]).mean() > 0.7)
     True
     """
 

@@ -98,13 +98,12 @@ class Robustness:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from bdr_stan import BLR
-    >>> rng = np.random.default_rng(0)
-    >>> x = rng.normal(size=100)
-    >>> bags = [rng.normal(mean, size=(100, 1)) for mean in x]
-    >>> model = BLR(5, method="exact").fit(bags, x + rng.normal(size=100), seed=1)
-    >>> robust = model.contrast([bag + 0.5 for bag in bags], bags).robustness()
+    >>> from bdr_stan.datasets import digits_bags
+    >>> bags, y = digits_bags(40, seed=1)
+    >>> darker = [bags.points[a:b] / 2 for a, b in zip(bags.offsets, bags.offsets[1:])]
+    >>> model = BLR(5, method="exact").fit(bags, y, seed=1)
+    >>> robust = model.contrast(bags, darker).robustness()
     >>> 0 < robust.interval_value < robust.value < 1
     True
     >>> lower, upper = robust.bounds(robust.value, robust.value)

@@ -6,7 +6,7 @@ import pytest
 from bdr_stan import BLR
 from bdr_stan.estimators import linear
 from bdr_stan.results import groups
-from bdr_stan.results.groups import named_groups, training_groups
+from bdr_stan.results.arviz_groups import named_groups, training_groups
 
 IDS = ["a", "b", "c"]
 Y = np.array([1.0, 2.0, 4.0])
