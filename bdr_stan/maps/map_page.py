@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bdr_stan.extras import require
+from bdr_stan.extras import require, require_maps
 from bdr_stan.maps.grid import name_of_crs
 from bdr_stan.maps.layers import values_of
-from bdr_stan.maps.libraries import check_installed
 from bdr_stan.maps.page_districts import borders, district_tables
 from bdr_stan.maps.page_layers import (
     colour_scales,
@@ -20,8 +19,8 @@ from bdr_stan.maps.page_layers import (
     readout,
 )
 from bdr_stan.maps.quantised import compressed
-from bdr_stan.report.page import Section, Table, Text, page_template
-from bdr_stan.results.files import checked_output, written_whole
+from bdr_stan.report.page import Section, Table, Text, write_page
+from bdr_stan.results.files import checked_output
 from bdr_stan.types import PathName, check_flags
 
 if TYPE_CHECKING:
@@ -98,8 +97,8 @@ def write_map_page(
     >>> write_map_page("map.html", maps, label="cases per person").name
     'map.html'
     """
-    path = checked_output(path)
-    check_installed()
+    checked_output(path)
+    require_maps()
     require(
         "pages of maps need Jinja2 and matplotlib: pip install 'bdr-stan[maps,report]'",
         "jinja2",
@@ -115,16 +114,11 @@ def write_map_page(
     if tables:
         first = next(iter(tables.values()))
         data["districts"] = borders(first, grid.window(*cells), data["aspect"])
-    html = page_template("maps/map_page.html").render(
-        title=title,
-        lead=_lead(int(filled.sum()), grid, tables),
-        label=label,
-        data=data,
-        sections=[*_district_section(tables), _value_section(layers)],
+    lead = _lead(int(filled.sum()), grid, tables)
+    sections = [*_district_section(tables), _value_section(layers)]
+    return write_page(
+        path, title, lead, sections, template="maps/map_page.html", label=label, data=data
     )
-    with written_whole(path) as partial:
-        partial.write_text(html, encoding="utf-8", errors="replace")
-    return path
 
 
 def _extent(filled):
@@ -203,25 +197,20 @@ def _district_section(tables):
 
 def _value_section(layers):
     """Ranges of the layers, and how the values are stored."""
-    import pandas as pd
-
-    rounding = [
-        f"{each.stored.rounding:.2%}" if each.stored.log else f"{each.stored.rounding:.2g}"
-        for each in layers
-    ]
-    frame = pd.DataFrame(
-        {
-            "lowest": [each.lowest for each in layers],
-            "mean": [each.average for each in layers],
-            "highest": [each.highest for each in layers],
-            "rounded by at most": rounding,
-        },
-        index=pd.Index([each.title for each in layers], name="layer"),
-    )
+    columns = {
+        "lowest": [each.lowest for each in layers],
+        "mean": [each.average for each in layers],
+        "highest": [each.highest for each in layers],
+        "rounded by at most": [
+            f"{each.stored.rounding:.2%}" if each.stored.log else f"{each.stored.rounding:.2g}"
+            for each in layers
+        ],
+    }
+    ranges = Table.of("Values of all pixels.", columns, [each.title for each in layers], "layer")
     text = (
         "Values are stored in this page as 16-bit numbers, rounded by at most what the table says, "
         "and shown with four digits. Pixels without colour have no data. Colours span the range of "
         "a layer, those of quantiles the range of the mean: an arrow at the end of the scale means "
         "that values go beyond. Borders are simplified by a fifth of a pixel."
     )
-    return Section("values", "Values", [Table("Values of all pixels.", frame), Text(text)])
+    return Section("values", "Values", [ranges, Text(text)])

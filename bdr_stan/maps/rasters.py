@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bdr_stan.bags.missing_codes import codes_in, ends_of, has_form
+from bdr_stan.extras import require_maps
 from bdr_stan.maps.coverage import cells_by_centre, cells_by_share
 from bdr_stan.maps.districts import read_districts
 from bdr_stan.maps.extent import outside_warnings, unequal_area_warnings
@@ -20,7 +21,6 @@ from bdr_stan.maps.layers import (
     open_weight,
     read_cells,
 )
-from bdr_stan.maps.libraries import check_installed
 from bdr_stan.types import Array
 from bdr_stan.user_warnings import warn
 
@@ -40,7 +40,7 @@ def from_rasters(
     fractional: bool = True,
 ) -> dict[str, Any]:
     """Arguments of `Bags` from rasters and polygons; see `Bags.from_rasters`."""
-    check_installed()
+    require_maps()
     layers = open_covariates(covariates)
     for name in COORDINATES:
         if name in layers:

@@ -7,8 +7,8 @@ import numpy as np
 
 from bdr_stan.bags import Bags
 from bdr_stan.bags.matching import match_to_ids
-from bdr_stan.maps.grid import pixels_of
-from bdr_stan.maps.libraries import check_installed
+from bdr_stan.extras import require_maps
+from bdr_stan.maps.grid import check_one_per_point, pixels_of
 from bdr_stan.predictive import PointPredictive
 from bdr_stan.types import ArrayLike, check_flags, is_number
 
@@ -58,7 +58,7 @@ def to_raster(
            [nan, 2. ]])
     >>> raster.rio.to_raster("rate.tif")
     """
-    check_installed()
+    require_maps()
     import rioxarray  # noqa: F401
     import xarray as xr
 
@@ -133,7 +133,7 @@ def rates_to_raster(
     >>> raster["mean"].shape, list(raster)
     ((6, 12), ['mean', 'sd', 'quantile_0.025', 'quantile_0.975', 'exceedance_4'])
     """
-    _check_one_per_point(rate, bags)
+    check_one_per_point(rate, len(pixels_of(bags)))
     for name, numbers in {"quantiles": quantiles, "exceedance": exceedance}.items():
         if not np.iterable(numbers) or not all(map(is_number, numbers)):
             raise TypeError(f"{name} must be a list of numbers, found {numbers!r}")
@@ -190,7 +190,7 @@ def district_table(
     west         4        5.0  1.0    3.0    7.0     2.0
     east         7        5.0  1.0    3.0    7.0     3.0
     """
-    check_installed()
+    require_maps()
     import geopandas as gpd
     import pandas as pd
 
@@ -210,10 +210,3 @@ def district_table(
     columns |= {"predicted": predictive.mean, "sd": predictive.sd, "lower": lower, "upper": upper}
     columns |= {"weight": bags.totals, "geometry": metadata["geometry"].array}
     return gpd.GeoDataFrame(columns, index=pd.Index(bags.index, name=metadata.index.name))
-
-
-def _check_one_per_point(rate, bags):
-    """Raise ValueError for another number of rates than points."""
-    n = len(pixels_of(bags))
-    if len(rate) != n:
-        raise ValueError(f"there are rates of {len(rate)} points, but the bags have {n} points")

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bdr_stan.extras import require_maps
 from bdr_stan.maps.grid import name_of_crs, same_crs
-from bdr_stan.maps.libraries import check_installed
 from bdr_stan.plots.style import names_as_written, pyplot
 from bdr_stan.types import ArrayLike, check_flags
 
@@ -282,7 +282,7 @@ def map(
     >>> ax.get_title()
     'cases per 1,000'
     """
-    check_installed()
+    require_maps()
     import geopandas as gpd
 
     check_flags(log=log)

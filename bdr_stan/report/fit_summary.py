@@ -160,6 +160,14 @@ class FitSummary:
         return not self.known and getattr(self.model, "needs_trials", False)
 
 
+def without_points(what: str) -> str:
+    """Sentence on what a report lacks, as neither the fit nor its bags have points."""
+    return (
+        "The fit does not include its points: pass its bags (bags= in Python, the table on the "
+        f"command line) for {what}."
+    )
+
+
 def _of_sample(bags, name):
     """Bags of a sample, in the order of all bags; None without bags."""
     return None if bags is None else bags.samples[name].take(bags.rows(name))
