@@ -48,7 +48,7 @@ def write_map_page(
 
     Parameters
     ----------
-    path : str or Path of the HTML file, which is replaced if it exists
+    path : str or Path of the HTML file, which is replaced if it exists; it is returned
     maps : xarray.Dataset, such as `rates_to_raster` gives, or GeoTIFF written from it
         One layer per variable. A dict, label -> Dataset or GeoTIFF, such as one per month, on one
         grid and of the same layers, gets a slider, in the order of the dict.
@@ -60,10 +60,6 @@ def write_map_page(
         Name of the mapped rate, with the unit.
     log : bool, default False
         Whether colours follow the logarithm, but for probabilities.
-
-    Returns
-    -------
-    Path of the file
 
     Raises
     ------

@@ -98,7 +98,7 @@ def compare_by_size(
     level: float = 0.95,
     label: str = "label",
 ) -> "Figure":
-    """Predictive intervals of several models against true labels, one row per model.
+    """Figure of predictive intervals of several models against true labels, one row per model.
 
     Points are predicted labels, coloured by predictive sd. Vertical bars are central intervals;
     orange intervals miss the true label and do not cross the diagonal. Each panel shows its
@@ -109,10 +109,6 @@ def compare_by_size(
     ----------
     predictives : dict, name of a model -> predictive, see `bdr_stan.metrics`
     y, sizes, edges, level, label : as for `plots.prediction_by_size`
-
-    Returns
-    -------
-    matplotlib Figure
 
     Raises
     ------
@@ -214,7 +210,7 @@ def prediction(
     level: float = 0.95,
     label: str = "label",
 ) -> "Figure":
-    """Predictive intervals against observed labels, one panel per class of bag sizes.
+    """Figure of predictive intervals against observed labels, one panel per class of bag sizes.
 
     Vertical bars are central intervals; orange intervals miss the label and do not cross the
     diagonal. Both axes are logarithmic if all values are positive and labels span a factor of
@@ -226,10 +222,6 @@ def prediction(
     predictive : see `bdr_stan.metrics`; needs no log_prob
     y, sizes, edges, level, label : as for `plots.prediction_by_size`; `sizes` None for one panel
         of all bags
-
-    Returns
-    -------
-    matplotlib Figure
 
     Raises
     ------

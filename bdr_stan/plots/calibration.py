@@ -59,9 +59,9 @@ def calibration(
     --------
     >>> import numpy as np
     >>> from bdr_stan import Predictive, plots
-    >>> y = np.random.default_rng(0).normal(size=200)
-    >>> predictive = Predictive(lambda i: (np.zeros((1, len(i))), np.ones((1, len(i)))), 200, 1)
-    >>> ax = plots.calibration(y, predictive, sizes=np.repeat([2, 50], 100))
+    >>> normal = Predictive(lambda i: (np.zeros((1, len(i))), np.ones((1, len(i)))), 200, 1)
+    >>> y, sizes = normal.sample(1, seed=0)[0], np.repeat([2, 50], 100)
+    >>> ax = plots.calibration(y, normal, sizes)
     >>> ax.get_xlabel(), ax.get_ylabel()
     ('probability of the central interval', 'coverage of intervals')
     """
@@ -92,7 +92,7 @@ def pit(
     *,
     n_bins: int = 5,
 ) -> "Figure":
-    """Histogram of the probability integral transform (PIT), one panel per class of bag sizes.
+    """Figure of histograms of the probability integral transform (PIT), by class of bag sizes.
 
     The PIT is the predicted probability of a label below the observed one. Calibrated predictions
     give bars of equal height, nearly all within the grey band. Bars are high at both ends if
@@ -104,10 +104,6 @@ def pit(
     y, predictive, sizes, edges : as for `plots.prediction`
     n_bins : int, number of bars
 
-    Returns
-    -------
-    matplotlib Figure
-
     Raises
     ------
     ValueError : `edges` do not increase.
@@ -116,10 +112,8 @@ def pit(
     --------
     >>> import numpy as np
     >>> from bdr_stan import Predictive, plots
-    >>> y = np.random.default_rng(0).normal(size=200)
-    >>> predictive = Predictive(lambda i: (np.zeros((1, len(i))), np.ones((1, len(i)))), 200, 1)
-    >>> figure = plots.pit(y, predictive, sizes=np.repeat([2, 50], 100))
-    >>> len(figure.axes)
+    >>> normal = Predictive(lambda i: (np.zeros((1, len(i))), np.ones((1, len(i)))), 200, 1)
+    >>> len(plots.pit(normal.sample(1, seed=0)[0], normal, sizes=np.repeat([2, 50], 100)).axes)
     2
     """
     below = np.asarray(predictive.cdf(y))
@@ -175,10 +169,9 @@ def rootogram(
     >>> import numpy as np
     >>> from bdr_stan import AggregatePredictive, plots
     >>> from bdr_stan.aggregate.likelihoods import LIKELIHOODS
-    >>> y = np.random.default_rng(0).poisson(3, size=100)
     >>> threes = np.full((1, 100), 3.0)
     >>> predictive = AggregatePredictive(lambda i: threes[:, i], 100, 1, LIKELIHOODS["poisson"])
-    >>> ax = plots.rootogram(y, predictive)
+    >>> ax = plots.rootogram(predictive.sample(1, seed=0)[0], predictive)
     >>> ax.get_xlabel(), ax.get_ylabel()
     ('count', 'square root of the number of bags')
     """
@@ -269,7 +262,7 @@ def reliability(
     *,
     n_bins: int = 5,
 ) -> "Figure":
-    """Share of the second class against its predicted probability, one panel per class of sizes.
+    """Figure of the share of the second class against its predicted probability, by bag size.
 
     Calibrated probabilities lie on the diagonal, up to chance: bars are two standard errors of
     the share to either side. A curve steeper than the diagonal is underconfident, a flatter one
@@ -278,31 +271,23 @@ def reliability(
 
     Parameters
     ----------
-    predictives : dict, name of a model -> class predictive, see `bdr_stan.metrics`
-    y, sizes, edges : as for `plots.prediction_by_size`
+    predictives, y, sizes, edges : as for `plots.compare_by_size`, of classes
     n_bins : int, default 5, bins of equal width of the predicted probability
-
-    Returns
-    -------
-    matplotlib Figure
 
     Raises
     ------
-    TypeError : predictives that are no dict.
-    ValueError : no model, arrays of different lengths, or an unknown class.
+    TypeError, ValueError : as `plots.compare_by_size`; or an unknown class.
 
     Examples
     --------
     >>> import numpy as np
     >>> from bdr_stan import ClassPredictive, plots
-    >>> rng = np.random.default_rng(0)
-    >>> p = rng.uniform(size=(1, 200))
-    >>> y = np.where(rng.random(200) < p[0], "well", "sick")
+    >>> p, classes = np.linspace(0.01, 0.99, 200)[None], np.array(["sick", "well"])
     >>> predictive = ClassPredictive(
-    ...     lambda i: (np.log(1 - p[:, i]), np.log(p[:, i])), 200, 1, np.array(["sick", "well"])
+    ...     lambda i: (np.log(1 - p[:, i]), np.log(p[:, i])), 200, 1, classes
     ... )
-    >>> figure = plots.reliability({"model": predictive}, y, sizes=np.repeat([2, 50], 100))
-    >>> [ax.get_title() for ax in figure.axes]
+    >>> y, sizes = predictive.sample(1, seed=0)[0], np.tile([2, 50], 100)
+    >>> [ax.get_title() for ax in plots.reliability({"model": predictive}, y, sizes).axes]
     ['2 points (100 bags)', '50 points (100 bags)']
     """
     check_predictives(predictives)

@@ -138,15 +138,12 @@ def landmarks(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from bdr_stan import BLR, Bags, plots
-    >>> rng = np.random.default_rng(0)
-    >>> points = rng.normal(size=(400, 2))
-    >>> bags = Bags.from_points(points, sizes=[10] * 40, features=["age", "income"])
-    >>> model = BLR(8, method="exact").fit(bags, rng.normal(size=40), seed=1)
-    >>> ax = plots.landmarks(bags, model, features=["age", "income"])
+    >>> from bdr_stan import BLR, plots
+    >>> from bdr_stan.datasets import digits_bags
+    >>> bags, y = digits_bags(40, seed=1)
+    >>> ax = plots.landmarks(bags, BLR(8, method="exact").fit(bags, y, seed=1), features=[20, 42])
     >>> ax.get_xlabel(), ax.get_ylabel()
-    ('age', 'income')
+    ('feature 20', 'feature 42')
     """
     sample, names = _sample(points, n_points, np.random.default_rng(seed))
     landmarks = getattr(landmarks, "landmarks_", landmarks)

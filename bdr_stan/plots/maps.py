@@ -70,7 +70,7 @@ def rate_maps(
     each: Mapping[str, Mapping[str, Any]] | None = None,
     **common: Any,
 ) -> "Figure":
-    """Maps of the same pixels side by side, such as a true rate, its posterior mean and sd.
+    """Figure of maps of the same pixels, such as a true rate, its posterior mean and sd.
 
     Parameters
     ----------
@@ -81,10 +81,6 @@ def rate_maps(
         shared maps use those of the first
     **common : options of `rate_map` for all maps; without a label each bar has the titles of its
         maps
-
-    Returns
-    -------
-    matplotlib Figure
 
     Raises
     ------
@@ -97,15 +93,9 @@ def rate_maps(
     >>> row, col = np.indices((4, 5)).reshape(2, -1)
     >>> truth = 1.0 + row
     >>> maps = {"true rate": truth, "posterior mean": truth + 0.2, "P(rate > 2)": 1.0 * (truth > 2)}
-    >>> figure = plots.rate_maps(
-    ...     maps,
-    ...     row,
-    ...     col,
-    ...     label="cases per 1,000",
-    ...     log=True,
-    ...     shared=["true rate", "posterior mean"],
-    ...     each={"P(rate > 2)": {"label": "probability", "log": False, "limits": (0, 1)}},
-    ... )
+    >>> shared, rates = ["true rate", "posterior mean"], {"label": "cases per 1,000", "log": True}
+    >>> each = {"P(rate > 2)": {"label": "probability", "log": False, "limits": (0, 1)}}
+    >>> figure = plots.rate_maps(maps, row, col, shared=shared, each=each, **rates)
     >>> [ax.get_title() for ax in figure.axes if ax.get_title()]
     ['true rate', 'posterior mean', 'P(rate > 2)']
     """
