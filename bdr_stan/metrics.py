@@ -18,8 +18,12 @@ from scipy.special import gammaln, xlogy
 from bdr_stan.bags.checks import as_real_numbers
 from bdr_stan.bags.matching import labels_in_order
 from bdr_stan.predictive.classes import class_codes
-from bdr_stan.predictive.distributions import check_level
-from bdr_stan.predictive.energy import distance_to, distance_within, even_quantiles
+from bdr_stan.predictive.distributions import (
+    check_level,
+    distance_to,
+    distance_within,
+    even_quantiles,
+)
 from bdr_stan.types import Array, ArrayLike, is_number
 
 if TYPE_CHECKING:
@@ -430,8 +434,7 @@ def classes_by_size(
     """
 
     y = labels_in_order(y, predictive)
-    second = _codes(predictive, y)
-    second, p, sizes = _same_length(y=second, mean=predictive.mean, sizes=sizes)
+    second, p, sizes = _same_length(y=_codes(predictive, y), mean=predictive.mean, sizes=sizes)
     log_prob = predictive.log_prob(y)
 
     def scores(bags):
@@ -509,8 +512,7 @@ def reliability(
     if not is_number(n_bins) or not (n_bins >= 1 and n_bins == int(n_bins)):
         raise ValueError(f"n_bins must be a whole number, >= 1, found {n_bins!r}")
     y = labels_in_order(y, predictive)
-    second = _codes(predictive, y)
-    second, p = _same_length(y=second, mean=predictive.mean)
+    second, p = _same_length(y=_codes(predictive, y), mean=predictive.mean)
     bin_number = np.minimum((p * n_bins).astype(int), n_bins - 1)
     rows = []
     for name, mask in _classes_and_all(sizes, edges, len(p)).items():

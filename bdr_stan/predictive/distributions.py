@@ -11,6 +11,7 @@ from bdr_stan.types import Array, ArrayLike, is_integer, is_number
 if TYPE_CHECKING:
     import pandas as pd
 
+_N_EVEN_LEVELS = 200  # of the quantiles that stand for a distribution
 # What other modules use; completions of a user's prompt omit it.
 _FOR_MODULES = {
     *("components", "is_count", "label_moments", "log_density_function", "pooled", "with_ids_of"),
@@ -154,3 +155,20 @@ def check_sample_size(size: int | None) -> None:
     """Raise ValueError unless the number of labels to draw is None or an integer from 1."""
     if size is not None and not (is_integer(size) and size >= 1):
         raise ValueError(f"size must be None or an integer >= 1, found {size!r}")
+
+
+def even_quantiles(predictive: Any) -> Array:
+    """Quantiles that stand for each of n distributions, ascending, shape (200, n)."""
+    return predictive.quantile((np.arange(_N_EVEN_LEVELS) + 0.5) / _N_EVEN_LEVELS)
+
+
+def distance_to(y: Array, quantiles: Array) -> Array:
+    """E|Y - y|, shape (n,), of labels Y with these even quantiles, shape (k, n)."""
+    return np.abs(quantiles - y).mean(axis=0)
+
+
+def distance_within(quantiles: Array) -> Array:
+    """E|Y - Y'|, shape (n,), of independent labels with these even quantiles, shape (k, n)."""
+    k = len(quantiles)
+    share = (2 * np.arange(k) + 1 - k) / k  # the quantiles ascend
+    return 2 * np.mean(share[:, None] * quantiles, axis=0)

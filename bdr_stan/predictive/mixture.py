@@ -242,19 +242,11 @@ class NumericMixture(LabelMixture):
     """Base of the predictive distributions of labels that are numbers."""
 
     def cdf(self, y: ArrayLike) -> Array:
-        """Predictive probability of a label at or below each of `y`.
+        """Predictive probability, shape (n,), of a label at or below that of each bag in `y`.
 
         Uniform on (0, 1) where the predictions are calibrated (probability integral transform).
         Of counts it includes the probability of y itself and so lies above uniform numbers, by
         little where counts are large.
-
-        Parameters
-        ----------
-        y : array, shape (n,), units of y
-
-        Returns
-        -------
-        array, shape (n,)
         """
         y = self._label_values(y)
         below = np.empty(len(self))
