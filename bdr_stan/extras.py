@@ -34,8 +34,10 @@ def require(message: str, *modules: str) -> None:
 
 def require_maps() -> None:
     """ImportError with the install command if a library of the extra "maps" is missing."""
-    install = "maps need geopandas, rasterio and rioxarray: pip install 'bdr-stan[maps]'"
-    require(install, "geopandas", "rasterio", "rioxarray")
+    require(
+        "maps need geopandas, rasterio and rioxarray: pip install 'bdr-stan[maps]'",
+        *("geopandas", "rasterio", "rioxarray"),
+    )
 
 
 def in_main_thread() -> bool:

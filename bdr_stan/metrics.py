@@ -10,7 +10,7 @@ numbers, and levels outside (0, 1); the message names the argument and the bag.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 from scipy.special import gammaln, xlogy
@@ -24,10 +24,7 @@ from bdr_stan.predictive.distributions import (
     distance_within,
     even_quantiles,
 )
-from bdr_stan.types import Array, ArrayLike, is_number
-
-if TYPE_CHECKING:
-    import pandas as pd
+from bdr_stan.types import Array, ArrayLike, DataFrame, is_number
 
 FEW_SIZES = 6  # at most this many distinct sizes are a class each
 DEFAULT_EDGES = (1, 5, 20, 100)
@@ -291,7 +288,7 @@ def table_by_size(
     *,
     edges: ArrayLike | None = None,
     level: float = 0.95,
-) -> "pd.DataFrame":
+) -> "DataFrame":
     """Error, density and coverage by bag size, and over all bags.
 
     Parameters
@@ -353,7 +350,7 @@ def calibration(
     *,
     sizes: ArrayLike | None = None,
     edges: ArrayLike | None = None,
-) -> "pd.DataFrame":
+) -> "DataFrame":
     """Coverage of central intervals against their nominal probability.
 
     Parameters
@@ -396,7 +393,7 @@ def calibration(
 
 def classes_by_size(
     y: ArrayLike, predictive: HasClasses, sizes: ArrayLike, *, edges: ArrayLike | None = None
-) -> "pd.DataFrame":
+) -> "DataFrame":
     """Log loss, Brier score and accuracy of a classifier by bag size, and over all bags.
 
     Parameters
@@ -449,7 +446,7 @@ def classes_by_size(
 
 def _scores_by_size(
     scores: Callable[[Array], dict[str, float]], sizes: Array, edges: ArrayLike | None
-) -> "pd.DataFrame":
+) -> "DataFrame":
     """Table of `scores(mask)` per class of bag sizes, with a last row "all"."""
     import pandas as pd
 
@@ -474,7 +471,7 @@ def reliability(
     *,
     sizes: ArrayLike | None = None,
     edges: ArrayLike | None = None,
-) -> "pd.DataFrame":
+) -> "DataFrame":
     """Share of the second class among bags with similar predicted probability.
 
     Parameters
@@ -585,7 +582,7 @@ def normal_nll(y: ArrayLike, mean: ArrayLike, sd: ArrayLike) -> float:
 
 def point_calibration(
     truth: ArrayLike, predictive: HasCDF, levels: Sequence[float] = LEVELS
-) -> "pd.DataFrame":
+) -> "DataFrame":
     """Share of points whose true rate lies in central intervals, at several levels.
 
     Parameters

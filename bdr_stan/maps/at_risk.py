@@ -1,7 +1,5 @@
 """People in places whose rate exceeds a threshold, by district or by any other polygons."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from scipy.sparse import csc_array, csr_array
 
@@ -9,10 +7,7 @@ from bdr_stan.bags import Bags
 from bdr_stan.maps.grid import check_one_per_point, pixels_of
 from bdr_stan.predictive import PointPredictive
 from bdr_stan.predictive.distributions import draw_quantiles, interval_ends
-from bdr_stan.types import is_number
-
-if TYPE_CHECKING:
-    import pandas as pd
+from bdr_stan.types import DataFrame, is_number
 
 
 def population_at_risk(
@@ -22,7 +17,7 @@ def population_at_risk(
     *,
     zones: Bags | None = None,
     level: float = 0.95,
-) -> "pd.DataFrame":
+) -> "DataFrame":
     """People who live where the rate exceeds a threshold, by district or zone, with intervals.
 
     Parameters

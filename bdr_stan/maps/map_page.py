@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,19 +20,15 @@ from bdr_stan.maps.page_layers import (
 from bdr_stan.maps.quantised import compressed
 from bdr_stan.report.page import Section, Table, Text, write_page
 from bdr_stan.results.files import checked_output
-from bdr_stan.types import PathName, check_flags
-
-if TYPE_CHECKING:
-    import geopandas as gpd
-    import xarray as xr
+from bdr_stan.types import Dataset, GeoDataFrame, PathName, check_flags
 
 _EARTH_RADIUS = 6_371_009  # metres
 
 
 def write_map_page(
     path: PathName,
-    maps: "xr.Dataset | PathName | Mapping[str, xr.Dataset | PathName]",
-    districts: "gpd.GeoDataFrame | Mapping[str, gpd.GeoDataFrame] | None" = None,
+    maps: "Dataset | PathName | Mapping[str, Dataset | PathName]",
+    districts: "GeoDataFrame | Mapping[str, GeoDataFrame] | None" = None,
     *,
     title: str = "Map",
     label: str = "rate",

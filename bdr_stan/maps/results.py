@@ -1,7 +1,7 @@
 """Predictions as maps: pixel values as rasters, district totals as a table."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -10,16 +10,12 @@ from bdr_stan.bags.matching import match_to_ids
 from bdr_stan.extras import require_maps
 from bdr_stan.maps.grid import check_one_per_point, pixels_of
 from bdr_stan.predictive import PointPredictive
-from bdr_stan.types import ArrayLike, check_flags, is_number
-
-if TYPE_CHECKING:
-    import geopandas as gpd
-    import xarray as xr
+from bdr_stan.types import ArrayLike, Dataset, GeoDataFrame, check_flags, is_number
 
 
 def to_raster(
     values: Mapping[str, ArrayLike] | ArrayLike, bags: Bags, *, crop: bool = False
-) -> "xr.Dataset":
+) -> "Dataset":
     """Values of points as a raster, on the grid of their pixels.
 
     ``.rio.to_raster("map.tif")`` writes the result as GeoTIFF, one band per variable, and
@@ -92,7 +88,7 @@ def rates_to_raster(
     quantiles: Sequence[float] = (0.025, 0.975),
     exceedance: Sequence[float] = (),
     crop: bool = False,
-) -> "xr.Dataset":
+) -> "Dataset":
     """Posterior of the rate at the pixels of bags as rasters.
 
     Parameters
@@ -147,7 +143,7 @@ def rates_to_raster(
 
 def district_table(
     predictive: Any, bags: Bags, observed: ArrayLike | None = None, *, level: float = 0.95
-) -> "gpd.GeoDataFrame":
+) -> "GeoDataFrame":
     """Predictions of each district, with its polygon.
 
     Parameters

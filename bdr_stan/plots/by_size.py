@@ -1,7 +1,6 @@
 """Plots of predictions against labels, by bag size."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,11 +18,7 @@ from bdr_stan.plots.style import (
     size_title,
     titled_classes,
 )
-from bdr_stan.types import Array, ArrayLike
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from bdr_stan.types import Array, ArrayLike, Axes, Figure
 
 BARS_PER_PANEL = 80  # more would overlap
 _HISTOGRAM_BINS = 30

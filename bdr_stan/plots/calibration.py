@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from itertools import cycle
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.stats import binom
@@ -23,12 +22,7 @@ from bdr_stan.plots.style import (
     size_title,
     titled_classes,
 )
-from bdr_stan.types import ArrayLike
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from bdr_stan.types import ArrayLike, Axes, DataFrame, Figure
 
 
 def calibration(
@@ -195,7 +189,7 @@ def rootogram(
 
 
 @names_as_written
-def point_calibration(tables: "Mapping[str, pd.DataFrame]", *, ax: "Axes | None" = None) -> "Axes":
+def point_calibration(tables: "Mapping[str, DataFrame]", *, ax: "Axes | None" = None) -> "Axes":
     """Share of points whose true rate lies in central intervals, one curve per method.
 
     Calibrated posteriors follow the diagonal; overconfident posteriors lie below it.

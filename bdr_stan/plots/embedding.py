@@ -17,10 +17,9 @@ from bdr_stan.plots.style import (
     shades,
     size_title,
 )
-from bdr_stan.types import Array, ArrayLike, Seed, is_number
+from bdr_stan.types import Array, ArrayLike, Axes, Seed, is_number
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from sklearn.base import BaseEstimator
 
     from bdr_stan.bags import BagsLike

@@ -1,18 +1,14 @@
 """Maps of pixels, districts and points."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bdr_stan.extras import require_maps
 from bdr_stan.maps.grid import name_of_crs, same_crs
 from bdr_stan.plots.style import names_as_written, pyplot
-from bdr_stan.types import ArrayLike, check_flags
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from bdr_stan.types import ArrayLike, Axes, Figure, check_flags
 
 
 @names_as_written

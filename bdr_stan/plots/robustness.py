@@ -1,15 +1,10 @@
 """A contrast against the strengths of an omitted cause."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from bdr_stan.plots.style import COVERS, GUIDE, MISSES, names_as_written, one_axes
 from bdr_stan.predictive.robustness import Robustness
-from bdr_stan.types import is_number
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from bdr_stan.types import Axes, is_number
 
 _SIZE = (5.4, 4.4)  # inches
 _GRID = 201  # strengths along each axis

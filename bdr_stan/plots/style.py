@@ -3,16 +3,13 @@
 import functools
 from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 
 from bdr_stan.extras import require
 from bdr_stan.metrics import size_classes
-from bdr_stan.types import Array, ArrayLike
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from bdr_stan.types import Array, ArrayLike, Axes
 
 F = TypeVar("F", bound=Callable[..., Any])
 Prediction: TypeAlias = Any  # a predictive distribution, see `bdr_stan.metrics`

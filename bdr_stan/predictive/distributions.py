@@ -1,15 +1,12 @@
 """What all predictive distributions share: quantiles, intervals, tables, the ids of bags."""
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
 from bdr_stan.arguments import unknown_attribute
-from bdr_stan.types import Array, ArrayLike, is_integer, is_number
-
-if TYPE_CHECKING:
-    import pandas as pd
+from bdr_stan.types import Array, ArrayLike, DataFrame, is_integer, is_number
 
 _N_EVEN_LEVELS = 200  # of the quantiles that stand for a distribution
 # What other modules use; completions of a user's prompt omit it.
@@ -93,7 +90,7 @@ class Distributions(ABC):
         lower, upper = self.quantile(interval_ends(level))
         return lower, upper
 
-    def to_dataframe(self, level: float = 0.95) -> "pd.DataFrame":
+    def to_dataframe(self, level: float = 0.95) -> "DataFrame":
         """The distributions in a table with one row per bag or point.
 
         Parameters

@@ -1,17 +1,14 @@
 """Regions of the labels of new bags: intervals and their unions, or sets of classes."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bdr_stan.bags.matching import match_to_ids
 from bdr_stan.predictive.classes import class_codes
 from bdr_stan.predictive.mixture import label_numbers
-from bdr_stan.types import Array, ArrayLike
-
-if TYPE_CHECKING:
-    import pandas as pd
+from bdr_stan.types import Array, ArrayLike, DataFrame
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,7 +32,7 @@ class ConformalRegions:
             f"{len(np.unique(self.size_class))} size classes; to_dataframe(), contains(y))"
         )
 
-    def to_dataframe(self) -> "pd.DataFrame":
+    def to_dataframe(self) -> "DataFrame":
         """The regions in a table with one row per bag.
 
         Returns

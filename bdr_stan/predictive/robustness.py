@@ -17,14 +17,10 @@ varies with the draws of the scales is subtracted: M is that of given scales.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bdr_stan.types import Array, is_number
-
-if TYPE_CHECKING:
-    import pandas as pd
+from bdr_stan.types import Array, DataFrame, is_number
 
 _NULL = 1e-9  # of the largest eigenvalue: levels of a covariate have a direction without variance
 # Draws per coefficient from which the covariance of a term's coefficients is estimated.
@@ -186,7 +182,7 @@ class Robustness:
         upper = self.mean + bias + factor * (self.upper - self.mean)
         return float(lower), float(upper)
 
-    def benchmarks(self) -> "pd.DataFrame":
+    def benchmarks(self) -> "DataFrame":
         """The contrast after adjusting for an omitted cause as strong as each covariate or term.
 
         Returns

@@ -1,7 +1,7 @@
 """What unknown selection of the points of bags can do to their expected labels."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
@@ -10,10 +10,7 @@ from bdr_stan.arguments import unknown_attribute
 from bdr_stan.predictive.classes import ClassPredictive
 from bdr_stan.predictive.distributions import interval_ends
 from bdr_stan.predictive.mixture import bags_at_once
-from bdr_stan.types import Array, is_number
-
-if TYPE_CHECKING:
-    import pandas as pd
+from bdr_stan.types import Array, DataFrame, is_number
 
 _LARGEST_FACTOR = 1000.0  # beyond which a statement counts as one that selection does not change
 _RATIO = 1.01  # to which the factor is found at which a statement fails
@@ -156,7 +153,7 @@ class SelectionBounds:
         some = ", ".join(str(each) for each in self.ids[:3])
         return f"their {self.id_name}, such as {some}"
 
-    def to_dataframe(self) -> "pd.DataFrame":
+    def to_dataframe(self) -> "DataFrame":
         """The bounds in a table with a row for each bag and factor.
 
         Returns

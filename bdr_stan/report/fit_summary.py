@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,11 +12,7 @@ from bdr_stan.bags import Bags, PartitionedBags, Samples
 from bdr_stan.embedding.replicates import effective_sizes
 from bdr_stan.metrics import size_classes
 from bdr_stan.results.leave_one_out import LeaveOneOut, LeaveOneOutClasses
-from bdr_stan.types import Array
-
-if TYPE_CHECKING:
-    import pandas as pd
-
+from bdr_stan.types import Array, DataFrame
 
 _DRAWS = 1000  # of labels, where a fit has none of its own
 
@@ -144,7 +140,7 @@ class FitSummary:
             return self.model.predictive(self.bags, district=False)
         return self.model.predictive(self.bags)
 
-    def table_by_size(self, row: Callable[[Array], dict[str, Any]]) -> "pd.DataFrame":
+    def table_by_size(self, row: Callable[[Array], dict[str, Any]]) -> "DataFrame":
         """Table of `row(mask)` per class of bag sizes and, last, for all bags."""
         import pandas as pd
 

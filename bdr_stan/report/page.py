@@ -3,16 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from bdr_stan.extras import require
 from bdr_stan.results.files import checked_output, written_whole
-from bdr_stan.types import PathName
-
-if TYPE_CHECKING:
-    import pandas as pd
+from bdr_stan.types import DataFrame, PathName
 
 
 @dataclass(frozen=True)
@@ -38,7 +35,7 @@ class Table:
 
     kind: ClassVar[str] = "table"
     caption: str
-    frame: "pd.DataFrame"
+    frame: "DataFrame"
     sortable: bool = False
 
     @classmethod

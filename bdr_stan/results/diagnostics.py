@@ -1,15 +1,12 @@
 """Posterior summaries and convergence diagnostics."""
 
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bdr_stan.results.inference_data import Groups, InferenceData, arviz, arviz_is_1, as_groups
-from bdr_stan.types import Array, ArrayLike
-
-if TYPE_CHECKING:
-    import pandas as pd
+from bdr_stan.types import Array, ArrayLike, DataFrame
 
 
 def _variables(idata, var_names, skip):
@@ -65,7 +62,7 @@ def summary(
     var_names: Iterable[str] | None = None,
     *,
     skip: Collection[str] = (),
-) -> "pd.DataFrame":
+) -> "DataFrame":
     """Posterior mean, sd and central 95% interval of each parameter, one row per element.
 
     For MCMC also ess_bulk, ess_tail and r_hat (of the halves of a single chain). Of a single draw

@@ -2,17 +2,13 @@
 
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import softmax
 
 from bdr_stan.results.inference_data import InferenceData, arviz, arviz_is_1, build, dataset
-from bdr_stan.types import Array
-
-if TYPE_CHECKING:
-    import pandas as pd
+from bdr_stan.types import Array, DataFrame
 
 # Weight of the prior in labels, each predicted equally well by all models.
 _PRIOR_LABELS = 1.0
@@ -22,7 +18,7 @@ _JITTER = np.linspace(-1e-9, 1e-9, 100)
 
 def stack(
     idatas: dict[str, InferenceData], held_out: Mapping[str, Array] | None = None
-) -> "pd.DataFrame":
+) -> "DataFrame":
     """Stacking weights of fits to the same labels, one row per fit.
 
     `idatas` have log_likelihood; `held_out` maps names to log densities of held-out labels, shape
