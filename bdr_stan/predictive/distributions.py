@@ -9,10 +9,6 @@ from bdr_stan.arguments import unknown_attribute
 from bdr_stan.types import Array, ArrayLike, DataFrame, is_integer, is_number
 
 _N_EVEN_LEVELS = 200  # of the quantiles that stand for a distribution
-# What other modules use; completions of a user's prompt omit it.
-_FOR_MODULES = {
-    *("components", "is_count", "label_moments", "log_density_function", "pooled", "with_ids_of"),
-}
 
 
 class Distributions(ABC):
@@ -38,9 +34,6 @@ class Distributions(ABC):
 
     def __getattr__(self, name: str) -> Any:
         return unknown_attribute(self, name)
-
-    def __dir__(self) -> list[str]:
-        return [name for name in super().__dir__() if name not in _FOR_MODULES]
 
     def with_ids_of(self, bags: Any) -> Self:
         """This distribution with the ids of bags."""

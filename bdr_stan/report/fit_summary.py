@@ -173,18 +173,18 @@ def fit_summary(
     model: Any, bags: Bags | PartitionedBags | Samples | None, label: str
 ) -> FitSummary:
     """Summary of a fit; ValueError unless `bags` include those of the fit, which are selected."""
+    ids = list(map(str, model.result_.groups["observed_data"]["bag"].values))
     if isinstance(bags, Samples):
         lacking = [name for name in model.result_.settings["samples"] if name not in bags.samples]
         if lacking:
             raise ValueError(
                 f"the bags have no {lacking[0]!r}: pass the bags that the model was fitted to"
             )
-        bags = _in_order(bags, list(map(str, model.result_.groups["observed_data"]["bag"].values)))
+        bags = _in_order(bags, ids)
         for name in model.result_.settings["samples"]:
             fit_summary(model._of_sample(name), _of_sample(bags, name), label)
     elif bags is not None:
-        ids = model.result_.groups["observed_data"]["bag"].values
-        bags = _in_order(bags, [str(each) for each in ids])
+        bags = _in_order(bags, ids)
         if "bag_size" in model.result_.constants:
             features = getattr(model, "_feature_map", None)
             sizes = bags.effective_sizes if features is None else effective_sizes(bags, features)
