@@ -75,16 +75,12 @@ def write_map_page(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from affine import Affine
-    >>> from pyproj import CRS
-    >>> from bdr_stan import Bags
-    >>> from bdr_stan.maps import Grid, Pixels, to_raster, write_map_page
-    >>> grid = Grid(Affine(100, 0, 5000, 0, -100, 9000), CRS("EPSG:32736"), shape=(2, 2))
-    >>> pixels = Pixels(np.array([0, 0, 1]), np.array([0, 1, 1]), np.ones(3), grid)
-    >>> bags = Bags(np.zeros((3, 1)), [0, 1, 3], ids=["west", "east"], pixels=pixels)
-    >>> months = {"May": [0.5, 1.0, 2.0], "June": [0.6, 1.1, 1.9]}
-    >>> maps = {month: to_raster({"mean": rate}, bags) for month, rate in months.items()}
+    >>> import rioxarray
+    >>> import xarray as xr
+    >>> from bdr_stan.maps import write_map_page
+    >>> centres = {"y": [8950.0, 8850.0], "x": [5050.0, 5150.0]}
+    >>> may = xr.Dataset({"mean": (("y", "x"), [[0.5, 1.0], [0.7, 2.0]])}, centres)
+    >>> maps = {"May": may.rio.write_crs("EPSG:32736"), "June": 2 * may.rio.write_crs("EPSG:32736")}
     >>> write_map_page("map.html", maps, label="cases per person").name
     'map.html'
     """

@@ -153,14 +153,11 @@ class MulticlassPredictive(_ClassMixture):
     def _described(self):
         return f"{super()._described}, {len(self.classes)} classes"
 
-    def expected(self, i: Array) -> Array:
+    def label_moments(self, i: Array) -> tuple[Array, Array]:
         raise TypeError(
             f"{type(self).__name__} has no expected label: give category=, one or several of the "
             f"classes {named(self.classes)}, whose probability is meant"
         )
-
-    def label_moments(self, i: Array) -> tuple[Array, Array]:
-        return self.expected(i), self.sd[i]  # the former raises
 
     @property
     def _shape(self):

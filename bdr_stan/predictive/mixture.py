@@ -112,7 +112,7 @@ class LabelMixture(Mixture):
 
     def expected(self, i: Array) -> Array:
         """Expected label, or probability of the second class, under each draw; (S, len(i))."""
-        return self._moments(self.components(i), i)[0]
+        return self.label_moments(i)[0]
 
     def label_moments(self, i: Array) -> tuple[Array, Array]:
         """Mean and variance of the labels of the bags `i` under each draw, shapes (S, len(i))."""
@@ -134,7 +134,7 @@ class LabelMixture(Mixture):
         ------
         ValueError : another number of labels than bags, or a label that is no class.
         """
-        weights = 1 / self.n_draws if self.weights is None else self.weights[:, None]
+        weights = self._draw_weights[:, None]
         value = np.empty(len(self))
         for i, each in self._log_components(y):
             value[i] = logsumexp(each, b=weights, axis=0)
