@@ -1,6 +1,7 @@
 """Predictive distributions of classes: of two, and of more."""
 
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,26 @@ class _ClassMixture(LabelMixture):
 
     def _quantiles(self, components, i, levels):
         return draw_quantiles(self._probabilities(components), levels, self.weights)
+
+    @property
+    @abstractmethod
+    def probabilities(self) -> Array:
+        """Probability of each class, shape (n, C)."""
+
+    @abstractmethod
+    def _ends(self, level: float, predicted: Array) -> Iterable[Array]:
+        """Ends of the intervals in the table, each of shape (n,), of the predicted classes."""
+
+    def _columns(self, level: float) -> dict[str, Array]:
+        probabilities = self.probabilities
+        predicted = np.argmax(probabilities, axis=1)
+        lower, upper = self._ends(level, predicted)
+        return {
+            "predicted": self.classes[predicted],
+            "probability": probabilities.max(axis=1),
+            "lower": lower,
+            "upper": upper,
+        }
 
     def _label_values(self, y):
         return class_codes(self.classes, self._in_order(y, np.asarray))
@@ -78,13 +99,11 @@ class ClassPredictive(_ClassMixture):
 
     @property
     def probabilities(self) -> Array:
-        """Probability of each class, shape (n, 2)."""
         return np.column_stack([1 - self.mean, self.mean])
 
-    def _columns(self, level: float) -> dict[str, Array]:
+    def _ends(self, level, predicted):
         lower, upper = self.interval(level)  # of the second class
-        ends = np.column_stack([1 - upper, lower]), np.column_stack([1 - lower, upper])
-        return columns_of_classes(self.classes, self.probabilities, *ends)
+        return np.where(predicted == 1, (lower, upper), (1 - upper, 1 - lower))
 
     @property
     def _answers(self):
@@ -141,11 +160,10 @@ class MulticlassPredictive(_ClassMixture):
 
     @property
     def probabilities(self) -> Array:
-        """Probability of each class, shape (n, C)."""
         return self.mean
 
-    def _columns(self, level: float) -> dict[str, Array]:
-        return columns_of_classes(self.classes, self.probabilities, *self.interval(level))
+    def _ends(self, level, predicted):
+        return (each[np.arange(len(self)), predicted] for each in self.interval(level))
 
     _answers = "probabilities, sd, quantile(q), interval(level), log_prob(y), sample(size)"
 
@@ -249,15 +267,8 @@ class OrdinalPredictive(MulticlassPredictive):
         below = self._cumulative[:, :-1]
         return self.classes[[np.sum(below < level, axis=1) for level in levels]]
 
-    def _columns(self, level: float) -> dict[str, Array]:
-        lower, upper = self.interval(level)
-        probabilities = self.probabilities
-        return {
-            "predicted": self.classes[np.argmax(probabilities, axis=1)],
-            "probability": probabilities.max(axis=1),
-            "lower": lower,
-            "upper": upper,
-        }
+    def _ends(self, level, predicted):
+        return self.interval(level)  # of the categories themselves
 
 
 def class_codes(classes: Array, y: ArrayLike) -> Array:
@@ -277,17 +288,3 @@ def named(classes: Array) -> str:
     """Text such as "'a', 'b' and 'c'"."""
     *first, last = (repr(plain(c)) for c in classes)
     return f"{', '.join(first)} and {last}"
-
-
-def columns_of_classes(
-    classes: Array, probabilities: Array, lower: Array, upper: Array
-) -> dict[str, Array]:
-    """The most probable class of each bag, its probability and interval; inputs (n, C)."""
-    most = np.argmax(probabilities, axis=1)
-    bag = np.arange(len(most))
-    return {
-        "predicted": classes[most],
-        "probability": probabilities[bag, most],
-        "lower": lower[bag, most],
-        "upper": upper[bag, most],
-    }
