@@ -19,13 +19,13 @@ BUDGETS = {
     "families": 910,
     "kernel_means": 1870,
     "kernels": 3110,
-    "maps": 1980,
+    "maps": 1920,
     "models": 4070,
-    "plots": 1860,
+    "plots": 1710,
     "posterior": 2470,
-    "predictive": 3920,
-    "report": 1440,
-    "results": 1330,
+    "predictive": 3710,
+    "report": 1420,
+    "results": 1300,
 }
 
 
