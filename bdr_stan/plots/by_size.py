@@ -1,6 +1,7 @@
 """Plots of predictions against labels, by bag size."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -10,9 +11,9 @@ from bdr_stan.plots.style import (
     COVERS,
     MISSES,
     Prediction,
-    check_predictives,
     diagonal,
     names_as_written,
+    of_each_model,
     one_axes,
     panels,
     size_title,
@@ -121,11 +122,8 @@ def compare_by_size(
     >>> figure = plots.compare_by_size({"wide": of_sd(1.0), "too sure": of_sd(0.1)}, y, sizes)
     >>> figure.savefig("models.png")
     """
-    check_predictives(predictives)
-    tables = {
-        name: metrics.table_by_size(y, predictive, sizes, edges=edges, level=level)
-        for name, predictive in predictives.items()
-    }
+    score = partial(metrics.table_by_size, y, sizes=sizes, edges=edges, level=level)
+    tables = of_each_model(predictives, score)
     classes = metrics.size_classes(sizes, edges)
     y = np.asarray(labels_in_order(y, next(iter(predictives.values()))))
     intervals = {name: np.asarray(p.interval(level)) for name, p in predictives.items()}

@@ -1,6 +1,7 @@
 """Calibration plots of intervals, class probabilities and rates at points."""
 
 from collections.abc import Mapping
+from functools import partial
 from itertools import cycle
 
 import numpy as np
@@ -13,9 +14,9 @@ from bdr_stan.plots.style import (
     MARKERS,
     MODELS,
     Prediction,
-    check_predictives,
     diagonal,
     names_as_written,
+    of_each_model,
     one_axes,
     panels,
     shades,
@@ -284,11 +285,8 @@ def reliability(
     >>> [ax.get_title() for ax in plots.reliability({"model": predictive}, y, sizes).axes]
     ['2 points (100 bags)', '50 points (100 bags)']
     """
-    check_predictives(predictives)
-    tables = {
-        name: metrics.reliability(y, predictive, n_bins, sizes=sizes, edges=edges)
-        for name, predictive in predictives.items()
-    }
+    score = partial(metrics.reliability, y, n_bins=n_bins, sizes=sizes, edges=edges)
+    tables = of_each_model(predictives, score)
     classes = metrics.size_classes(sizes, edges)
     axes = panels(1, len(classes))[0]
     for ax, (name, mask) in zip(axes, classes.items()):
