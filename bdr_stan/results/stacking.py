@@ -29,9 +29,10 @@ def stack(
     """
     import pandas as pd
 
+    held_out = held_out or {}
     rows, log_densities = {}, []
     for name, idata in idatas.items():
-        if name in (held_out or {}):
+        if name in held_out:
             log_density = held_out[name]
             se = np.sqrt(len(log_density)) * np.std(log_density)
             row = {"elpd": np.sum(log_density), "se": se, "p": 0.0, "max_pareto_k": np.nan}
