@@ -197,11 +197,12 @@ def district_table(
         raise ValueError(f"there are predictions of {len(predictive)} bags, but {len(bags)} bags")
     columns = {}
     if observed is not None:
-        columns["observed"] = np.asarray(match_to_ids(observed, bags.ids, "observed"))
-    if observed is not None and columns["observed"].shape != (len(bags),):
-        raise ValueError(
-            f"observed has shape {columns['observed'].shape}, expected ({len(bags)},): one per bag"
-        )
+        labels = np.asarray(match_to_ids(observed, bags.ids, "observed"))
+        if labels.shape != (len(bags),):
+            raise ValueError(
+                f"observed has shape {labels.shape}, expected ({len(bags)},): one per bag"
+            )
+        columns["observed"] = labels
     lower, upper = predictive.interval(level)
     columns |= {"predicted": predictive.mean, "sd": predictive.sd, "lower": lower, "upper": upper}
     columns |= {"weight": bags.totals, "geometry": metadata["geometry"].array}

@@ -71,22 +71,19 @@ def summary(
     import pandas as pd
 
     parts = []
+    is_mcmc = as_groups(idata)["posterior"].attrs.get("inference_method") == "nuts"
     for array in _variables(idata, var_names, skip).values():
         draws = array.values.reshape(array.shape[0] * array.shape[1], -1)
         columns = {"mean": draws.mean(axis=0)}
         if len(draws) > 1:
             columns["sd"] = draws.std(axis=0, ddof=1)
             columns["2.5%"], columns["97.5%"] = np.quantile(draws, [0.025, 0.975], axis=0)
-        if _is_mcmc(idata):
+        if is_mcmc:
             columns |= _convergence(array)
         parts.append(pd.DataFrame(columns, index=_element_names(array)))
     if not parts:
         raise ValueError("no posterior variable is left to summarise")
     return pd.concat(parts)
-
-
-def _is_mcmc(idata):
-    return as_groups(idata)["posterior"].attrs.get("inference_method") == "nuts"
 
 
 def diagnostics(
