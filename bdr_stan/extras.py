@@ -32,6 +32,14 @@ def require(message: str, *modules: str) -> None:
         raise ImportError(message) from error
 
 
+def require_maps() -> None:
+    """ImportError with the install command if a library of the extra "maps" is missing."""
+    require(
+        "maps need geopandas, rasterio and rioxarray: pip install 'bdr-stan[maps]'",
+        *("geopandas", "rasterio", "rioxarray"),
+    )
+
+
 def in_main_thread() -> bool:
     """Whether this is the thread that Python started with."""
     return threading.current_thread() is threading.main_thread()

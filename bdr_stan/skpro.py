@@ -15,7 +15,7 @@ from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.bags.checks import plain
 from bdr_stan.bags.matching import check_same_rows, match_to_ids
 from bdr_stan.extras import require
-from bdr_stan.predictive.energy import distance_to, distance_within, even_quantiles
+from bdr_stan.predictive.distributions import distance_to, distance_within, even_quantiles
 from bdr_stan.types import Array, is_integer
 
 require("bdr_stan.skpro needs skpro: pip install 'bdr-stan[skpro]'", "skpro")

@@ -22,10 +22,20 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from geopandas import GeoDataFrame as GeoDataFrame
+    from matplotlib.axes import Axes as Axes
+    from matplotlib.figure import Figure as Figure
+    from pandas import DataFrame as DataFrame
+    from xarray import DataArray as DataArray
+    from xarray import Dataset as Dataset
+
     # NumPy's own union admits none of what is done with an argument before it is an array.
     ArrayLike: TypeAlias = Any
 else:
     from numpy.typing import ArrayLike
+
+    # Of libraries that are imported late, where they are installed at all.
+    Axes = DataArray = DataFrame = Dataset = Figure = GeoDataFrame = Any
 
 Array: TypeAlias = NDArray[Any]
 PathName: TypeAlias = str | PathLike[str]

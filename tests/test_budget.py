@@ -18,13 +18,13 @@ BUDGETS = {
     "families": 820,
     "kernel_means": 1130,
     "kernels": 2670,
-    "maps": 1980,
+    "maps": 1920,
     "models": 3890,
-    "plots": 1860,
+    "plots": 1710,
     "posterior": 2420,
-    "predictive": 3920,
-    "report": 1440,
-    "results": 1330,
+    "predictive": 3710,
+    "report": 1420,
+    "results": 1300,
 }
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bdr_stan.maps.libraries import check_installed
+from bdr_stan.extras import require_maps
 from bdr_stan.types import Array, PathName
 
 _CRS = "EPSG:32736"  # UTM 36 south, metres
@@ -50,7 +50,7 @@ def country_files(
     >>> sorted(path.name for path in folder.glob("r*.tif"))
     ['rainfall.tif', 'rate.tif']
     """
-    check_installed()
+    require_maps()
     folder = Path(folder)
     if folder.exists():
         raise FileExistsError(f"{folder} exists: remove it, or choose another folder")

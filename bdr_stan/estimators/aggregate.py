@@ -71,7 +71,7 @@ from bdr_stan.predictive import (
     ProgramPredictive,
 )
 from bdr_stan.progress import status
-from bdr_stan.results.groups import few_enough, training_groups
+from bdr_stan.results.arviz_groups import few_enough, training_groups
 from bdr_stan.results.result import Result
 from bdr_stan.threads import limited_blas
 from bdr_stan.types import Array, ArrayLike, check_flags

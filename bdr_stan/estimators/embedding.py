@@ -71,7 +71,7 @@ from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.predictive import ClassPredictive, Predictive
 from bdr_stan.predictive.doubts import Doubts
 from bdr_stan.predictive.regions import ConformalClasses, ConformalIntervals
-from bdr_stan.results.groups import few_enough, training_groups
+from bdr_stan.results.arviz_groups import few_enough, training_groups
 from bdr_stan.results.result import Result
 from bdr_stan.threads import limited_blas
 from bdr_stan.types import Array, ArrayLike

@@ -31,7 +31,7 @@ from bdr_stan.kernel_means.ridge_path import KernelRidgePath
 from bdr_stan.kernel_means.set_kernels import BagMeans, ProjectedMeans
 from bdr_stan.kernels import Kernel, Stationary, check_kernel_and_bandwidth, resolve_kernel
 from bdr_stan.predictive import Predictive
-from bdr_stan.results.groups import estimate_groups
+from bdr_stan.results.arviz_groups import estimate_groups
 from bdr_stan.results.result import Result
 from bdr_stan.types import Array, ArrayLike, Seed
 

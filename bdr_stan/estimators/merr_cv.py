@@ -27,7 +27,7 @@ from bdr_stan.kernels import (
     check_kernel,
     resolve_kernel,
 )
-from bdr_stan.results.groups import estimate_groups
+from bdr_stan.results.arviz_groups import estimate_groups
 from bdr_stan.results.result import Result
 from bdr_stan.threads import map_in_threads
 from bdr_stan.types import Array, ArrayLike, Seed, check_flags

@@ -33,7 +33,7 @@ from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
 from bdr_stan.posterior.sampling import Posterior
 from bdr_stan.predictive import ProgramPredictive
 from bdr_stan.predictive.program import ProgramRates
-from bdr_stan.results.groups import training_groups
+from bdr_stan.results.arviz_groups import training_groups
 from bdr_stan.results.inference_data import Groups
 from bdr_stan.types import Array, ArrayLike, PathName
 

@@ -25,10 +25,9 @@ from bdr_stan.posterior.priors import log_prior, table
 from bdr_stan.posterior.sampling import Posterior
 from bdr_stan.posterior.settings import METHODS, WARMUP, WARMUP_OF_VARIANTS, SamplerSettings
 from bdr_stan.results.advice import FEW_BAGS, headline, report, sampling_warnings
+from bdr_stan.results.arviz_groups import LARGEST_POINTWISE, named_groups
 from bdr_stan.results.diagnostics import diagnostics, summary
-from bdr_stan.results.groups import LARGEST_POINTWISE, named_groups
-from bdr_stan.results.result import Result
-from bdr_stan.results.run import run_settings
+from bdr_stan.results.result import Result, run_settings
 from bdr_stan.types import Array, ArrayLike, PathName
 from bdr_stan.user_warnings import warn
 

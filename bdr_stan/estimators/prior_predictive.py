@@ -12,7 +12,7 @@ from bdr_stan.posterior.priors import draw_scale
 from bdr_stan.posterior.sampling import run
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.posterior.terms import effect_sds
-from bdr_stan.results.groups import draws_group, labels_group
+from bdr_stan.results.arviz_groups import draws_group, labels_group
 from bdr_stan.results.inference_data import Groups
 from bdr_stan.types import Array
 from bdr_stan.user_warnings import warn

@@ -38,7 +38,7 @@ from bdr_stan.kernels import (
     landmark_features,
     resolve_kernel,
 )
-from bdr_stan.results.groups import estimate_groups
+from bdr_stan.results.arviz_groups import estimate_groups
 from bdr_stan.results.result import Result
 from bdr_stan.types import Array, ArrayLike, Seed
 

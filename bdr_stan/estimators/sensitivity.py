@@ -13,7 +13,7 @@ from bdr_stan.embedding.selection import SelectedPoints
 from bdr_stan.estimators.points import evenly_spaced
 from bdr_stan.estimators.validation import check_counts
 from bdr_stan.predictive.distributions import check_level
-from bdr_stan.predictive.selection import SelectionBounds
+from bdr_stan.predictive.selection_bias import SelectionBounds
 from bdr_stan.threads import map_in_threads
 from bdr_stan.types import Array, ArrayLike
 

@@ -1,18 +1,13 @@
 """People in places whose rate exceeds a threshold, by district or by any other polygons."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from scipy.sparse import csc_array, csr_array
 
 from bdr_stan.bags import Bags
-from bdr_stan.maps.grid import pixels_of
+from bdr_stan.maps.grid import check_one_per_point, pixels_of
 from bdr_stan.predictive import PointPredictive
 from bdr_stan.predictive.distributions import draw_quantiles, interval_ends
-from bdr_stan.types import is_number
-
-if TYPE_CHECKING:
-    import pandas as pd
+from bdr_stan.types import DataFrame, is_number
 
 
 def population_at_risk(
@@ -22,7 +17,7 @@ def population_at_risk(
     *,
     zones: Bags | None = None,
     level: float = 0.95,
-) -> "pd.DataFrame":
+) -> "DataFrame":
     """People who live where the rate exceeds a threshold, by district or zone, with intervals.
 
     Parameters
@@ -79,10 +74,7 @@ def population_at_risk(
     ends = interval_ends(level)
     if not is_number(threshold) or not np.isfinite(threshold):
         raise ValueError(f"threshold must be a finite rate, found {threshold!r}")
-    if len(rate) != len(bags.points):
-        raise ValueError(
-            f"there are rates of {len(rate)} points, but the bags have {len(bags.points)} points"
-        )
+    check_one_per_point(rate, len(bags.points))
     people = _people(bags) if zones is None else _people_of_zones(bags, zones)
     rates, at_risk = rate.weighted_sums(people, float(threshold))
     population = people.sum(axis=1)

@@ -2,19 +2,17 @@
 
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bdr_stan.bags.checks import plain
 from bdr_stan.maps.extent import in_turn_of
 from bdr_stan.maps.grid import Grid, name_of_crs, same_crs
-
-if TYPE_CHECKING:
-    import geopandas as gpd
+from bdr_stan.types import GeoDataFrame
 
 _AREAS = {"Polygon", "MultiPolygon", "GeometryCollection"}
 
 
-def read_districts(districts: Any, id: str, grid: Grid) -> "gpd.GeoDataFrame":
+def read_districts(districts: Any, id: str, grid: Grid) -> "GeoDataFrame":
     """Checked districts, indexed by the column `id`, in the CRS of the grid."""
     table = _opened(districts)
     if len(table) == 0:
@@ -26,7 +24,7 @@ def read_districts(districts: Any, id: str, grid: Grid) -> "gpd.GeoDataFrame":
     return checked_polygons(table, grid)
 
 
-def checked_polygons(table: "gpd.GeoDataFrame", grid: Grid) -> "gpd.GeoDataFrame":
+def checked_polygons(table: "GeoDataFrame", grid: Grid) -> "GeoDataFrame":
     """Districts with the grid's longitudes; ValueError unless they are polygons in its CRS."""
     if table.crs is None:
         raise ValueError("the districts have no CRS: set it by districts.set_crs('EPSG:..')")

@@ -1,23 +1,20 @@
 """Where districts lie on a raster: parts outside, turns of longitudes, areas of pixels."""
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bdr_stan.bags.checks import plain
 from bdr_stan.maps.grid import Grid
-from bdr_stan.types import Array
-
-if TYPE_CHECKING:
-    import geopandas as gpd
+from bdr_stan.types import Array, GeoDataFrame
 
 _FULL_CIRCLE = 360.0  # degrees
 _MIN_SHARE_OUTSIDE = 0.01  # of a district's area: less is imprecision of coastlines and borders
 _MAX_AREA_RATIO = 1.1  # of two pixels: less changes rates by less than their usual uncertainty
 
 
-def in_turn_of(table: "gpd.GeoDataFrame", grid: Grid) -> "gpd.GeoDataFrame":
+def in_turn_of(table: "GeoDataFrame", grid: Grid) -> "GeoDataFrame":
     """Districts with the longitudes of the raster: of parts beyond its turn of 360 degrees moved.
 
     Raises ValueError for a polygon that seems to cross the whole map, as one that lies across 180
@@ -54,7 +51,7 @@ def in_turn_of(table: "gpd.GeoDataFrame", grid: Grid) -> "gpd.GeoDataFrame":
     return table.set_geometry(shapes, crs=table.crs)
 
 
-def share_outside(table: "gpd.GeoDataFrame", grid: Grid) -> Array:
+def share_outside(table: "GeoDataFrame", grid: Grid) -> Array:
     """Share of each district's area outside the grid, shape (n,); 0 without an area."""
     import shapely
 
@@ -69,7 +66,7 @@ def share_outside(table: "gpd.GeoDataFrame", grid: Grid) -> Array:
     return outside
 
 
-def outside_warnings(table: "gpd.GeoDataFrame", grid: Grid) -> list[str]:
+def outside_warnings(table: "GeoDataFrame", grid: Grid) -> list[str]:
     """Warning about districts that are partly outside the grid, if any."""
     outside = share_outside(table, grid)
     partly = np.flatnonzero((outside > _MIN_SHARE_OUTSIDE) & (outside < 1))

@@ -125,6 +125,14 @@ def pixels_of(bags: Any) -> Pixels:
     return bags.pixels
 
 
+def check_one_per_point(rate: Any, n_points: int) -> None:
+    """Raise ValueError for another number of rates than points of the bags."""
+    if len(rate) != n_points:
+        raise ValueError(
+            f"there are rates of {len(rate)} points, but the bags have {n_points} points"
+        )
+
+
 def same_crs(a: Any, b: Any) -> bool:
     """Whether two pyproj.CRS assign the same coordinates, whichever program wrote them."""
     return a.equals(b, ignore_axis_order=True) or (

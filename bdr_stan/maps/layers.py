@@ -3,16 +3,13 @@
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bdr_stan.bags.checks import LARGEST_VALUE
 from bdr_stan.maps.grid import Grid, name_of_crs, same_crs
-from bdr_stan.types import Array
-
-if TYPE_CHECKING:
-    import xarray as xr
+from bdr_stan.types import Array, DataArray
 
 _WINDOW_BYTES = 1 << 25
 _AXIS_NAMES = {"lon": "x", "lat": "y"}  # that rioxarray does not recognise
@@ -20,7 +17,7 @@ _AXIS_NAMES = {"lon": "x", "lat": "y"}  # that rioxarray does not recognise
 _GRID_TOLERANCE = 0.01
 
 
-def open_covariates(covariates: Any) -> "dict[str, xr.DataArray]":
+def open_covariates(covariates: Any) -> "dict[str, DataArray]":
     """Layers by name from files, arrays, bands of a file or variables of a Dataset."""
     import xarray as xr
 
@@ -43,7 +40,7 @@ def open_covariates(covariates: Any) -> "dict[str, xr.DataArray]":
     return layers
 
 
-def open_weight(weight: Any) -> "xr.DataArray":
+def open_weight(weight: Any) -> "DataArray":
     """The layer of the weights, from a file of one band or a DataArray."""
     return _layer(weight, "weight")
 
@@ -164,7 +161,7 @@ def _is_uneven(at):
     return np.any(np.abs(steps - mean) > 5 * _GRID_TOLERANCE * abs(mean))
 
 
-def grid_of(layer: "xr.DataArray") -> Grid:
+def grid_of(layer: "DataArray") -> Grid:
     """The grid of a layer."""
     from pyproj import CRS
 
@@ -178,7 +175,7 @@ def grid_of(layer: "xr.DataArray") -> Grid:
 
 
 def check_same_grid(
-    grid: Grid, layers: "Mapping[str, xr.DataArray]", raster: str, what: str = "covariate"
+    grid: Grid, layers: "Mapping[str, DataArray]", raster: str, what: str = "covariate"
 ) -> None:
     """Raise ValueError for layers on another grid than that of `raster`, named in the message."""
     for name, layer in layers.items():
@@ -211,7 +208,7 @@ def _describe(grid):
     )
 
 
-def read_cells(layers: "list[xr.DataArray]", row: Array, col: Array, out: Array) -> None:
+def read_cells(layers: "list[DataArray]", row: Array, col: Array, out: Array) -> None:
     """Write values of p layers at n cells into `out`, shape (n, p); NaN where there are no data."""
     if not len(row):
         return
@@ -228,7 +225,7 @@ def read_cells(layers: "list[xr.DataArray]", row: Array, col: Array, out: Array)
             out[inside, k] = window[row[inside] - top, col[inside] - cols.start]
 
 
-def values_of(window: "xr.DataArray") -> Array:
+def values_of(window: "DataArray") -> Array:
     """Values of a window as floats, NaN where there are no data."""
     values = window.values.astype(np.float64)
     for mark in ("_FillValue", "missing_value"):

@@ -2,14 +2,12 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bdr_stan.extras import require
+from bdr_stan.extras import require, require_maps
 from bdr_stan.maps.grid import name_of_crs
 from bdr_stan.maps.layers import values_of
-from bdr_stan.maps.libraries import check_installed
 from bdr_stan.maps.page_districts import borders, district_tables
 from bdr_stan.maps.page_layers import (
     colour_scales,
@@ -20,21 +18,17 @@ from bdr_stan.maps.page_layers import (
     readout,
 )
 from bdr_stan.maps.quantised import compressed
-from bdr_stan.report.page import Section, Table, Text, page_template
-from bdr_stan.results.files import checked_output, written_whole
-from bdr_stan.types import PathName, check_flags
-
-if TYPE_CHECKING:
-    import geopandas as gpd
-    import xarray as xr
+from bdr_stan.report.page import Section, Table, Text, write_page
+from bdr_stan.results.files import checked_output
+from bdr_stan.types import Dataset, GeoDataFrame, PathName, check_flags
 
 _EARTH_RADIUS = 6_371_009  # metres
 
 
 def write_map_page(
     path: PathName,
-    maps: "xr.Dataset | PathName | Mapping[str, xr.Dataset | PathName]",
-    districts: "gpd.GeoDataFrame | Mapping[str, gpd.GeoDataFrame] | None" = None,
+    maps: "Dataset | PathName | Mapping[str, Dataset | PathName]",
+    districts: "GeoDataFrame | Mapping[str, GeoDataFrame] | None" = None,
     *,
     title: str = "Map",
     label: str = "rate",
@@ -49,7 +43,7 @@ def write_map_page(
 
     Parameters
     ----------
-    path : str or Path of the HTML file, which is replaced if it exists
+    path : str or Path of the HTML file, which is replaced if it exists; it is returned
     maps : xarray.Dataset, such as `rates_to_raster` gives, or GeoTIFF written from it
         One layer per variable. A dict, label -> Dataset or GeoTIFF, such as one per month, on one
         grid and of the same layers, gets a slider, in the order of the dict.
@@ -61,10 +55,6 @@ def write_map_page(
         Name of the mapped rate, with the unit.
     log : bool, default False
         Whether colours follow the logarithm, but for probabilities.
-
-    Returns
-    -------
-    Path of the file
 
     Raises
     ------
@@ -85,21 +75,17 @@ def write_map_page(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from affine import Affine
-    >>> from pyproj import CRS
-    >>> from bdr_stan import Bags
-    >>> from bdr_stan.maps import Grid, Pixels, to_raster, write_map_page
-    >>> grid = Grid(Affine(100, 0, 5000, 0, -100, 9000), CRS("EPSG:32736"), shape=(2, 2))
-    >>> pixels = Pixels(np.array([0, 0, 1]), np.array([0, 1, 1]), np.ones(3), grid)
-    >>> bags = Bags(np.zeros((3, 1)), [0, 1, 3], ids=["west", "east"], pixels=pixels)
-    >>> months = {"May": [0.5, 1.0, 2.0], "June": [0.6, 1.1, 1.9]}
-    >>> maps = {month: to_raster({"mean": rate}, bags) for month, rate in months.items()}
+    >>> import rioxarray
+    >>> import xarray as xr
+    >>> from bdr_stan.maps import write_map_page
+    >>> centres = {"y": [8950.0, 8850.0], "x": [5050.0, 5150.0]}
+    >>> may = xr.Dataset({"mean": (("y", "x"), [[0.5, 1.0], [0.7, 2.0]])}, centres)
+    >>> maps = {"May": may.rio.write_crs("EPSG:32736"), "June": 2 * may.rio.write_crs("EPSG:32736")}
     >>> write_map_page("map.html", maps, label="cases per person").name
     'map.html'
     """
-    path = checked_output(path)
-    check_installed()
+    checked_output(path)
+    require_maps()
     require(
         "pages of maps need Jinja2 and matplotlib: pip install 'bdr-stan[maps,report]'",
         "jinja2",
@@ -115,16 +101,11 @@ def write_map_page(
     if tables:
         first = next(iter(tables.values()))
         data["districts"] = borders(first, grid.window(*cells), data["aspect"])
-    html = page_template("maps/map_page.html").render(
-        title=title,
-        lead=_lead(int(filled.sum()), grid, tables),
-        label=label,
-        data=data,
-        sections=[*_district_section(tables), _value_section(layers)],
+    lead = _lead(int(filled.sum()), grid, tables)
+    sections = [*_district_section(tables), _value_section(layers)]
+    return write_page(
+        path, title, lead, sections, template="maps/map_page.html", label=label, data=data
     )
-    with written_whole(path) as partial:
-        partial.write_text(html, encoding="utf-8", errors="replace")
-    return path
 
 
 def _extent(filled):
@@ -203,25 +184,20 @@ def _district_section(tables):
 
 def _value_section(layers):
     """Ranges of the layers, and how the values are stored."""
-    import pandas as pd
-
-    rounding = [
-        f"{each.stored.rounding:.2%}" if each.stored.log else f"{each.stored.rounding:.2g}"
-        for each in layers
-    ]
-    frame = pd.DataFrame(
-        {
-            "lowest": [each.lowest for each in layers],
-            "mean": [each.average for each in layers],
-            "highest": [each.highest for each in layers],
-            "rounded by at most": rounding,
-        },
-        index=pd.Index([each.title for each in layers], name="layer"),
-    )
+    columns = {
+        "lowest": [each.lowest for each in layers],
+        "mean": [each.average for each in layers],
+        "highest": [each.highest for each in layers],
+        "rounded by at most": [
+            f"{each.stored.rounding:.2%}" if each.stored.log else f"{each.stored.rounding:.2g}"
+            for each in layers
+        ],
+    }
+    ranges = Table.of("Values of all pixels.", columns, [each.title for each in layers], "layer")
     text = (
         "Values are stored in this page as 16-bit numbers, rounded by at most what the table says, "
         "and shown with four digits. Pixels without colour have no data. Colours span the range of "
         "a layer, those of quantiles the range of the mean: an arrow at the end of the scale means "
         "that values go beyond. Borders are simplified by a fifth of a pixel."
     )
-    return Section("values", "Values", [Table("Values of all pixels.", frame), Text(text)])
+    return Section("values", "Values", [ranges, Text(text)])

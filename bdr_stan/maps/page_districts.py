@@ -1,22 +1,17 @@
 """Districts of a map page: checked tables, and borders as numbers."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bdr_stan.bags.checks import plain
 from bdr_stan.maps.districts import checked_polygons
 from bdr_stan.maps.grid import Grid
-from bdr_stan.types import Array
-
-if TYPE_CHECKING:
-    import geopandas as gpd
+from bdr_stan.types import Array, GeoDataFrame
 
 _TOLERANCE = 0.2  # cells, of simplified borders
 
 
-def district_tables(
-    districts: Any, times: Sequence[str], grid: Grid
-) -> "dict[str, gpd.GeoDataFrame]":
+def district_tables(districts: Any, times: Sequence[str], grid: Grid) -> "dict[str, GeoDataFrame]":
     """Checked tables of districts by time, with rows in the order of the first."""
     import geopandas as gpd
 
@@ -62,7 +57,7 @@ def _checked(table, grid):
     return checked_polygons(table, grid)
 
 
-def borders(table: "gpd.GeoDataFrame", grid: Grid, aspect: float) -> list[dict[str, Any]]:
+def borders(table: "GeoDataFrame", grid: Grid, aspect: float) -> list[dict[str, Any]]:
     """Name and rings of each district: x and y by turns, from the corner of the grid.
 
     Lengths are in heights of cells, `aspect` is the width of a cell.

@@ -4,18 +4,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from bdr_stan.maps.grid import Grid
 from bdr_stan.maps.layers import check_same_grid, grid_of, open_covariates, values_of
 from bdr_stan.maps.quantised import Scale
+from bdr_stan.types import DataArray
 
-if TYPE_CHECKING:
-    import xarray as xr
-
-Maps: TypeAlias = "dict[str, dict[str, xr.DataArray]]"  # time -> name of the layer -> layer
+Maps: TypeAlias = "dict[str, dict[str, DataArray]]"  # time -> name of the layer -> layer
 _MOST_CELLS = 2**24  # that all browsers draw on one canvas
 _NAMED = re.compile(r"(quantile|exceedance)_(-?[0-9.]+(?:e[-+]?\d+)?)")  # by `rates_to_raster`
 

@@ -4,11 +4,12 @@ The public function, with parameters and errors, is `Bags.from_rasters`, also kn
 `bdr_stan.maps.bags_from_rasters`; this module returns the arguments of `Bags`.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bdr_stan.bags.missing_codes import codes_in, ends_of, has_form
+from bdr_stan.extras import require_maps
 from bdr_stan.maps.coverage import cells_by_centre, cells_by_share
 from bdr_stan.maps.districts import read_districts
 from bdr_stan.maps.extent import outside_warnings, unequal_area_warnings
@@ -20,12 +21,8 @@ from bdr_stan.maps.layers import (
     open_weight,
     read_cells,
 )
-from bdr_stan.maps.libraries import check_installed
-from bdr_stan.types import Array
+from bdr_stan.types import Array, GeoDataFrame
 from bdr_stan.user_warnings import warn
-
-if TYPE_CHECKING:
-    import geopandas as gpd
 
 COORDINATES = ("x", "y")
 _MIN_OVERLAP = 0.01  # pixels: smaller overlaps come from rounded borders
@@ -40,7 +37,7 @@ def from_rasters(
     fractional: bool = True,
 ) -> dict[str, Any]:
     """Arguments of `Bags` from rasters and polygons; see `Bags.from_rasters`."""
-    check_installed()
+    require_maps()
     layers = open_covariates(covariates)
     for name in COORDINATES:
         if name in layers:
@@ -104,7 +101,7 @@ def _check_weights(weights, pixels):
 
 
 def cells_of_districts(
-    table: "gpd.GeoDataFrame", grid: Grid, *, fractional: bool
+    table: "GeoDataFrame", grid: Grid, *, fractional: bool
 ) -> tuple[Array, Pixels]:
     """District, shape (N,), ascending from 0, and `Pixels` of N points."""
     import shapely
@@ -120,7 +117,7 @@ def cells_of_districts(
 
 
 def arguments_of_bags(
-    table: "gpd.GeoDataFrame",
+    table: "GeoDataFrame",
     bag: Array,
     pixels: Pixels,
     points: Array,

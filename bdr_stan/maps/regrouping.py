@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from bdr_stan.bags import Bags
+from bdr_stan.extras import require_maps
 from bdr_stan.maps.districts import read_districts
 from bdr_stan.maps.grid import pixels_of
-from bdr_stan.maps.libraries import check_installed
 from bdr_stan.maps.rasters import arguments_of_bags, cells_of_districts
 from bdr_stan.types import check_flags
 
@@ -57,7 +57,7 @@ def regrouped(bags: Bags, polygons: Any, id: str = "district", *, fractional: bo
     >>> regrouped(bags, zones, id="zone").sizes
     array([2, 2])
     """
-    check_installed()
+    require_maps()
     source = pixels_of(bags)
     table = read_districts(polygons, id, source.grid)
     check_flags(fractional=fractional)

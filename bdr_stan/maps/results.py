@@ -1,25 +1,21 @@
 """Predictions as maps: pixel values as rasters, district totals as a table."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bdr_stan.bags import Bags
 from bdr_stan.bags.matching import match_to_ids
-from bdr_stan.maps.grid import pixels_of
-from bdr_stan.maps.libraries import check_installed
+from bdr_stan.extras import require_maps
+from bdr_stan.maps.grid import check_one_per_point, pixels_of
 from bdr_stan.predictive import PointPredictive
-from bdr_stan.types import ArrayLike, check_flags, is_number
-
-if TYPE_CHECKING:
-    import geopandas as gpd
-    import xarray as xr
+from bdr_stan.types import ArrayLike, Dataset, GeoDataFrame, check_flags, is_number
 
 
 def to_raster(
     values: Mapping[str, ArrayLike] | ArrayLike, bags: Bags, *, crop: bool = False
-) -> "xr.Dataset":
+) -> "Dataset":
     """Values of points as a raster, on the grid of their pixels.
 
     ``.rio.to_raster("map.tif")`` writes the result as GeoTIFF, one band per variable, and
@@ -58,7 +54,7 @@ def to_raster(
            [nan, 2. ]])
     >>> raster.rio.to_raster("rate.tif")
     """
-    check_installed()
+    require_maps()
     import rioxarray  # noqa: F401
     import xarray as xr
 
@@ -92,7 +88,7 @@ def rates_to_raster(
     quantiles: Sequence[float] = (0.025, 0.975),
     exceedance: Sequence[float] = (),
     crop: bool = False,
-) -> "xr.Dataset":
+) -> "Dataset":
     """Posterior of the rate at the pixels of bags as rasters.
 
     Parameters
@@ -133,7 +129,7 @@ def rates_to_raster(
     >>> raster["mean"].shape, list(raster)
     ((6, 12), ['mean', 'sd', 'quantile_0.025', 'quantile_0.975', 'exceedance_4'])
     """
-    _check_one_per_point(rate, bags)
+    check_one_per_point(rate, len(pixels_of(bags)))
     for name, numbers in {"quantiles": quantiles, "exceedance": exceedance}.items():
         if not np.iterable(numbers) or not all(map(is_number, numbers)):
             raise TypeError(f"{name} must be a list of numbers, found {numbers!r}")
@@ -147,7 +143,7 @@ def rates_to_raster(
 
 def district_table(
     predictive: Any, bags: Bags, observed: ArrayLike | None = None, *, level: float = 0.95
-) -> "gpd.GeoDataFrame":
+) -> "GeoDataFrame":
     """Predictions of each district, with its polygon.
 
     Parameters
@@ -190,7 +186,7 @@ def district_table(
     west         4        5.0  1.0    3.0    7.0     2.0
     east         7        5.0  1.0    3.0    7.0     3.0
     """
-    check_installed()
+    require_maps()
     import geopandas as gpd
     import pandas as pd
 
@@ -201,19 +197,13 @@ def district_table(
         raise ValueError(f"there are predictions of {len(predictive)} bags, but {len(bags)} bags")
     columns = {}
     if observed is not None:
-        columns["observed"] = np.asarray(match_to_ids(observed, bags.ids, "observed"))
-    if observed is not None and columns["observed"].shape != (len(bags),):
-        raise ValueError(
-            f"observed has shape {columns['observed'].shape}, expected ({len(bags)},): one per bag"
-        )
+        labels = np.asarray(match_to_ids(observed, bags.ids, "observed"))
+        if labels.shape != (len(bags),):
+            raise ValueError(
+                f"observed has shape {labels.shape}, expected ({len(bags)},): one per bag"
+            )
+        columns["observed"] = labels
     lower, upper = predictive.interval(level)
     columns |= {"predicted": predictive.mean, "sd": predictive.sd, "lower": lower, "upper": upper}
     columns |= {"weight": bags.totals, "geometry": metadata["geometry"].array}
     return gpd.GeoDataFrame(columns, index=pd.Index(bags.index, name=metadata.index.name))
-
-
-def _check_one_per_point(rate, bags):
-    """Raise ValueError for another number of rates than points."""
-    n = len(pixels_of(bags))
-    if len(rate) != n:
-        raise ValueError(f"there are rates of {len(rate)} points, but the bags have {n} points")

@@ -1,7 +1,7 @@
 """Plots of predictions against labels, by bag size."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from functools import partial
 
 import numpy as np
 
@@ -11,19 +11,15 @@ from bdr_stan.plots.style import (
     COVERS,
     MISSES,
     Prediction,
-    check_predictives,
     diagonal,
     names_as_written,
+    of_each_model,
     one_axes,
     panels,
     size_title,
     titled_classes,
 )
-from bdr_stan.types import Array, ArrayLike
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from bdr_stan.types import Array, ArrayLike, Axes, Figure
 
 BARS_PER_PANEL = 80  # more would overlap
 _HISTOGRAM_BINS = 30
@@ -52,11 +48,7 @@ def prediction_by_size(
     edges : see `metrics.size_classes`
     level : float in (0, 1), default 0.95, probability of the intervals
     label : str, default "label", name and unit of the labels, such as "age, years"
-    axes : matplotlib Axes, one for each class; None for a new figure
-
-    Returns
-    -------
-    array of matplotlib Axes, one for each class
+    axes : matplotlib Axes, one for each class, which are returned; None for a new figure
 
     Raises
     ------
@@ -80,12 +72,10 @@ def prediction_by_size(
     drawn = panels(1, len(classes))[0] if axes is None else _given(axes, len(classes))
     figure = drawn[0].figure
     limits = _limits(y, mean)
-    scale = {"vmin": sd.min(), "vmax": sd.max(), "cmap": "viridis"}
+    scale = _scale_of_sds(sd)
     for ax, (name, mask) in zip(drawn, classes.items()):
         diagonal(ax, limits)
-        points = ax.scatter(
-            y[mask], mean[mask], c=sd[mask], **scale, s=14, edgecolors="0.3", linewidths=0.3
-        )
+        points = ax.scatter(y[mask], mean[mask], c=sd[mask], **scale, s=14)
         ax.set(title=size_title(name, mask.sum()), xlabel=f"true {label}")
         ax.set(xlim=limits, ylim=limits)
         _note(ax, f"{table.loc[name, 'coverage']:.0%} in their {level:.0%} interval")
@@ -104,7 +94,7 @@ def compare_by_size(
     level: float = 0.95,
     label: str = "label",
 ) -> "Figure":
-    """Predictive intervals of several models against true labels, one row per model.
+    """Figure of predictive intervals of several models against true labels, one row per model.
 
     Points are predicted labels, coloured by predictive sd. Vertical bars are central intervals;
     orange intervals miss the true label and do not cross the diagonal. Each panel shows its
@@ -114,15 +104,7 @@ def compare_by_size(
     Parameters
     ----------
     predictives : dict, name of a model -> predictive, see `bdr_stan.metrics`
-    y : array, shape (n,), labels
-    sizes : array, shape (n,), number of points of each bag
-    edges : see `metrics.size_classes`
-    level : float in (0, 1), default 0.95, probability of the intervals
-    label : str, default "label", name and unit of the labels, such as "age, years"
-
-    Returns
-    -------
-    matplotlib Figure
+    y, sizes, edges, level, label : as for `plots.prediction_by_size`
 
     Raises
     ------
@@ -140,11 +122,8 @@ def compare_by_size(
     >>> figure = plots.compare_by_size({"wide": of_sd(1.0), "too sure": of_sd(0.1)}, y, sizes)
     >>> figure.savefig("models.png")
     """
-    check_predictives(predictives)
-    tables = {
-        name: metrics.table_by_size(y, predictive, sizes, edges=edges, level=level)
-        for name, predictive in predictives.items()
-    }
+    score = partial(metrics.table_by_size, y, sizes=sizes, edges=edges, level=level)
+    tables = of_each_model(predictives, score)
     classes = metrics.size_classes(sizes, edges)
     y = np.asarray(labels_in_order(y, next(iter(predictives.values()))))
     intervals = {name: np.asarray(p.interval(level)) for name, p in predictives.items()}
@@ -152,8 +131,7 @@ def compare_by_size(
     shown = {name: _spread_over(y, mask) for name, mask in classes.items()}
     x_limits = _limits(y)
     y_limits = _limits(*(ends[:, i] for ends in intervals.values() for i in shown.values()))
-    all_sd = np.concatenate([p.sd for p in predictives.values()])
-    scale = {"vmin": all_sd.min(), "vmax": all_sd.max(), "cmap": "viridis"}
+    scale = _scale_of_sds(np.concatenate([p.sd for p in predictives.values()]))
     for row, (model, (lower, upper)) in zip(axes, intervals.items()):
         mean, sd = predictives[model].mean, predictives[model].sd
         for ax, (name, i) in zip(row, shown.items()):
@@ -161,9 +139,7 @@ def compare_by_size(
             hit, miss = i[~missed], i[missed]
             ax.vlines(y[hit], lower[hit], upper[hit], color=COVERS, lw=1, alpha=0.3)
             ax.vlines(y[miss], lower[miss], upper[miss], color=MISSES, lw=2)
-            points = ax.scatter(
-                y[i], mean[i], c=sd[i], **scale, s=11, edgecolors="0.3", linewidths=0.3, zorder=3
-            )
+            points = ax.scatter(y[i], mean[i], c=sd[i], **scale, s=11, zorder=3)
             ax.plot(x_limits, x_limits, color="black", lw=1)
             ax.set(xlim=x_limits, ylim=y_limits)
             share, n = tables[model].loc[name, "coverage"], tables[model].loc[name, "n_bags"]
@@ -187,11 +163,7 @@ def bag_sizes(sizes: ArrayLike, *, ax: "Axes | None" = None) -> "Axes":
     Parameters
     ----------
     sizes : array, shape (n,), number of points of each bag
-    ax : matplotlib Axes; None for a new figure
-
-    Returns
-    -------
-    matplotlib Axes
+    ax : matplotlib Axes, which are returned; None for those of a new figure
 
     Raises
     ------
@@ -231,7 +203,7 @@ def prediction(
     level: float = 0.95,
     label: str = "label",
 ) -> "Figure":
-    """Predictive intervals against observed labels, one panel per class of bag sizes.
+    """Figure of predictive intervals against observed labels, one panel per class of bag sizes.
 
     Vertical bars are central intervals; orange intervals miss the label and do not cross the
     diagonal. Both axes are logarithmic if all values are positive and labels span a factor of
@@ -240,16 +212,9 @@ def prediction(
 
     Parameters
     ----------
-    y : array, shape (n,), labels
     predictive : see `bdr_stan.metrics`; needs no log_prob
-    sizes : array, shape (n,), number of points of each bag; None for one panel of all bags
-    edges : see `metrics.size_classes`
-    level : float in (0, 1), probability of the intervals
-    label : str, name and unit of the labels, such as "age, years"
-
-    Returns
-    -------
-    matplotlib Figure
+    y, sizes, edges, level, label : as for `plots.prediction_by_size`; `sizes` None for one panel
+        of all bags
 
     Raises
     ------
@@ -306,6 +271,12 @@ def _limits(*values):
     low, high = min(np.min(v) for v in values), max(np.max(v) for v in values)
     margin = 0.04 * (high - low) or 1
     return low - margin, high + margin
+
+
+def _scale_of_sds(sd):
+    """How dots are drawn whose colours are predictive standard deviations."""
+    scale = {"vmin": sd.min(), "vmax": sd.max(), "cmap": "viridis"}
+    return {**scale, "edgecolors": "0.3", "linewidths": 0.3}
 
 
 def _spread_over(y, mask):

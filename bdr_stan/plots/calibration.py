@@ -1,8 +1,8 @@
 """Calibration plots of intervals, class probabilities and rates at points."""
 
 from collections.abc import Mapping
+from functools import partial
 from itertools import cycle
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.stats import binom
@@ -14,21 +14,16 @@ from bdr_stan.plots.style import (
     MARKERS,
     MODELS,
     Prediction,
-    check_predictives,
     diagonal,
     names_as_written,
+    of_each_model,
     one_axes,
     panels,
     shades,
     size_title,
     titled_classes,
 )
-from bdr_stan.types import ArrayLike
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from bdr_stan.types import ArrayLike, Axes, DataFrame, Figure
 
 
 def calibration(
@@ -47,15 +42,9 @@ def calibration(
 
     Parameters
     ----------
-    y : array, shape (n,), labels
-    predictive : see `bdr_stan.metrics`
-    sizes : array, shape (n,), number of points of each bag, for one more line per class
-    edges : see `metrics.size_classes`
-    ax : matplotlib Axes; None for a new figure
-
-    Returns
-    -------
-    matplotlib Axes
+    y, predictive, sizes, edges : as for `plots.prediction_by_size`; `sizes` draw one more line per
+        class
+    ax : matplotlib Axes, which are returned; None for those of a new figure
 
     Raises
     ------
@@ -65,9 +54,9 @@ def calibration(
     --------
     >>> import numpy as np
     >>> from bdr_stan import Predictive, plots
-    >>> y = np.random.default_rng(0).normal(size=200)
-    >>> predictive = Predictive(lambda i: (np.zeros((1, len(i))), np.ones((1, len(i)))), 200, 1)
-    >>> ax = plots.calibration(y, predictive, sizes=np.repeat([2, 50], 100))
+    >>> normal = Predictive(lambda i: (np.zeros((1, len(i))), np.ones((1, len(i)))), 200, 1)
+    >>> y, sizes = normal.sample(1, seed=0)[0], np.repeat([2, 50], 100)
+    >>> ax = plots.calibration(y, normal, sizes)
     >>> ax.get_xlabel(), ax.get_ylabel()
     ('probability of the central interval', 'coverage of intervals')
     """
@@ -98,7 +87,7 @@ def pit(
     *,
     n_bins: int = 5,
 ) -> "Figure":
-    """Histogram of the probability integral transform (PIT), one panel per class of bag sizes.
+    """Figure of histograms of the probability integral transform (PIT), by class of bag sizes.
 
     The PIT is the predicted probability of a label below the observed one. Calibrated predictions
     give bars of equal height, nearly all within the grey band. Bars are high at both ends if
@@ -107,15 +96,8 @@ def pit(
 
     Parameters
     ----------
-    y : array, shape (n,), labels
-    predictive : see `bdr_stan.metrics`
-    sizes : array, shape (n,), number of points of each bag; None for one panel of all bags
-    edges : see `metrics.size_classes`
+    y, predictive, sizes, edges : as for `plots.prediction`
     n_bins : int, number of bars
-
-    Returns
-    -------
-    matplotlib Figure
 
     Raises
     ------
@@ -125,10 +107,8 @@ def pit(
     --------
     >>> import numpy as np
     >>> from bdr_stan import Predictive, plots
-    >>> y = np.random.default_rng(0).normal(size=200)
-    >>> predictive = Predictive(lambda i: (np.zeros((1, len(i))), np.ones((1, len(i)))), 200, 1)
-    >>> figure = plots.pit(y, predictive, sizes=np.repeat([2, 50], 100))
-    >>> len(figure.axes)
+    >>> normal = Predictive(lambda i: (np.zeros((1, len(i))), np.ones((1, len(i)))), 200, 1)
+    >>> len(plots.pit(normal.sample(1, seed=0)[0], normal, sizes=np.repeat([2, 50], 100)).axes)
     2
     """
     below = np.asarray(predictive.cdf(y))
@@ -169,11 +149,7 @@ def rootogram(
     n_draws : int, default 200, draws from which predicted numbers are estimated
     n_bins : int, default 40, at most; larger counts share bins of equal width
     seed : int, default 0, of the draws
-    ax : matplotlib Axes; None for a new figure
-
-    Returns
-    -------
-    matplotlib Axes
+    ax : matplotlib Axes, which are returned; None for those of a new figure
 
     Raises
     ------
@@ -188,10 +164,9 @@ def rootogram(
     >>> import numpy as np
     >>> from bdr_stan import AggregatePredictive, plots
     >>> from bdr_stan.aggregate.likelihoods import LIKELIHOODS
-    >>> y = np.random.default_rng(0).poisson(3, size=100)
     >>> threes = np.full((1, 100), 3.0)
     >>> predictive = AggregatePredictive(lambda i: threes[:, i], 100, 1, LIKELIHOODS["poisson"])
-    >>> ax = plots.rootogram(y, predictive)
+    >>> ax = plots.rootogram(predictive.sample(1, seed=0)[0], predictive)
     >>> ax.get_xlabel(), ax.get_ylabel()
     ('count', 'square root of the number of bags')
     """
@@ -215,7 +190,7 @@ def rootogram(
 
 
 @names_as_written
-def point_calibration(tables: "Mapping[str, pd.DataFrame]", *, ax: "Axes | None" = None) -> "Axes":
+def point_calibration(tables: "Mapping[str, DataFrame]", *, ax: "Axes | None" = None) -> "Axes":
     """Share of points whose true rate lies in central intervals, one curve per method.
 
     Calibrated posteriors follow the diagonal; overconfident posteriors lie below it.
@@ -224,11 +199,7 @@ def point_calibration(tables: "Mapping[str, pd.DataFrame]", *, ax: "Axes | None"
     ----------
     tables : dict, name of a method -> DataFrame with columns level and coverage, as from
         `metrics.point_calibration`
-    ax : matplotlib Axes; None for a new figure
-
-    Returns
-    -------
-    matplotlib Axes
+    ax : matplotlib Axes, which are returned; None for those of a new figure
 
     Raises
     ------
@@ -286,7 +257,7 @@ def reliability(
     *,
     n_bins: int = 5,
 ) -> "Figure":
-    """Share of the second class against its predicted probability, one panel per class of sizes.
+    """Figure of the share of the second class against its predicted probability, by bag size.
 
     Calibrated probabilities lie on the diagonal, up to chance: bars are two standard errors of
     the share to either side. A curve steeper than the diagonal is underconfident, a flatter one
@@ -295,40 +266,27 @@ def reliability(
 
     Parameters
     ----------
-    predictives : dict, name of a model -> class predictive, see `bdr_stan.metrics`
-    y : array, shape (n,), labels
-    sizes : array, shape (n,), number of points of each bag
-    edges : see `metrics.size_classes`
+    predictives, y, sizes, edges : as for `plots.compare_by_size`, of classes
     n_bins : int, default 5, bins of equal width of the predicted probability
-
-    Returns
-    -------
-    matplotlib Figure
 
     Raises
     ------
-    TypeError : predictives that are no dict.
-    ValueError : no model, arrays of different lengths, or an unknown class.
+    TypeError, ValueError : as `plots.compare_by_size`; or an unknown class.
 
     Examples
     --------
     >>> import numpy as np
     >>> from bdr_stan import ClassPredictive, plots
-    >>> rng = np.random.default_rng(0)
-    >>> p = rng.uniform(size=(1, 200))
-    >>> y = np.where(rng.random(200) < p[0], "well", "sick")
+    >>> p, classes = np.linspace(0.01, 0.99, 200)[None], np.array(["sick", "well"])
     >>> predictive = ClassPredictive(
-    ...     lambda i: (np.log(1 - p[:, i]), np.log(p[:, i])), 200, 1, np.array(["sick", "well"])
+    ...     lambda i: (np.log(1 - p[:, i]), np.log(p[:, i])), 200, 1, classes
     ... )
-    >>> figure = plots.reliability({"model": predictive}, y, sizes=np.repeat([2, 50], 100))
-    >>> [ax.get_title() for ax in figure.axes]
+    >>> y, sizes = predictive.sample(1, seed=0)[0], np.tile([2, 50], 100)
+    >>> [ax.get_title() for ax in plots.reliability({"model": predictive}, y, sizes).axes]
     ['2 points (100 bags)', '50 points (100 bags)']
     """
-    check_predictives(predictives)
-    tables = {
-        name: metrics.reliability(y, predictive, n_bins, sizes=sizes, edges=edges)
-        for name, predictive in predictives.items()
-    }
+    score = partial(metrics.reliability, y, n_bins=n_bins, sizes=sizes, edges=edges)
+    tables = of_each_model(predictives, score)
     classes = metrics.size_classes(sizes, edges)
     axes = panels(1, len(classes))[0]
     for ax, (name, mask) in zip(axes, classes.items()):

@@ -17,10 +17,9 @@ from bdr_stan.plots.style import (
     shades,
     size_title,
 )
-from bdr_stan.types import Array, ArrayLike, Seed, is_number
+from bdr_stan.types import Array, ArrayLike, Axes, Seed, is_number
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from sklearn.base import BaseEstimator
 
     from bdr_stan.bags import BagsLike
@@ -45,11 +44,7 @@ def shrinkage_spectrum(
     eta : float, > 0, scale of the prior of the embeddings; None, with a fitted model alone, for
         its posterior median
     sizes : numbers of points of a bag, default 1, 5, 20, 100 and 1000
-    ax : matplotlib Axes; None for a new figure
-
-    Returns
-    -------
-    matplotlib Axes
+    ax : matplotlib Axes, which are returned; None for those of a new figure
 
     Raises
     ------
@@ -133,11 +128,7 @@ def landmarks(
         "principal" for the first two principal axes of the sample
     n_points : int, default 2000, maximum number of points, sampled without replacement
     seed : int or numpy Generator, default 0, of the sample
-    ax : matplotlib Axes; None for a new figure
-
-    Returns
-    -------
-    matplotlib Axes
+    ax : matplotlib Axes, which are returned; None for those of a new figure
 
     Raises
     ------
@@ -146,15 +137,12 @@ def landmarks(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from bdr_stan import BLR, Bags, plots
-    >>> rng = np.random.default_rng(0)
-    >>> points = rng.normal(size=(400, 2))
-    >>> bags = Bags.from_points(points, sizes=[10] * 40, features=["age", "income"])
-    >>> model = BLR(8, method="exact").fit(bags, rng.normal(size=40), seed=1)
-    >>> ax = plots.landmarks(bags, model, features=["age", "income"])
+    >>> from bdr_stan import BLR, plots
+    >>> from bdr_stan.datasets import digits_bags
+    >>> bags, y = digits_bags(40, seed=1)
+    >>> ax = plots.landmarks(bags, BLR(8, method="exact").fit(bags, y, seed=1), features=[20, 42])
     >>> ax.get_xlabel(), ax.get_ylabel()
-    ('age', 'income')
+    ('feature 20', 'feature 42')
     """
     sample, names = _sample(points, n_points, np.random.default_rng(seed))
     landmarks = getattr(landmarks, "landmarks_", landmarks)

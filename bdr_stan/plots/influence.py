@@ -8,9 +8,9 @@ from sklearn.base import is_classifier
 from bdr_stan.plots.style import COVERS, GUIDE, names_as_written, one_axes
 from bdr_stan.predictive.distributions import interval_ends
 from bdr_stan.predictive.influence import rates_along
+from bdr_stan.types import Axes
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from sklearn.base import BaseEstimator
 
     from bdr_stan.bags import Bags, BagsLike
@@ -46,11 +46,7 @@ def influence(
     level : float, 0 < level < 1, default 0.9, probability of the band
     n_points : int, default 500, points of the sample
     seed : int, default 0, of the sample
-    ax : matplotlib Axes; None for a new figure
-
-    Returns
-    -------
-    matplotlib Axes
+    ax : matplotlib Axes, which are returned; None for those of a new figure
 
     Raises
     ------
@@ -59,16 +55,13 @@ def influence(
 
     Examples
     --------
-    >>> import numpy as np
     >>> from bdr_stan import BLR, Bags, plots
-    >>> rng = np.random.default_rng(0)
-    >>> points = rng.normal(size=(400, 2))
-    >>> bags = Bags.from_points(points, sizes=[10] * 40, features=["age", "income"])
-    >>> model = BLR(8, method="exact").fit(bags, bags.sums(points[:, 0]), seed=1)
-    >>> ax = plots.influence(model, "age", bags)
-    >>> along = ax.lines[-1].get_ydata()
-    >>> bool(along[-1] > along[0])
-    True
+    >>> from bdr_stan.datasets import county_table
+    >>> people = county_table(60)
+    >>> bags = Bags.from_dataframe(people, "county", ["age", "income"], metadata=["vote"])
+    >>> model = BLR(8, method="exact").fit(bags, "vote", seed=1)
+    >>> plots.influence(model, "age", bags).get_ylabel()
+    'added to the label'
     """
     if not hasattr(model, "influence_along"):
         raise TypeError(
@@ -106,18 +99,10 @@ def rate_along(
     Parameters
     ----------
     model : fitted AggregateRegressor
-    column : str or int
-        Of the table that the bags were made of, of the points by name, or by number.
+    column, level, n_points, seed : as for `plots.influence`
     bags : Bags, whose points are sampled
-    level : float, 0 < level < 1, probability of the band
-    n_points : int, points of the sample
     n_draws : int, number of posterior draws used
-    seed : int, of the sample
-    ax : matplotlib Axes; None for a new figure
-
-    Returns
-    -------
-    matplotlib Axes
+    ax : matplotlib Axes, which are returned; None for those of a new figure
 
     Raises
     ------

@@ -1,18 +1,14 @@
 """Maps of pixels, districts and points."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from bdr_stan.extras import require_maps
 from bdr_stan.maps.grid import name_of_crs, same_crs
-from bdr_stan.maps.libraries import check_installed
 from bdr_stan.plots.style import names_as_written, pyplot
-from bdr_stan.types import ArrayLike, check_flags
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from bdr_stan.types import ArrayLike, Axes, Figure, check_flags
 
 
 @names_as_written
@@ -39,11 +35,7 @@ def rate_map(
     log : bool, default False, whether colours follow the logarithm
     cmap : str, default "viridis", matplotlib colour map
     limits : (low, high), values of the first and last colour; None for those of the map
-    ax : matplotlib Axes; None for a new figure
-
-    Returns
-    -------
-    matplotlib Axes
+    ax : matplotlib Axes, which are returned; None for those of a new figure
 
     Raises
     ------
@@ -74,21 +66,17 @@ def rate_maps(
     each: Mapping[str, Mapping[str, Any]] | None = None,
     **common: Any,
 ) -> "Figure":
-    """Maps of the same pixels side by side, such as a true rate, its posterior mean and sd.
+    """Figure of maps of the same pixels, such as a true rate, its posterior mean and sd.
 
     Parameters
     ----------
     maps : dict, title -> values, array, shape (n,)
-    row, col : arrays of integers, shape (n,), position of each pixel, row 0 at the top
+    row, col : as for `plots.rate_map`
     shared : titles of maps, side by side, that share one colour scale and bar; default none
     each : dict, title -> dict of options of `rate_map` (label, log, cmap, limits) for this map;
         shared maps use those of the first
     **common : options of `rate_map` for all maps; without a label each bar has the titles of its
         maps
-
-    Returns
-    -------
-    matplotlib Figure
 
     Raises
     ------
@@ -101,15 +89,9 @@ def rate_maps(
     >>> row, col = np.indices((4, 5)).reshape(2, -1)
     >>> truth = 1.0 + row
     >>> maps = {"true rate": truth, "posterior mean": truth + 0.2, "P(rate > 2)": 1.0 * (truth > 2)}
-    >>> figure = plots.rate_maps(
-    ...     maps,
-    ...     row,
-    ...     col,
-    ...     label="cases per 1,000",
-    ...     log=True,
-    ...     shared=["true rate", "posterior mean"],
-    ...     each={"P(rate > 2)": {"label": "probability", "log": False, "limits": (0, 1)}},
-    ... )
+    >>> shared, rates = ["true rate", "posterior mean"], {"label": "cases per 1,000", "log": True}
+    >>> each = {"P(rate > 2)": {"label": "probability", "log": False, "limits": (0, 1)}}
+    >>> figure = plots.rate_maps(maps, row, col, shared=shared, each=each, **rates)
     >>> [ax.get_title() for ax in figure.axes if ax.get_title()]
     ['true rate', 'posterior mean', 'P(rate > 2)']
     """
@@ -261,17 +243,9 @@ def map(
         Of a GeoDataFrame alone.
     borders : GeoDataFrame in the same CRS, optional
         Polygons whose borders are drawn over the map.
-    title : str, optional, above the map
     label : str, of the colour bar, with the unit; None for the title, the column or the raster's
         name
-    log : bool, default False, whether colours follow the logarithm
-    cmap : str, default "viridis", matplotlib colour map
-    limits : (low, high), values of the first and last colour; None for those of the map
-    ax : matplotlib Axes; None for a new figure
-
-    Returns
-    -------
-    matplotlib Axes
+    title, log, cmap, limits, ax : as for `plots.rate_map`
 
     Raises
     ------
@@ -294,7 +268,7 @@ def map(
     >>> ax.get_title()
     'cases per 1,000'
     """
-    check_installed()
+    require_maps()
     import geopandas as gpd
 
     check_flags(log=log)
@@ -347,14 +321,7 @@ def point_map(
     Parameters
     ----------
     values, x, y : arrays, shape (n,), value and coordinates of each point
-    title : str, optional, above the map
-    label : str, of the colour bar, with the unit
-    cmap : str, matplotlib colour map
-    ax : matplotlib Axes; None for a new figure
-
-    Returns
-    -------
-    matplotlib Axes
+    title, label, cmap, ax : as for `plots.rate_map`
 
     Raises
     ------

@@ -1,15 +1,10 @@
 """A contrast against the strengths of an omitted cause."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from bdr_stan.plots.style import COVERS, GUIDE, MISSES, names_as_written, one_axes
 from bdr_stan.predictive.robustness import Robustness
-from bdr_stan.types import is_number
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from bdr_stan.types import Axes, is_number
 
 _SIZE = (5.4, 4.4)  # inches
 _GRID = 201  # strengths along each axis
@@ -32,11 +27,7 @@ def robustness(
     found : Robustness, from `Contrast.robustness`
     largest : float, 0 < largest < 1, end of both axes; default 1.4 times the largest strength of
         robustness value and covariates
-    ax : matplotlib Axes; None for a new figure
-
-    Returns
-    -------
-    matplotlib Axes
+    ax : matplotlib Axes, which are returned; None for those of a new figure
 
     Raises
     ------
@@ -45,15 +36,10 @@ def robustness(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from bdr_stan import BLR, plots
-    >>> rng = np.random.default_rng(0)
-    >>> x = rng.normal(size=100)
-    >>> bags = [rng.normal(mean, size=(100, 1)) for mean in x]
-    >>> model = BLR(5, method="exact").fit(bags, x + rng.normal(size=100), seed=1)
-    >>> contrast = model.contrast([bag + 0.5 for bag in bags], bags)
-    >>> ax = plots.robustness(contrast.robustness())
-    >>> ax.get_xlabel()
+    >>> from bdr_stan import plots
+    >>> from bdr_stan.predictive import Robustness
+    >>> robust = Robustness(mean=0.5, sd=0.1, lower=0.3, upper=0.7, level=0.95, n_residual=97)
+    >>> plots.robustness(robust).get_xlabel()
     "c_d: share of the contrast's precision"
     """
     if not isinstance(found, Robustness):

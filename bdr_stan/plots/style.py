@@ -3,18 +3,16 @@
 import functools
 from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 
 from bdr_stan.extras import require
 from bdr_stan.metrics import size_classes
-from bdr_stan.types import Array, ArrayLike
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from bdr_stan.types import Array, ArrayLike, Axes
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 Prediction: TypeAlias = Any  # a predictive distribution, see `bdr_stan.metrics`
 
 COVERS, MISSES, GUIDE = "#0072B2", "#D55E00", "0.6"  # of Okabe and Ito, for colour-blind readers
@@ -80,8 +78,8 @@ def size_title(name: str, n: int | None = None) -> str:
     return title if n is None else f"{title} ({n} bags)"
 
 
-def check_predictives(predictives: Any) -> None:
-    """Raise unless predictive distributions are in a dict by the names of their models."""
+def of_each_model(predictives: Any, table: Callable[[Prediction], T]) -> dict[str, T]:
+    """``table(predictive)`` by the names of models; raises unless the predictives are so named."""
     if not isinstance(predictives, Mapping):
         raise TypeError(
             "predictives must be a dict from the names of models to predictive distributions, such "
@@ -89,6 +87,7 @@ def check_predictives(predictives: Any) -> None:
         )
     if not predictives:
         raise ValueError("there is no model to draw: pass at least one predictive")
+    return {name: table(predictive) for name, predictive in predictives.items()}
 
 
 def titled_classes(

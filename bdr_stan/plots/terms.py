@@ -1,14 +1,12 @@
 """Plots of effects of groups and of smooth functions."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bdr_stan.plots.style import COVERS, GUIDE, names_as_written, pyplot
 from bdr_stan.predictive.distributions import interval_ends
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from bdr_stan.types import Axes
 
 _GRID = 2500  # points of a function of two columns
 _MOST_LEVELS = 40  # whose names fit below one another; of more the extremes are drawn

@@ -11,7 +11,7 @@ from bdr_stan.predictive.points import PointPredictive
 from bdr_stan.predictive.program import ProgramPredictive
 from bdr_stan.predictive.regions import ConformalClasses, ConformalIntervals
 from bdr_stan.predictive.robustness import Robustness
-from bdr_stan.predictive.selection import SelectionBounds
+from bdr_stan.predictive.selection_bias import SelectionBounds
 from bdr_stan.predictive.totals import AggregatePredictive
 
 __all__ = [

@@ -49,11 +49,9 @@ class Blend(Distributions):
         self.mean = weights @ means
         self.sd = np.sqrt(np.maximum(weights @ second - self.mean**2, 0))
 
-    def __repr__(self) -> str:
-        return (
-            f"Blend({len(self)} bags, {len(self.predictives)} models; "
-            "mean, sd, quantile(q), interval(level), cdf(y), log_prob(y), sample(size))"
-        )
+    @property
+    def _described(self):
+        return f"{super()._described}, {len(self.predictives)} models"
 
     @property
     def is_count(self) -> bool:  # type: ignore[override]
@@ -87,22 +85,7 @@ class Blend(Distributions):
         return value
 
     def sample(self, size: int | None = None, *, seed: Seed = None) -> Array:
-        """Draw labels from the predictive distribution.
-
-        Parameters
-        ----------
-        size : int, >= 1, optional
-            Labels per bag; default as many as the parts have draws.
-        seed : int or numpy Generator, optional
-
-        Returns
-        -------
-        array, shape (size, n), units of y
-
-        Raises
-        ------
-        ValueError : if the size is no integer from 1.
-        """
+        """Labels drawn as by `Predictive.sample`; by default as many as the parts have draws."""
         check_sample_size(size)
         rng = np.random.default_rng(seed)
         n = sum(p.n_draws for p in self.predictives) if size is None else size

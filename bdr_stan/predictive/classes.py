@@ -1,6 +1,7 @@
 """Predictive distributions of classes: of two, and of more."""
 
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -26,15 +27,35 @@ class _ClassMixture(LabelMixture):
         self.classes = classes
         super().__init__(log_probabilities, n_bags, n_draws, weights)
 
-    @property
-    def _settings(self):
-        return {"classes": self.classes}
+    @classmethod
+    def _pooled_settings(cls, predictives):
+        return {"classes": predictives[0].classes}
 
     def _moments(self, components, i):
         return self._probabilities(components), 0.0
 
     def _quantiles(self, components, i, levels):
         return draw_quantiles(self._probabilities(components), levels, self.weights)
+
+    @property
+    @abstractmethod
+    def probabilities(self) -> Array:
+        """Probability of each class, shape (n, C)."""
+
+    @abstractmethod
+    def _ends(self, level: float, predicted: Array) -> Iterable[Array]:
+        """Ends of the intervals in the table, each of shape (n,), of the predicted classes."""
+
+    def _columns(self, level: float) -> dict[str, Array]:
+        probabilities = self.probabilities
+        predicted = np.argmax(probabilities, axis=1)
+        lower, upper = self._ends(level, predicted)
+        return {
+            "predicted": self.classes[predicted],
+            "probability": probabilities.max(axis=1),
+            "lower": lower,
+            "upper": upper,
+        }
 
     def _label_values(self, y):
         return class_codes(self.classes, self._in_order(y, np.asarray))
@@ -50,19 +71,15 @@ class ClassPredictive(_ClassMixture):
     log_probabilities : callable
         ``log_probabilities(i)`` gives the log probabilities of the first and of the second
         class, each of shape (S, len(i)), of the bags with integer indices `i`.
-    n_bags, n_draws : int
-        n and S.
+    n_bags, n_draws, weights
+        As for `Predictive`.
     classes : array, shape (2,)
         The two labels; `mean` is the probability of the second.
-    weights : array, shape (S,), optional
-        Weight of each draw, of sum 1; default equal weights.
 
     Attributes
     ----------
-    mean : array, shape (n,)
-        Probability of the second class, averaged over the posterior.
-    sd : array, shape (n,)
-        Posterior standard deviation of that probability.
+    mean, sd : arrays, shape (n,)
+        Of the probability of the second class, over the posterior.
     probabilities : array, shape (n, 2)
         Of both classes.
 
@@ -82,20 +99,16 @@ class ClassPredictive(_ClassMixture):
 
     @property
     def probabilities(self) -> Array:
-        """Probability of each class, shape (n, 2)."""
         return np.column_stack([1 - self.mean, self.mean])
 
-    def _columns(self, level: float) -> dict[str, Array]:
+    def _ends(self, level, predicted):
         lower, upper = self.interval(level)  # of the second class
-        ends = np.column_stack([1 - upper, lower]), np.column_stack([1 - lower, upper])
-        return columns_of_classes(self.classes, self.probabilities, *ends)
+        return np.where(predicted == 1, (lower, upper), (1 - upper, 1 - lower))
 
-    def __repr__(self) -> str:
-        return (
-            f"ClassPredictive({len(self)} bags, {self.n_draws} draws; probability of "
-            f"{plain(self.classes[1])!r}: mean, sd, quantile(q), interval(level); log_prob(y), "
-            "sample(size))"
-        )
+    @property
+    def _answers(self):
+        of_second = f"probability of {plain(self.classes[1])!r}: mean, sd, quantile(q)"
+        return f"{of_second}, interval(level); log_prob(y), sample(size)"
 
     def label_moments(self, i: Array) -> tuple[Array, Array]:
         """As for numbers, of the bags `i`, with 1 for the second class and 0 for the first."""
@@ -123,18 +136,14 @@ class MulticlassPredictive(_ClassMixture):
     log_probabilities : callable
         ``log_probabilities(i)`` gives the log probabilities of the classes, shape
         (S, len(i), C), of the bags with integer indices `i`.
-    n_bags, n_draws : int
-        n and S.
+    n_bags, n_draws, weights
+        As for `Predictive`.
     classes : array, shape (C,), names of the classes
-    weights : array, shape (S,), optional
-        Weight of each draw, of sum 1; default equal weights.
 
     Attributes
     ----------
-    mean, probabilities : array, shape (n, C)
-        Probability of each class, averaged over the posterior.
-    sd : array, shape (n, C)
-        Posterior standard deviation of these probabilities.
+    mean, probabilities, sd : arrays, shape (n, C)
+        Probability of each class, averaged over the posterior, and its standard deviation there.
 
     Examples
     --------
@@ -151,26 +160,22 @@ class MulticlassPredictive(_ClassMixture):
 
     @property
     def probabilities(self) -> Array:
-        """Probability of each class, shape (n, C)."""
         return self.mean
 
-    def _columns(self, level: float) -> dict[str, Array]:
-        return columns_of_classes(self.classes, self.probabilities, *self.interval(level))
+    def _ends(self, level, predicted):
+        return (each[np.arange(len(self)), predicted] for each in self.interval(level))
 
-    def __repr__(self) -> str:
-        return (
-            f"MulticlassPredictive({len(self)} bags, {self.n_draws} draws, {len(self.classes)} "
-            "classes; probabilities, sd, quantile(q), interval(level), log_prob(y), sample(size))"
-        )
+    _answers = "probabilities, sd, quantile(q), interval(level), log_prob(y), sample(size)"
 
-    def expected(self, i: Array) -> Array:
+    @property
+    def _described(self):
+        return f"{super()._described}, {len(self.classes)} classes"
+
+    def label_moments(self, i: Array) -> tuple[Array, Array]:
         raise TypeError(
             f"{type(self).__name__} has no expected label: give category=, one or several of the "
             f"classes {named(self.classes)}, whose probability is meant"
         )
-
-    def label_moments(self, i: Array) -> tuple[Array, Array]:
-        return self.expected(i), self.sd[i]  # the former raises
 
     @property
     def _shape(self):
@@ -225,18 +230,9 @@ class OrdinalPredictive(MulticlassPredictive):
 
     Parameters
     ----------
-    log_probabilities : callable
-        As for `MulticlassPredictive`.
-    n_bags, n_draws : int
-        n and S.
+    log_probabilities, n_bags, n_draws, weights
+        As for `MulticlassPredictive`, whose attributes it has.
     classes : array, shape (C,), categories from the lowest to the highest
-    weights : array, shape (S,), optional
-        Weight of each draw, of sum 1; default equal weights.
-
-    Attributes
-    ----------
-    mean, probabilities, sd : array, shape (n, C)
-        As those of `MulticlassPredictive`.
 
     Examples
     --------
@@ -252,24 +248,14 @@ class OrdinalPredictive(MulticlassPredictive):
     array([0.9, 0.4])
     """
 
-    def __repr__(self) -> str:
-        return (
-            f"OrdinalPredictive({len(self)} bags, {self.n_draws} draws, {len(self.classes)} "
-            "ordered classes; probabilities, sd, quantile(q), interval(level), cdf(y), "
-            "log_prob(y), sample(size))"
-        )
+    _answers = MulticlassPredictive._answers.replace("log_prob", "cdf(y), log_prob")
+
+    @property
+    def _described(self):
+        return super()._described.replace("classes", "ordered classes")
 
     def cdf(self, y: ArrayLike) -> Array:
-        """Predictive probability of a category not above each of `y`.
-
-        Parameters
-        ----------
-        y : array, shape (n,), one category per bag
-
-        Returns
-        -------
-        array, shape (n,)
-        """
+        """Predictive probability, shape (n,), of a category not above that of each bag in `y`."""
         return self._cumulative[np.arange(len(self)), self._label_values(y)]
 
     @property
@@ -281,15 +267,8 @@ class OrdinalPredictive(MulticlassPredictive):
         below = self._cumulative[:, :-1]
         return self.classes[[np.sum(below < level, axis=1) for level in levels]]
 
-    def _columns(self, level: float) -> dict[str, Array]:
-        lower, upper = self.interval(level)
-        probabilities = self.probabilities
-        return {
-            "predicted": self.classes[np.argmax(probabilities, axis=1)],
-            "probability": probabilities.max(axis=1),
-            "lower": lower,
-            "upper": upper,
-        }
+    def _ends(self, level, predicted):
+        return self.interval(level)  # of the categories themselves
 
 
 def class_codes(classes: Array, y: ArrayLike) -> Array:
@@ -309,17 +288,3 @@ def named(classes: Array) -> str:
     """Text such as "'a', 'b' and 'c'"."""
     *first, last = (repr(plain(c)) for c in classes)
     return f"{', '.join(first)} and {last}"
-
-
-def columns_of_classes(
-    classes: Array, probabilities: Array, lower: Array, upper: Array
-) -> dict[str, Array]:
-    """The most probable class of each bag, its probability and interval; inputs (n, C)."""
-    most = np.argmax(probabilities, axis=1)
-    bag = np.arange(len(most))
-    return {
-        "predicted": classes[most],
-        "probability": probabilities[bag, most],
-        "lower": lower[bag, most],
-        "upper": upper[bag, most],
-    }

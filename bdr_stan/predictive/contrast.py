@@ -33,10 +33,8 @@ class Contrast(Mixture):
     differences : callable
         ``differences(i)`` gives the difference of the bags with integer indices `i` under each
         draw, shape (S, len(i)).
-    n_bags, n_draws : int
-        n and S.
-    weights : array, shape (S,), optional
-        Weight of each draw, of sum 1; default equal weights.
+    n_bags, n_draws, weights
+        As for `Predictive`.
     regression : Regression, optional
         In which the contrast is linear, for `robustness`.
     exact : Contrast, optional
@@ -52,19 +50,15 @@ class Contrast(Mixture):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from bdr_stan import BLR
-    >>> rng = np.random.default_rng(0)
-    >>> y = rng.normal(size=40)
-    >>> bags = [rng.normal(mean, size=(100, 1)) for mean in y]
+    >>> from bdr_stan.datasets import digits_bags
+    >>> bags, y = digits_bags(40, seed=1)
     >>> model = BLR(5, method="exact").fit(bags, y, seed=1)
-    >>> bag = [rng.normal(0, size=(100, 1))]
-    >>> contrast = model.contrast([bag[0] + 0.5], bag)  # were all its points higher by 0.5
+    >>> contrast = model.contrast(bags[:1], bags[1:2])  # were its images those of the second bag
     >>> contrast
     Contrast(1 bags, 1000 draws; mean, sd, quantile(q), interval(level), draws, robustness())
-    >>> lower, upper = contrast.interval(0.95)
-    >>> bool(lower[0] < 0.5 < upper[0])
-    True
+    >>> contrast.draws.shape
+    (1000, 1)
     """
 
     def __init__(
@@ -81,29 +75,20 @@ class Contrast(Mixture):
         super().__init__(differences, n_bags, n_draws, weights)
         self.regression, self.exact, self.reliability = regression, exact or self, reliability
 
+    _answers = "mean, sd, quantile(q), interval(level), draws, robustness()"
+
     @classmethod
     def between(cls, first: LabelMixture, second: LabelMixture, **options: Any) -> Self:
         """The expected label of one version of the bags less that of another.
 
-        Parameters
-        ----------
-        first, second : Predictive, ClassPredictive or AggregatePredictive
-            Of the same number of bags, under the same draws. Of classes, the difference is that of
-            the probability of the second class.
-        **options
-            As for `Contrast`.
+        `first` and `second` are of the same number of bags, under the same draws; of classes, the
+        difference is of probabilities of the second class. `options` are those of `Contrast`.
         """
 
         def differences(i):
             return first.expected(i) - second.expected(i)
 
         return cls(differences, len(first), first.n_draws, first.weights, **options)
-
-    def __repr__(self) -> str:
-        return (
-            f"Contrast({len(self)} bags, {self.n_draws} draws; mean, sd, quantile(q), "
-            "interval(level), draws, robustness())"
-        )
 
     @property
     def draws(self) -> Array:

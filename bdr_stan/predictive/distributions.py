@@ -1,20 +1,14 @@
 """What all predictive distributions share: quantiles, intervals, tables, the ids of bags."""
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
 from bdr_stan.arguments import unknown_attribute
-from bdr_stan.types import Array, ArrayLike, is_integer, is_number
+from bdr_stan.types import Array, ArrayLike, DataFrame, is_integer, is_number
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-# What other modules use; completions of a user's prompt omit it.
-_FOR_MODULES = {
-    *("components", "is_count", "label_moments", "log_density_function", "pooled", "with_ids_of"),
-}
+_N_EVEN_LEVELS = 200  # of the quantiles that stand for a distribution
 
 
 class Distributions(ABC):
@@ -24,14 +18,22 @@ class Distributions(ABC):
     id_name = "bag"
     is_count: bool = False  # whether the labels are counts
 
+    # What a distribution answers, in its text.
+    _answers = "mean, sd, quantile(q), interval(level), cdf(y), log_prob(y), sample(size)"
+
     def __len__(self) -> int:
         return len(self.mean)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._described}; {self._answers})"
+
+    @property
+    def _described(self) -> str:
+        """What the distribution is of, in its text."""
+        return f"{len(self)} bags"
+
     def __getattr__(self, name: str) -> Any:
         return unknown_attribute(self, name)
-
-    def __dir__(self) -> list[str]:
-        return [name for name in super().__dir__() if name not in _FOR_MODULES]
 
     def with_ids_of(self, bags: Any) -> Self:
         """This distribution with the ids of bags."""
@@ -81,7 +83,7 @@ class Distributions(ABC):
         lower, upper = self.quantile(interval_ends(level))
         return lower, upper
 
-    def to_dataframe(self, level: float = 0.95) -> "pd.DataFrame":
+    def to_dataframe(self, level: float = 0.95) -> "DataFrame":
         """The distributions in a table with one row per bag or point.
 
         Parameters
@@ -143,3 +145,20 @@ def check_sample_size(size: int | None) -> None:
     """Raise ValueError unless the number of labels to draw is None or an integer from 1."""
     if size is not None and not (is_integer(size) and size >= 1):
         raise ValueError(f"size must be None or an integer >= 1, found {size!r}")
+
+
+def even_quantiles(predictive: Any) -> Array:
+    """Quantiles that stand for each of n distributions, ascending, shape (200, n)."""
+    return predictive.quantile((np.arange(_N_EVEN_LEVELS) + 0.5) / _N_EVEN_LEVELS)
+
+
+def distance_to(y: Array, quantiles: Array) -> Array:
+    """E|Y - y|, shape (n,), of labels Y with these even quantiles, shape (k, n)."""
+    return np.abs(quantiles - y).mean(axis=0)
+
+
+def distance_within(quantiles: Array) -> Array:
+    """E|Y - Y'|, shape (n,), of independent labels with these even quantiles, shape (k, n)."""
+    k = len(quantiles)
+    share = (2 * np.arange(k) + 1 - k) / k  # the quantiles ascend
+    return 2 * np.mean(share[:, None] * quantiles, axis=0)

@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from textwrap import wrap
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pandas as pd
+from bdr_stan.types import DataFrame
 
 _HEADS = (
     "reason for doubt",
@@ -62,7 +60,7 @@ class Doubts:
         parts = [_row(_HEADS), rule, "\n\n".join(_row(astuple(row)) for row in self.rows)]
         return "\n".join([f"Conclusion: {self.conclusion}", "", *parts])
 
-    def to_dataframe(self) -> "pd.DataFrame":
+    def to_dataframe(self) -> "DataFrame":
         """The table, with a row for each reason.
 
         Returns

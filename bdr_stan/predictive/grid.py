@@ -69,16 +69,12 @@ class GridPredictive(NumericMixture):
         ``log_densities(i)`` yields, one posterior draw after the other, the log density at the
         labels of the grid of the bags with integer indices `i`, shape (len(i), M).
     grid : array, shape (M,), ascending, units of y
-    n_bags, n_draws : int
-        n and S.
+    n_bags, n_draws
+        As for `Predictive`, whose attributes it has.
     noise_sd : array, shape (n,), >= 0, optional
         Standard deviation of additional normal noise of each label, units of y.
     repeated : RepeatedLabels, optional
         Labels of the grid that have probabilities; `cdf` jumps and quantiles lie there.
-
-    Attributes
-    ----------
-    mean, sd : arrays, shape (n,), units of y
 
     Examples
     --------
@@ -114,11 +110,9 @@ class GridPredictive(NumericMixture):
             self._kept = kept
         super().__init__(self._density, n_bags, n_draws)
 
-    def __repr__(self) -> str:
-        return (
-            f"GridPredictive({len(self)} bags, {self.n_draws} draws, {len(self.grid)} labels; "
-            "mean, sd, quantile(q), interval(level), cdf(y), log_prob(y), sample(size))"
-        )
+    @property
+    def _described(self):
+        return f"{super()._described}, {len(self.grid)} labels"
 
     def expected(self, i: Array) -> Array:
         """Expected label of the bags `i` under each draw, shape (S, len(i)), in units of y."""
@@ -139,9 +133,7 @@ class GridPredictive(NumericMixture):
         left, share = _places(grid, self.repeated.whole(labels, self.grid))
         start, end = density[row, left], density[row, left + 1]
         piece = np.diff(grid)[left] * share * (start + 0.5 * (end - start) * share)
-        return np.clip(cumulative_trapezoid(density, grid, initial=0)[row, left] + piece, 0.0, 1.0)[
-            None
-        ]
+        return np.clip(cumulative_trapezoid(density, grid, initial=0)[row, left] + piece, 0.0, 1.0)
 
     def log_prob(self, y: ArrayLike) -> Array:
         """Log predictive density of labels `y`, shape (n,). Without noise -inf off the grid.

@@ -38,9 +38,8 @@ class Mixture(Distributions):
         self.mean, self.sd = np.empty(shape), np.empty(shape)
         for i, components_i in self._chunks():
             mean, variance = self._moments(components_i, i)
-            self.mean[i] = np.average(mean, axis=0, weights=weights)
-            variance = variance + (mean - self.mean[i]) ** 2
-            self.sd[i] = np.sqrt(np.average(variance, axis=0, weights=weights))
+            self.mean[i] = self._average(mean)
+            self.sd[i] = np.sqrt(self._average(variance + (mean - self.mean[i]) ** 2))
 
     @classmethod
     def pooled(cls, predictives: Sequence[Self], weights: Array) -> Self:
@@ -48,19 +47,24 @@ class Mixture(Distributions):
 
         `weights` has one weight for each draw of the first, then of the second, and so on.
         """
-        first = predictives[0]
-        return cls(
-            pooled_components(predictives),
-            len(first),
-            len(weights),
-            weights=weights,
-            **first._settings,
-        )
+
+        def components(i):
+            parts = [p.components(i) for p in predictives]
+            if isinstance(parts[0], np.ndarray):
+                return np.concatenate(parts)
+            return tuple(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+
+        n_bags, settings = len(predictives[0]), cls._pooled_settings(predictives)
+        return cls(components, n_bags, len(weights), weights=weights, **settings)
+
+    @classmethod
+    def _pooled_settings(cls, predictives: Sequence[Self]) -> dict[str, Any]:
+        """Further arguments of the constructor, for the draws of all predictives."""
+        return {}
 
     @property
-    def _settings(self) -> dict[str, Any]:
-        """Further arguments of the constructor."""
-        return {}
+    def _described(self) -> str:
+        return f"{len(self)} bags, {self.n_draws} draws"
 
     @property
     def _shape(self) -> tuple[int, ...]:
@@ -74,6 +78,10 @@ class Mixture(Distributions):
     @abstractmethod
     def _quantiles(self, components: Any, i: Array, levels: Array) -> Array:
         """Quantiles of the bags `i`, shape (k, len(i))."""
+
+    def _average(self, values):
+        """Average over the draws, which are the first axis."""
+        return np.average(values, axis=0, weights=self.weights)
 
     @property
     def _draw_weights(self) -> Array:
@@ -104,7 +112,7 @@ class LabelMixture(Mixture):
 
     def expected(self, i: Array) -> Array:
         """Expected label, or probability of the second class, under each draw; (S, len(i))."""
-        return self._moments(self.components(i), i)[0]
+        return self.label_moments(i)[0]
 
     def label_moments(self, i: Array) -> tuple[Array, Array]:
         """Mean and variance of the labels of the bags `i` under each draw, shapes (S, len(i))."""
@@ -126,7 +134,7 @@ class LabelMixture(Mixture):
         ------
         ValueError : another number of labels than bags, or a label that is no class.
         """
-        weights = 1 / self.n_draws if self.weights is None else self.weights[:, None]
+        weights = self._draw_weights[:, None]
         value = np.empty(len(self))
         for i, each in self._log_components(y):
             value[i] = logsumexp(each, b=weights, axis=0)
@@ -234,42 +242,26 @@ class NumericMixture(LabelMixture):
     """Base of the predictive distributions of labels that are numbers."""
 
     def cdf(self, y: ArrayLike) -> Array:
-        """Predictive probability of a label at or below each of `y`.
+        """Predictive probability, shape (n,), of a label at or below that of each bag in `y`.
 
         Uniform on (0, 1) where the predictions are calibrated (probability integral transform).
         Of counts it includes the probability of y itself and so lies above uniform numbers, by
         little where counts are large.
-
-        Parameters
-        ----------
-        y : array, shape (n,), units of y
-
-        Returns
-        -------
-        array, shape (n,)
         """
         y = self._label_values(y)
         below = np.empty(len(self))
         for i, components in self._chunks():
-            each = self._cdf(components, i, y[i])
-            below[i] = np.average(each, axis=0, weights=self.weights)
+            below[i] = self._cdf(components, i, y[i])
         return below
 
     @abstractmethod
     def _cdf(self, components: Any, i: Array, labels: Array) -> Array:
-        """Cdf of the bags `i` at their labels under each draw, shape (S, len(i))."""
+        """Cdf of the bags `i` at their labels, shape (len(i),)."""
 
 
-def pooled_components(predictives: Sequence[Mixture]) -> Callable[[Array], Any]:
-    """`components` of all draws of several mixtures, one mixture after the other."""
-
-    def components(i):
-        parts = [p.components(i) for p in predictives]
-        if isinstance(parts[0], np.ndarray):
-            return np.concatenate(parts)
-        return tuple(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-
-    return components
+def pooled_scales(predictives: Sequence[Any]) -> dict[str, Array]:
+    """`scales`, one of each draw by name, of several mixtures, one mixture after the other."""
+    return {n: np.concatenate([p.scales[n] for p in predictives]) for n in predictives[0].scales}
 
 
 def bags_at_once(n_bags: int, n_draws: int) -> Iterator[Array]:

@@ -29,24 +29,16 @@ class Predictive(NumericMixture):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from bdr_stan import BLR
-    >>> rng = np.random.default_rng(0)
-    >>> y = rng.normal(size=40)
-    >>> bags = [rng.normal(mean, size=(100, 1)) for mean in y]
-    >>> predictive = BLR(5, method="exact").fit(bags[:30], y[:30], seed=1).predictive(bags[30:])
+    >>> from bdr_stan.datasets import digits_bags
+    >>> bags, y = digits_bags(60, seed=1)
+    >>> predictive = BLR(5, method="exact").fit(bags[:40], y[:40], seed=1).predictive(bags[40:])
     >>> lower, upper = predictive.interval(0.95)
-    >>> bool(np.mean((lower < y[30:]) & (y[30:] < upper)) > 0.7)
+    >>> bool(((lower < y[40:]) & (y[40:] < upper)).mean() > 0.7)
     True
     >>> predictive.sample(500, seed=1).shape
-    (500, 10)
+    (500, 20)
     """
-
-    def __repr__(self) -> str:
-        return (
-            f"Predictive({len(self)} bags, {self.n_draws} draws; "
-            "mean, sd, quantile(q), interval(level), cdf(y), log_prob(y), sample(size))"
-        )
 
     def _moments(self, components, i):
         mean, sd = components
@@ -54,7 +46,7 @@ class Predictive(NumericMixture):
 
     def _cdf(self, components, i, labels):
         mean, sd = components
-        return ndtr((labels - mean) / sd)
+        return self._average(ndtr((labels - mean) / sd))
 
     def _quantiles(self, components, i, levels):
         mean, sd = components

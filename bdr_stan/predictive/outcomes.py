@@ -1,14 +1,13 @@
 """Predictive distributions of labels of any family, whose linear predictors are normal."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Self
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from scipy.special import ndtri, roots_hermitenorm
 
 from bdr_stan.families import Family, label_densities
 from bdr_stan.predictive.distributions import draw_quantiles
-from bdr_stan.predictive.mixture import LabelMixture, pooled_components
+from bdr_stan.predictive.mixture import NumericMixture, pooled_scales
 from bdr_stan.predictive.normal import Predictive
 from bdr_stan.predictive.totals import AggregatePredictive
 from bdr_stan.types import Array, ArrayLike
@@ -22,7 +21,7 @@ _LARGEST_LOG_COUNT = 34.0  # of a mean: NumPy draws no counts of 1e18, as poor p
 _NUMBERS_PER_DENSITY = 50  # that quadrature holds in memory for a draw and bag
 
 
-class OutcomePredictive(LabelMixture):
+class OutcomePredictive(NumericMixture):
     """Predictive distribution of the labels of n bags, of a family other than the normal.
 
     For each bag a mixture over the posterior draws; given a draw the linear predictor is normal,
@@ -33,20 +32,14 @@ class OutcomePredictive(LabelMixture):
     components : callable
         ``components(i)`` gives means and variances, each of shape (S, len(i)), of the linear
         predictors of the bags with integer indices `i`, exposures included.
-    n_bags, n_draws : int
-        n and S.
+    n_bags, n_draws, weights
+        As for `Predictive`, whose attributes it has.
     family : Family
         One of `bdr_stan.families.FAMILIES`.
     scales : dict, name -> array, shape (S,)
         Those of the family.
     trials : array, shape (n,), optional
         Of counts out of trials.
-    weights : array, shape (S,), optional
-        Weight of each draw, of sum 1; default equal weights.
-
-    Attributes
-    ----------
-    mean, sd : arrays, shape (n,), units of y
 
     Examples
     --------
@@ -88,58 +81,29 @@ class OutcomePredictive(LabelMixture):
         """Whether the labels are counts."""
         return self.family.likelihood.is_count
 
-    def __repr__(self) -> str:
-        pmf = "pmf(y), " if self.is_count else ""
-        return (
-            f"OutcomePredictive({self.family.name}, {len(self)} bags, {self.n_draws} draws; "
-            f"mean, sd, quantile(q), interval(level), {pmf}cdf(y), log_prob(y), sample(size))"
-        )
+    @property
+    def _described(self):
+        return f"{self.family.name}, {super()._described}"
 
-    def cdf(self, y: ArrayLike) -> Array:
-        """Predictive probability of a label not above each of `y`.
-
-        Parameters
-        ----------
-        y : array, shape (n,), units of y
-            One value per bag.
-
-        Returns
-        -------
-        array, shape (n,)
-        """
-        y = self._label_values(y)
-        parts = [self._given_predictors(p, i).cdf(y[i]) for i, p in self._chunks()]
-        return np.concatenate(parts)
+    @property
+    def _answers(self):
+        every = super()._answers
+        return every.replace("cdf", "pmf(y), cdf") if self.is_count else every
 
     def pmf(self, y: ArrayLike) -> Array:
-        """Predictive probability of each count.
+        """Predictive probability, shape (n,), of the count `y` of each bag.
 
-        Parameters
-        ----------
-        y : array, shape (n,)
-            One count per bag.
-
-        Returns
-        -------
-        array, shape (n,)
-
-        Raises
-        ------
-        TypeError
-            The family is not one of counts.
+        TypeError where the family is not one of counts.
         """
         if not self.is_count:
             raise TypeError(f"labels of the {self.family.name} family have a density: use log_prob")
         return np.exp(self.log_prob(y))
 
     @classmethod
-    def pooled(cls, predictives: Sequence[Self], weights: Array) -> Self:
+    def _pooled_settings(cls, predictives):
         first = predictives[0]
-        scales = {n: np.concatenate([p.scales[n] for p in predictives]) for n in first.scales}
-        components = pooled_components(predictives)
-        return cls(
-            components, len(first), len(weights), first.family, scales, first.trials, weights
-        )
+        shared = {"family": first.family, "trials": first.trials}
+        return {**shared, "scales": pooled_scales(predictives)}
 
     # ------------------------------------------------------------ given a draw
 
@@ -198,6 +162,9 @@ class OutcomePredictive(LabelMixture):
         return labels.astype(np.int64) if self.is_count else labels
 
     # ------------------------------------------------------------ over all draws
+
+    def _cdf(self, components, i, labels):
+        return self._given_predictors(components, i).cdf(labels)
 
     def _quantiles(self, components, i, levels):
         if self.is_count:
@@ -260,15 +227,8 @@ class LognormalPredictive(Predictive):
     ----------
     components : callable
         ``components(i)`` gives means and standard deviations of log labels, shapes (S, len(i)).
-    n_bags, n_draws : int
-        n and S.
-    weights : array, shape (S,), optional
-        Weight of each draw, of sum 1; default equal weights.
-
-    Attributes
-    ----------
-    mean, sd : arrays, shape (n,), units of y
-        Exact moments of the mixture.
+    n_bags, n_draws, weights
+        As for `Predictive`, whose attributes it has.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Predictive distributions of labels, and of rates, that a Stan program draws."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, Self
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -24,10 +24,8 @@ class ProgramPredictive(NumericMixture):
     ----------
     components : callable
         ``components(i)`` gives ``y_new`` of the bags with integer indices `i`, shape (S, len(i)).
-    n_bags, n_draws : int
-        n and S.
-    weights : array, shape (S,), optional
-        Weight of each draw, of sum 1; default equal weights.
+    n_bags, n_draws, weights
+        As for `Predictive`.
     log_density : callable
         ``log_density(i, labels)`` gives ``log_lik`` of the bags `i` at labels, (S, len(i)).
     is_count : bool, default False
@@ -64,26 +62,16 @@ class ProgramPredictive(NumericMixture):
         self.log_density, self.is_count = log_density, is_count
         super().__init__(components, n_bags, n_draws, weights)
 
-    def __repr__(self) -> str:
-        return (
-            f"ProgramPredictive({len(self)} bags, {self.n_draws} draws of a Stan program; "
-            "mean, sd, quantile(q), interval(level), cdf(y), log_prob(y), sample(size))"
-        )
+    @property
+    def _described(self):
+        return f"{super()._described} of a Stan program"
 
     @classmethod
-    def pooled(cls, predictives: Sequence[Self], weights: Array) -> Self:
-        """The mixture over the draws of all `predictives`, with `weights` for all these draws."""
-
+    def _pooled_settings(cls, predictives):
         def log_density(i, labels):
             return np.concatenate([each.log_density(i, labels) for each in predictives])
 
-        first = super().pooled(predictives, weights)
-        first.log_density = log_density
-        return first
-
-    @property
-    def _settings(self):
-        return {"log_density": self.log_density, "is_count": self.is_count}
+        return {"log_density": log_density, "is_count": predictives[0].is_count}
 
     def of_classes(self, classes: Array, first: int) -> Any:
         """The same where labels are codes of `classes`, shape (C,), from the number `first` on.
@@ -107,7 +95,7 @@ class ProgramPredictive(NumericMixture):
         return components, 0.0
 
     def _cdf(self, components, i, labels):
-        return (components <= labels).astype(float)
+        return self._average(components <= labels)
 
     def _quantiles(self, components, i, levels):
         weights = self._draw_weights if self.is_count else self.weights

@@ -1,17 +1,14 @@
 """Regions of the labels of new bags: intervals and their unions, or sets of classes."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bdr_stan.bags.matching import match_to_ids
 from bdr_stan.predictive.classes import class_codes
 from bdr_stan.predictive.mixture import label_numbers
-from bdr_stan.types import Array, ArrayLike
-
-if TYPE_CHECKING:
-    import pandas as pd
+from bdr_stan.types import Array, ArrayLike, DataFrame
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,7 +32,7 @@ class ConformalRegions:
             f"{len(np.unique(self.size_class))} size classes; to_dataframe(), contains(y))"
         )
 
-    def to_dataframe(self) -> "pd.DataFrame":
+    def to_dataframe(self) -> "DataFrame":
         """The regions in a table with one row per bag.
 
         Returns
@@ -108,16 +105,14 @@ class ConformalIntervals(ConformalRegions):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from bdr_stan import BLR
-    >>> rng = np.random.default_rng(0)
-    >>> y = rng.normal(size=80)
-    >>> bags = [rng.normal(mean, size=(100, 1)) for mean in y]
-    >>> model = BLR(5, method="exact").fit(bags[:60], y[:60], seed=1)
-    >>> regions = model.conformal(bags[60:], level=0.9)
+    >>> from bdr_stan.datasets import digits_bags
+    >>> bags, y = digits_bags(60, seed=1)
+    >>> model = BLR(5, method="exact").fit(bags[:40], y[:40], seed=1)
+    >>> regions = model.conformal(bags[40:], level=0.9)
     >>> regions
     ConformalIntervals(20 bags, level 0.9, 1 size classes; to_dataframe(), contains(y))
-    >>> bool(regions.contains(y[60:]).mean() > 0.7)
+    >>> bool(regions.contains(y[40:]).mean() > 0.7)
     True
     """
 

@@ -17,14 +17,10 @@ varies with the draws of the scales is subtracted: M is that of given scales.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bdr_stan.types import Array, is_number
-
-if TYPE_CHECKING:
-    import pandas as pd
+from bdr_stan.types import Array, DataFrame, is_number
 
 _NULL = 1e-9  # of the largest eigenvalue: levels of a covariate have a direction without variance
 # Draws per coefficient from which the covariance of a term's coefficients is estimated.
@@ -98,13 +94,12 @@ class Robustness:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from bdr_stan import BLR
-    >>> rng = np.random.default_rng(0)
-    >>> x = rng.normal(size=100)
-    >>> bags = [rng.normal(mean, size=(100, 1)) for mean in x]
-    >>> model = BLR(5, method="exact").fit(bags, x + rng.normal(size=100), seed=1)
-    >>> robust = model.contrast([bag + 0.5 for bag in bags], bags).robustness()
+    >>> from bdr_stan.datasets import digits_bags
+    >>> bags, y = digits_bags(40, seed=1)
+    >>> darker = [bags.points[a:b] / 2 for a, b in zip(bags.offsets, bags.offsets[1:])]
+    >>> model = BLR(5, method="exact").fit(bags, y, seed=1)
+    >>> robust = model.contrast(bags, darker).robustness()
     >>> 0 < robust.interval_value < robust.value < 1
     True
     >>> lower, upper = robust.bounds(robust.value, robust.value)
@@ -124,17 +119,9 @@ class Robustness:
     def of_draws(
         cls, theta: Array, regression: Regression, ends: tuple[float, float], level: float
     ) -> "Robustness":
-        """From draws of the contrast, shape (S,), and the ends of its interval.
+        """From draws `theta` of the contrast, shape (S,), in units of y.
 
-        Parameters
-        ----------
-        theta : array, shape (S,), units of y
-        regression : Regression
-            Under the same draws.
-        ends : tuple of two floats
-            The interval's.
-        level : float
-            The interval's.
+        `regression` has the same draws; `ends` and `level` are those of the contrast's interval.
         """
         n = regression.n_residual
         given_scales = _given(regression.scales, theta)
@@ -184,26 +171,18 @@ class Robustness:
 
         Parameters
         ----------
-        c_y : float, 0 <= c_y <= 1
-            Share of the labels' residual variance that the cause explains.
-        c_d : float, 0 <= c_d < 1
-            Share by which adjusting for it reduces the precision of the contrast.
+        c_y, c_d : as for `Robustness.bias`
 
         Returns
         -------
         lower, upper : float, units of y
-
-        Raises
-        ------
-        ValueError
-            A strength out of its range.
         """
         bias, factor = self.bias(c_y, c_d), np.sqrt((1 - c_y) / (1 - c_d))
         lower = self.mean - bias + factor * (self.lower - self.mean)
         upper = self.mean + bias + factor * (self.upper - self.mean)
         return float(lower), float(upper)
 
-    def benchmarks(self) -> "pd.DataFrame":
+    def benchmarks(self) -> "DataFrame":
         """The contrast after adjusting for an omitted cause as strong as each covariate or term.
 
         Returns

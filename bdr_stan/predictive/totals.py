@@ -1,17 +1,12 @@
 """Predictive distributions of totals that are not normal: mixtures over the posterior draws."""
 
-from collections.abc import Callable, Sequence
-from typing import Self
+from collections.abc import Callable
 
 import numpy as np
 from scipy.special import ndtri
 
 from bdr_stan.aggregate.likelihoods import Likelihood
-from bdr_stan.predictive.mixture import (
-    NumericMixture,
-    mixture_quantile,
-    pooled_components,
-)
+from bdr_stan.predictive.mixture import NumericMixture, mixture_quantile, pooled_scales
 from bdr_stan.predictive.normal import normal_quantile
 from bdr_stan.types import Array, ArrayLike
 
@@ -27,23 +22,16 @@ class AggregatePredictive(NumericMixture):
     components : callable
         ``components(i)`` gives the mean of the label of each bag with an index in `i` under each
         draw, shape (S, len(i)); of the binomial likelihood the probability of each trial.
-    n_bags, n_draws : int
-        n and S.
+    n_bags, n_draws, weights
+        As for `Predictive`, whose attributes it has.
     likelihood : Likelihood
         One of `bdr_stan.aggregate.likelihoods.LIKELIHOODS`: the distribution of a label of given
         mean.
     trials : array, shape (n,)
         Of the binomial likelihood alone.
-    weights : array, shape (S,), optional
-        Weight of each draw, of sum 1; default equal weights.
     **scales : arrays, shape (S,) or (S, n)
         Those of the likelihood, by name: `dispersion` of the negative binomial, whose variance is
         mean + dispersion^2 mean^2. 0 is the Poisson.
-
-    Attributes
-    ----------
-    mean, sd : arrays, shape (n,), units of y
-        Exact moments of the mixture.
 
     Raises
     ------
@@ -97,27 +85,15 @@ class AggregatePredictive(NumericMixture):
         """Whether the totals are counts."""
         return self.likelihood.is_count
 
-    def __repr__(self) -> str:
-        return (
-            f"AggregatePredictive({self.likelihood.name}, {len(self)} bags, {self.n_draws} draws; "
-            "mean, sd, quantile(q), interval(level), cdf(y), log_prob(y), sample(size))"
-        )
+    @property
+    def _described(self):
+        return f"{self.likelihood.name}, {super()._described}"
 
     @classmethod
-    def pooled(cls, predictives: Sequence[Self], weights: Array) -> Self:
+    def _pooled_settings(cls, predictives):
         first = predictives[0]
-        scales = {
-            name: np.concatenate([p.scales[name] for p in predictives]) for name in first.scales
-        }
-        return cls(
-            pooled_components(predictives),
-            len(first),
-            len(weights),
-            first.likelihood,
-            trials=first.trials,
-            weights=weights,
-            **scales,
-        )
+        shared = {"likelihood": first.likelihood, "trials": first.trials}
+        return shared | pooled_scales(predictives)
 
     def _given_draw(self, means, i, draws=slice(None)):
         """SciPy's distribution of the bags `i` given each of the draws."""
@@ -138,7 +114,7 @@ class AggregatePredictive(NumericMixture):
         return given_draw.mean(), given_draw.var()
 
     def _cdf(self, means, i, labels):
-        return self._given_draw(means, i).cdf(labels)
+        return self._average(self._given_draw(means, i).cdf(labels))
 
     def _quantiles(self, means, i, levels):
         weights = self._draw_weights

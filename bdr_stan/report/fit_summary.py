@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,11 +12,7 @@ from bdr_stan.bags import Bags, PartitionedBags, Samples
 from bdr_stan.embedding.replicates import effective_sizes
 from bdr_stan.metrics import size_classes
 from bdr_stan.results.leave_one_out import LeaveOneOut, LeaveOneOutClasses
-from bdr_stan.types import Array
-
-if TYPE_CHECKING:
-    import pandas as pd
-
+from bdr_stan.types import Array, DataFrame
 
 _DRAWS = 1000  # of labels, where a fit has none of its own
 
@@ -144,7 +140,7 @@ class FitSummary:
             return self.model.predictive(self.bags, district=False)
         return self.model.predictive(self.bags)
 
-    def table_by_size(self, row: Callable[[Array], dict[str, Any]]) -> "pd.DataFrame":
+    def table_by_size(self, row: Callable[[Array], dict[str, Any]]) -> "DataFrame":
         """Table of `row(mask)` per class of bag sizes and, last, for all bags."""
         import pandas as pd
 
@@ -160,6 +156,14 @@ class FitSummary:
         return not self.known and getattr(self.model, "needs_trials", False)
 
 
+def without_points(what: str) -> str:
+    """Sentence on what a report lacks, as neither the fit nor its bags have points."""
+    return (
+        "The fit does not include its points: pass its bags (bags= in Python, the table on the "
+        f"command line) for {what}."
+    )
+
+
 def _of_sample(bags, name):
     """Bags of a sample, in the order of all bags; None without bags."""
     return None if bags is None else bags.samples[name].take(bags.rows(name))
@@ -169,18 +173,18 @@ def fit_summary(
     model: Any, bags: Bags | PartitionedBags | Samples | None, label: str
 ) -> FitSummary:
     """Summary of a fit; ValueError unless `bags` include those of the fit, which are selected."""
+    ids = list(map(str, model.result_.groups["observed_data"]["bag"].values))
     if isinstance(bags, Samples):
         lacking = [name for name in model.result_.settings["samples"] if name not in bags.samples]
         if lacking:
             raise ValueError(
                 f"the bags have no {lacking[0]!r}: pass the bags that the model was fitted to"
             )
-        bags = _in_order(bags, list(map(str, model.result_.groups["observed_data"]["bag"].values)))
+        bags = _in_order(bags, ids)
         for name in model.result_.settings["samples"]:
             fit_summary(model._of_sample(name), _of_sample(bags, name), label)
     elif bags is not None:
-        ids = model.result_.groups["observed_data"]["bag"].values
-        bags = _in_order(bags, [str(each) for each in ids])
+        bags = _in_order(bags, ids)
         if "bag_size" in model.result_.constants:
             features = getattr(model, "_feature_map", None)
             sizes = bags.effective_sizes if features is None else effective_sizes(bags, features)

@@ -16,11 +16,15 @@ from bdr_stan.types import Array
 LEVEL = 0.95  # of intervals
 FEW_BAGS = 20  # below which shares and R2 are too uncertain to state
 _PENALTIES = np.logspace(-3, 3, 13)
+_LIMITS = (
+    "The fit describes associations in these data: it does not show what causes the labels, and "
+    "holds for bags like those of the fit."
+)
 
 
 def headline(fit: FitSummary) -> Section:
     """Errors of the predictions, coverage, a baseline, diagnostics, and what the model is not."""
-    sentences = [*_accuracy(fit), _diagnostics(fit), _scatter(fit), _limits(fit)]
+    sentences = [*_accuracy(fit), _diagnostics(fit), _scatter(fit), _LIMITS]
     return Section("summary", "Summary", [Text(sentence) for sentence in sentences if sentence])
 
 
@@ -29,11 +33,9 @@ def _accuracy(fit):
     if fit.predictive is None:
         return ["There are no predictions of the bags to assess: see the section on predictions."]
     loo = fit.loo is not None and fit.loo.pareto_k is not None
-    basis = (
-        "Each bag is predicted without its own label."
-        if loo
-        else ("The model has seen these labels: errors for new bags will be larger.")
-    )
+    basis = "The model has seen these labels: errors for new bags will be larger."
+    if loo:
+        basis = "Each bag is predicted without its own label."
     if len(fit.labels) < FEW_BAGS:
         basis += f" {len(fit.labels)} bags are too few to assess a model."
     accuracy = _accuracy_of_numbers(fit) if fit.classes is None else _accuracy_of_classes(fit)
@@ -120,10 +122,3 @@ def _scatter(fit):
     kept = fit.model.result_.settings.get("overdispersion")
     found = None if kept is None else Overdispersion(**kept)
     return "" if found is None or not found.is_clear else found.text[0].upper() + found.text[1:]
-
-
-def _limits(fit):
-    return (
-        "The fit describes associations in these data: it does not show what causes the labels, "
-        "and holds for bags like those of the fit."
-    )

@@ -10,7 +10,7 @@ import numpy as np
 
 from bdr_stan import __version__, plots
 from bdr_stan.kernels import kernel_text
-from bdr_stan.report.fit_summary import FitSummary
+from bdr_stan.report.fit_summary import FitSummary, without_points
 from bdr_stan.report.page import Code, Folded, Section, Table, Text
 from bdr_stan.report.pictures import picture
 from bdr_stan.results.advice import checks, heading, verdict
@@ -24,8 +24,6 @@ _COLUMN_SAMPLE_SEED = 10_000_019  # unlike the seeds of users, so that samples d
 
 def data_and_model(fit: FitSummary) -> Section:
     """Labels, bags, points, columns, kernel and method."""
-    import pandas as pd
-
     facts = {
         "model": f"{fit.name}: {_first_line(fit.model)}",
         "labels": _describe_labels(fit),
@@ -51,8 +49,8 @@ def data_and_model(fit: FitSummary) -> Section:
         facts["likelihood"] = fit.model.likelihood_text()
     if fit.model.by_program:
         facts["program"] = f"user-supplied, {fit.model.stan_file}"
-    frame = pd.DataFrame({"value": facts.values()}, index=pd.Index(list(facts), name="what"))
-    blocks: list[Any] = [Table("Data and model", frame)]
+    table = Table.of("Data and model", {"value": list(facts.values())}, list(facts), "what")
+    blocks: list[Any] = [table]
     if fit.sizes is not None:
         most, least = fit.sizes.max(), fit.sizes.min()
         blocks.append(
@@ -109,35 +107,24 @@ def _describe_points(fit):
 
 def _columns(fit, sample):
     """Mean and range of each column, in a sample of the points."""
-    import pandas as pd
-
     if fit.bags is None:
-        return Text(
-            "The fit does not include its points: pass its bags (bags= in Python, the table on the "
-            "command line) for the range of each column."
-        )
+        return Text(without_points("the range of each column"))
     points = fit.bags.sample_points(_COLUMN_SAMPLE, np.random.default_rng(_COLUMN_SAMPLE_SEED))
     names = fit.bags.features or [f"column {k}" for k in range(points.shape[1])]
-    frame = pd.DataFrame(
-        {
-            "mean": points.mean(axis=0),
-            "sd": points.std(axis=0),
-            "smallest": points.min(axis=0),
-            "largest": points.max(axis=0),
-        },
-        index=pd.Index(names, name="column"),
-    )
+    columns = {
+        "mean": points.mean(axis=0),
+        "sd": points.std(axis=0),
+        "smallest": points.min(axis=0),
+        "largest": points.max(axis=0),
+    }
     source = "all points" if len(points) == fit.bags.n_points else f"{len(points)} of the points"
     source += f" of {sample}" if sample else ""
-    return Table(
-        f"Columns of {source}; categorical columns are shown as indicators of each value", frame
-    )
+    caption = f"Columns of {source}; categorical columns are shown as indicators of each value"
+    return Table.of(caption, columns, names, "column")
 
 
 def diagnostics(fit: FitSummary) -> Section:
     """Convergence diagnostics, and what to do about problems."""
-    import pandas as pd
-
     measured = fit.model.diagnostics()
     found = checks(measured)
     bad = [check for check in found if check.bad]
@@ -147,15 +134,13 @@ def diagnostics(fit: FitSummary) -> Section:
     elif found and all(verdict(check) for check in found):
         blocks.append(Text("All diagnostics are in their good ranges."))
     if found:
-        frame = pd.DataFrame(
-            {
-                "measured": [check.measured for check in found],
-                "good": [check.good for check in found],
-                "verdict": [verdict(check) or "unknown" for check in found],
-            },
-            index=pd.Index([check.quantity for check in found], name="quantity"),
-        )
-        blocks.append(Table("Convergence diagnostics", frame))
+        columns = {
+            "measured": [check.measured for check in found],
+            "good": [check.good for check in found],
+            "verdict": [verdict(check) or "unknown" for check in found],
+        }
+        quantities = [check.quantity for check in found]
+        blocks.append(Table.of("Convergence diagnostics", columns, quantities, "quantity"))
     if measured["method"] == "nuts":
         blocks.append(Text("ArviZ draws the chains: az.plot_trace(model.idata), az.plot_rank."))
     blocks.append(
@@ -206,23 +191,18 @@ def priors(fit: FitSummary) -> Section:
 
 def reproduction(fit: FitSummary) -> Section:
     """The call, the seed and the versions."""
-    import pandas as pd
-
     run = fit.model.result_.settings.get("run")
     if run is None or "seed" not in run["arguments"]:
         text = "This version of bdr_stan did not save the seed of the fit."
     else:
         text = "The same seed, versions and bags give the same draws."
-    versions = {} if run is None else run["versions"]
-    now = {"bdr_stan (this report)": __version__, "system": platform.platform()}
-    frame = pd.DataFrame(
-        {"version": [*versions.values(), *now.values()]},
-        index=pd.Index([*versions, *now], name="what"),
-    )
+    versions = {} if run is None else dict(run["versions"])
+    versions |= {"bdr_stan (this report)": __version__, "system": platform.platform()}
+    caption, columns = "Versions of the fit, and of this report", {"version": [*versions.values()]}
     blocks = [
         Code(_call(fit, run), "The call"),
         Text(text),
-        Table("Versions of the fit, and of this report", frame),
+        Table.of(caption, columns, list(versions), "what"),
     ]
     return Section("repeat", "Appendix: how to reproduce this fit", blocks)
 

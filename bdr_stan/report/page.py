@@ -1,18 +1,15 @@
 """A self-contained HTML page of sections."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from bdr_stan.extras import require
 from bdr_stan.results.files import checked_output, written_whole
-from bdr_stan.types import PathName
-
-if TYPE_CHECKING:
-    import pandas as pd
+from bdr_stan.types import DataFrame, PathName
 
 
 @dataclass(frozen=True)
@@ -38,8 +35,17 @@ class Table:
 
     kind: ClassVar[str] = "table"
     caption: str
-    frame: "pd.DataFrame"
+    frame: "DataFrame"
     sortable: bool = False
+
+    @classmethod
+    def of(
+        cls, caption: str, columns: Mapping[str, Sequence[Any]], rows: Sequence[str], name: str
+    ) -> "Table":
+        """A table of columns; its rows have headers, which `name` says what they are."""
+        import pandas as pd
+
+        return cls(caption, pd.DataFrame(columns, index=pd.Index(rows, name=name)))
 
     @property
     def head(self) -> list[str]:
@@ -87,10 +93,20 @@ class Section:
     blocks: Sequence[Any] = field(default_factory=list)
 
 
-def write_page(path: PathName, title: str, lead: str, sections: Sequence[Section]) -> Path:
-    """Write a page, only if complete; `lead` is the sentence below the title."""
+def write_page(
+    path: PathName,
+    title: str,
+    lead: str,
+    sections: Sequence[Section],
+    template: str = "report/page.html",
+    **more: Any,
+) -> Path:
+    """Write a page, only if complete; `lead` is the sentence below the title.
+
+    `more` is what the template has besides.
+    """
     path = checked_output(path)
-    html = page_template().render(title=title, lead=lead, sections=sections)
+    html = page_template(template).render(title=title, lead=lead, sections=sections, **more)
     with written_whole(path) as partial:
         partial.write_text(html, encoding="utf-8", errors="replace")
     return path

@@ -38,7 +38,7 @@ def picture(
     plt = pyplot()
     with plt.rc_context(_STYLE), plt.ioff(), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # missing glyphs
-        figure = _figure_of(draw())
+        figure = draw().figure
         try:
             for ax in figure.axes:
                 for marks in ax.collections:
@@ -54,11 +54,6 @@ def picture(
     for gid, texts in (titles or {}).items():
         drawn = _with_titles(drawn, gid, texts)
     return Picture(_inline(drawn, name, alt, width), caption, on_card)
-
-
-def _figure_of(drawn):
-    """The Figure itself, or the Figure of Axes."""
-    return drawn if hasattr(drawn, "savefig") else drawn.figure
 
 
 def _with_titles(svg, gid, texts):

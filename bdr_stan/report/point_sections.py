@@ -8,7 +8,7 @@ from bdr_stan import plots
 from bdr_stan.bags import PartitionedBags
 from bdr_stan.embedding.shrinkage import shrinkage_factors
 from bdr_stan.predictive.influence import rates_along
-from bdr_stan.report.fit_summary import FitSummary
+from bdr_stan.report.fit_summary import FitSummary, without_points
 from bdr_stan.report.page import Folded, Section, Table, Text
 from bdr_stan.report.pictures import picture
 
@@ -161,32 +161,28 @@ def rates(fit: FitSummary) -> Section | None:
     """Maps of rates at points with coordinates; None for models without rates."""
     if not hasattr(fit.model, "predict_points"):
         return None
-    return Section("rates", "Rates within bags", list(_maps(fit)))
+    lacking = _why_no_maps(fit)
+    return Section("rates", "Rates within bags", [Text(lacking)] if lacking else _maps(fit))
+
+
+def _why_no_maps(fit):
+    """A sentence on why rates cannot be drawn; empty where they can."""
+    if fit.bags is None:
+        return without_points("maps of their rates")
+    if fit.bags.n_points > _MAX_MAP_POINTS:
+        return f"There are more than {_MAX_MAP_POINTS} points, too many for maps in a report."
+    if _coordinates(fit) is None:
+        return (
+            "There are no maps: no columns are called lon and lat, x and y, longitude and "
+            "latitude, or easting and northing."
+        )
+    return ""
 
 
 def _maps(fit):
-    if fit.bags is None:
-        return [
-            Text(
-                "The fit does not include its points: pass its bags (bags= in Python, the table "
-                "on the command line) for maps of their rates."
-            )
-        ]
-    if fit.bags.n_points > _MAX_MAP_POINTS:
-        return [
-            Text(f"There are more than {_MAX_MAP_POINTS} points, too many for maps in a report.")
-        ]
-    coordinates = _coordinates(fit)
-    if coordinates is None:
-        return [
-            Text(
-                "There are no maps: no columns are called lon and lat, x and y, longitude and "
-                "latitude, or easting and northing."
-            )
-        ]
     bags = fit.bags.load() if isinstance(fit.bags, PartitionedBags) else fit.bags
     rate = fit.model.predict_points(bags, n_draws=_MAP_DRAWS)
-    x, y = bags.points[:, list(coordinates)].T
+    x, y = bags.points[:, _coordinates(fit)].T
     values = {"posterior mean": rate.mean, "posterior sd": rate.sd}
     return [
         picture(
@@ -205,5 +201,5 @@ def _coordinates(fit):
     names = [name.lower() for name in fit.bags.features or ()]
     for pair in _COORDINATE_NAMES:
         if set(pair) <= set(names):
-            return tuple(names.index(name) for name in pair)
+            return [names.index(name) for name in pair]
     return None

@@ -207,19 +207,16 @@ def calibration(fit: FitSummary) -> Section | None:
         return Section("calibration", title, _interval_blocks(fit))
     if len(fit.classes) > 2:
         return None
+    sizes = np.ones(len(fit.labels)) if fit.sizes is None else fit.sizes
     drawn = picture(
         "reliability",
         "Observed share of the second class against its predicted probability, one panel per "
         "class of bag sizes.",
         f"Share of {fit.classes[1]!s} among bags with similar predicted probability: calibrated "
         "probabilities lie on the dashed line, up to chance (bars of two standard errors).",
-        lambda: plots.reliability({fit.name: fit.predictive}, fit.labels, _sizes_or_one(fit)),
+        lambda: plots.reliability({fit.name: fit.predictive}, fit.labels, sizes),
     )
     return Section("calibration", title, [drawn])
-
-
-def _sizes_or_one(fit):
-    return np.ones(len(fit.labels)) if fit.sizes is None else fit.sizes
 
 
 def _rootogram(fit):

@@ -1,15 +1,12 @@
 """Posterior summaries and convergence diagnostics."""
 
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bdr_stan.results.inference_data import Groups, InferenceData, arviz, arviz_is_1, as_groups
-from bdr_stan.types import Array, ArrayLike
-
-if TYPE_CHECKING:
-    import pandas as pd
+from bdr_stan.types import Array, ArrayLike, DataFrame
 
 
 def _variables(idata, var_names, skip):
@@ -65,7 +62,7 @@ def summary(
     var_names: Iterable[str] | None = None,
     *,
     skip: Collection[str] = (),
-) -> "pd.DataFrame":
+) -> "DataFrame":
     """Posterior mean, sd and central 95% interval of each parameter, one row per element.
 
     For MCMC also ess_bulk, ess_tail and r_hat (of the halves of a single chain). Of a single draw
@@ -74,22 +71,19 @@ def summary(
     import pandas as pd
 
     parts = []
+    is_mcmc = as_groups(idata)["posterior"].attrs.get("inference_method") == "nuts"
     for array in _variables(idata, var_names, skip).values():
         draws = array.values.reshape(array.shape[0] * array.shape[1], -1)
         columns = {"mean": draws.mean(axis=0)}
         if len(draws) > 1:
             columns["sd"] = draws.std(axis=0, ddof=1)
             columns["2.5%"], columns["97.5%"] = np.quantile(draws, [0.025, 0.975], axis=0)
-        if _is_mcmc(idata):
+        if is_mcmc:
             columns |= _convergence(array)
         parts.append(pd.DataFrame(columns, index=_element_names(array)))
     if not parts:
         raise ValueError("no posterior variable is left to summarise")
     return pd.concat(parts)
-
-
-def _is_mcmc(idata):
-    return as_groups(idata)["posterior"].attrs.get("inference_method") == "nuts"
 
 
 def diagnostics(

@@ -18,12 +18,6 @@ _SAMPLE_STATS = {
     "energy__": "energy",
 }
 _LAPLACE_STATS = {"log_p__": "lp", "log_q__": "log_q"}
-_STATS_BY_METHOD = {
-    "nuts": _SAMPLE_STATS,
-    "fixed_param": _SAMPLE_STATS,
-    "optimize": _SAMPLE_STATS,
-    "laplace": _LAPLACE_STATS,
-}
 _STAT_DTYPES = {"diverging": bool, "tree_depth": int, "n_steps": int}
 
 
@@ -33,12 +27,10 @@ def inference_method(fit: Any) -> str:
 
     if isinstance(fit, cmdstanpy.CmdStanMCMC):
         return "fixed_param" if fit.divergences is None else "nuts"
-    for kind, method in [
-        (cmdstanpy.CmdStanMLE, "optimize"),
-        (cmdstanpy.CmdStanLaplace, "laplace"),
-    ]:
-        if isinstance(fit, kind):
-            return method
+    if isinstance(fit, cmdstanpy.CmdStanMLE):
+        return "optimize"
+    if isinstance(fit, cmdstanpy.CmdStanLaplace):
+        return "laplace"
     raise TypeError(f"expected a CmdStanPy fit (MCMC, MLE or Laplace), found {type(fit)}")
 
 
@@ -75,7 +67,7 @@ def sample_stats(fit: Any) -> dict[str, Array]:
 
 def renamed_stats(columns: Mapping[str, Array], method: str) -> dict[str, Array]:
     """Those columns of a sampler's output that ArviZ has names for, by these names."""
-    stats = _STATS_BY_METHOD[method]
+    stats = _LAPLACE_STATS if method == "laplace" else _SAMPLE_STATS
     return {
         stats[name]: np.array(values, dtype=_STAT_DTYPES.get(stats[name]))
         for name, values in columns.items()

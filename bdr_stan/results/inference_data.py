@@ -5,17 +5,14 @@ import warnings
 from collections.abc import Mapping, Sequence
 from tempfile import TemporaryDirectory
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 from unittest.mock import patch
 
 import numpy as np
 
-from bdr_stan.types import Array, ArrayLike
+from bdr_stan.types import Array, ArrayLike, Dataset
 
-if TYPE_CHECKING:
-    import xarray as xr
-
-Groups: TypeAlias = dict[str, "xr.Dataset"]
+Groups: TypeAlias = dict[str, "Dataset"]
 InferenceData: TypeAlias = Any  # arviz.InferenceData (0.x) or xarray.DataTree (1.x)
 
 
@@ -43,7 +40,7 @@ def dataset(
     *,
     attrs: Mapping[str, str | float] | None = None,
     sample: bool = True,
-) -> "xr.Dataset":
+) -> "Dataset":
     """Arrays as one group; `dims` names their axes after chain and draw (if `sample`)."""
     import xarray as xr
 

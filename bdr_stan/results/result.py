@@ -1,11 +1,17 @@
 """The state of a fitted estimator: groups of arrays, and settings."""
 
+import platform
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib.metadata import version
 from typing import Any
 
+from bdr_stan import __version__
+from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.results.inference_data import Groups
 from bdr_stan.types import Array
+
+_LIBRARIES = ("numpy", "scipy", "scikit-learn", "cmdstanpy")  # whose versions a report has
 
 
 @dataclass(frozen=True)
@@ -39,3 +45,20 @@ class Result:
         """Draws of a parameter, all chains in one, shape (S, ...)."""
         values = self.groups["posterior"][name].values
         return values.reshape(-1, *values.shape[2:])
+
+
+def run_settings(settings: SamplerSettings, engine: str | None = None) -> dict[str, Any]:
+    """Arguments of `fit` that are numbers or text, and versions of the libraries.
+
+    Of an `engine` that took the place of CmdStan its name and version, too.
+    """
+    given = {**settings.iterations, "seed": settings.seed, **settings.options}
+    return {
+        "arguments": {n: v for n, v in given.items() if isinstance(v, (bool, int, float, str))},
+        "versions": {
+            "bdr_stan": __version__,
+            "Python": platform.python_version(),
+            **{name: version(name) for name in _LIBRARIES},
+            **({"engine": engine} if engine else {}),
+        },
+    }

@@ -2,27 +2,21 @@
 
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import softmax
 
-from bdr_stan.results.inference_data import InferenceData, arviz, arviz_is_1, build, dataset
-from bdr_stan.types import Array
-
-if TYPE_CHECKING:
-    import pandas as pd
+from bdr_stan.results.inference_data import InferenceData, arviz, arviz_is_1
+from bdr_stan.types import Array, DataFrame
 
 # Weight of the prior in labels, each predicted equally well by all models.
 _PRIOR_LABELS = 1.0
-# ArviZ raises on constant draws: spread them by less than any difference in log density matters.
-_JITTER = np.linspace(-1e-9, 1e-9, 100)
 
 
 def stack(
     idatas: dict[str, InferenceData], held_out: Mapping[str, Array] | None = None
-) -> "pd.DataFrame":
+) -> "DataFrame":
     """Stacking weights of fits to the same labels, one row per fit.
 
     `idatas` have log_likelihood; `held_out` maps names to log densities of held-out labels, shape
@@ -35,25 +29,30 @@ def stack(
     """
     import pandas as pd
 
-    az, is_1 = arviz(), arviz_is_1()
     held_out = held_out or {}
-    idatas = {n: _idata_of_density(held_out[n]) if n in held_out else i for n, i in idatas.items()}
+    rows, log_densities = {}, []
+    for name, idata in idatas.items():
+        if name in held_out:
+            log_density = held_out[name]
+            se = np.sqrt(len(log_density)) * np.std(log_density)
+            row = {"elpd": np.sum(log_density), "se": se, "p": 0.0, "max_pareto_k": np.nan}
+        else:
+            row, log_density = _by_leave_one_out(idata)
+        rows[name] = row
+        log_densities.append(log_density)
+    weights = stacking_weights(np.column_stack(log_densities))
+    return pd.DataFrame.from_dict(rows, orient="index").assign(weight=weights)
+
+
+def _by_leave_one_out(idata):
+    """Columns of the table for a fit, and its log density of each label, shape (n,)."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # high Pareto k, which the table contains
-        estimates = {name: az.loo(idata, pointwise=True) for name, idata in idatas.items()}
-    pointwise = [loo.elpd_i if is_1 else loo.loo_i for loo in estimates.values()]
-    weights = stacking_weights(np.column_stack(pointwise))
-    rows = {
-        name: {
-            "elpd": float(loo.elpd if is_1 else loo.elpd_loo),
-            "se": float(loo.se),
-            "p": float(loo.p if is_1 else loo.p_loo),
-            "max_pareto_k": np.nan if name in held_out else float(np.max(loo.pareto_k)),
-            "weight": weight,
-        }
-        for (name, loo), weight in zip(estimates.items(), weights, strict=True)
-    }
-    return pd.DataFrame(rows).T
+        loo = arviz().loo(idata, pointwise=True)
+    names = ("elpd", "p", "elpd_i") if arviz_is_1() else ("elpd_loo", "p_loo", "loo_i")
+    elpd, p, each = (getattr(loo, name) for name in names)
+    k = float(np.max(loo.pareto_k))
+    return {"elpd": float(elpd), "se": float(loo.se), "p": float(p), "max_pareto_k": k}, each
 
 
 def stacking_weights(log_density: Array) -> Array:
@@ -74,12 +73,3 @@ def stacking_weights(log_density: Array) -> Array:
         return -value, -(responsibility + prior - (n + _PRIOR_LABELS) * weights)
 
     return softmax(minimize(loss, np.zeros(K), jac=True, method="L-BFGS-B", tol=1e-12).x)
-
-
-def _idata_of_density(log_density):
-    """An ArviZ object whose leave-one-out density is the given one: constant draws."""
-    groups = {
-        "log_likelihood": dataset({"y": log_density + _JITTER[None, :, None]}, {"y": ["bag"]}),
-        "posterior": dataset({"held_out": _JITTER[None]}, {}),
-    }
-    return build(groups)

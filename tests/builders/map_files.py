@@ -109,17 +109,21 @@ def map_files(folder, rng):
     )
 
 
-def read(country, **changes):
-    """Bags of the country's files, or of changed arguments; pixels without data are not told."""
-    arguments = {
+def arguments_of(country):
+    """Arguments of `Bags.from_rasters` with the country's files."""
+    return {
         "covariates": country.covariates,
         "districts": country.districts,
         "weight": country.population,
         "id": "NAME_2",
     }
+
+
+def read(country, **changes):
+    """Bags of the country's files, or of changed arguments; pixels without data are not told."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="left out")
-        return Bags.from_rasters(**arguments | changes)
+        return Bags.from_rasters(**arguments_of(country) | changes)
 
 
 def assert_same(a, b):

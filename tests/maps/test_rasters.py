@@ -11,7 +11,7 @@ import pytest
 import rasterio
 import rioxarray
 import shapely
-from builders.map_files import assert_same, in_crs, read
+from builders.map_files import arguments_of, assert_same, in_crs, read
 from exactextract import exact_extract
 
 from bdr_stan import Bags
@@ -94,14 +94,8 @@ def test_without_weights_a_pixel_counts_by_its_area(country):
 
 
 def warning_and_bags(country, **changes):
-    arguments = {
-        "covariates": country.covariates,
-        "districts": country.districts,
-        "weight": country.population,
-        "id": "NAME_2",
-    }
     with pytest.warns(UserWarning, match="left out|overlap") as record:
-        bags = Bags.from_rasters(**arguments | changes)
+        bags = Bags.from_rasters(**arguments_of(country) | changes)
     (warning,) = (w for w in record if issubclass(w.category, UserWarning))
     assert warning.filename == __file__
     return str(warning.message), bags

@@ -69,31 +69,38 @@ def test_samples_are_classes_of_the_mixture(p, weights):
     assert predicted.sample(seed=1).shape == (S, N)
 
 
+def everything(predicted, y):
+    """What a distribution computes in chunks of the bags."""
+    return [
+        predicted.mean,
+        predicted.sd,
+        predicted.quantile([0.1, 0.8]),
+        predicted.log_prob(y),
+        predicted.log_likelihood(y),
+    ]
+
+
 @pytest.mark.parametrize("at_once", [1, 2 * S, 3 * S + 1])
 def test_chunks_do_not_matter(p, monkeypatch, at_once):
-    y = np.repeat(CLASSES, 3)
-
-    def everything():
-        predicted = predictive(p)
-        return [
-            predicted.mean,
-            predicted.sd,
-            predicted.quantile([0.1, 0.8]),
-            predicted.log_prob(y),
-            predicted.log_likelihood(y),
-        ]
-
-    whole = everything()
+    whole = everything(predictive(p), np.repeat(CLASSES, 3))
     monkeypatch.setattr(mixture, "COMPONENTS_AT_ONCE", at_once)
-    for one, other in zip(whole, everything(), strict=True):
+    for one, other in zip(whole, everything(predictive(p), np.repeat(CLASSES, 3)), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
 
 
-def test_mix_weighs_the_draws_of_all(p):
-    one, other = predictive(p[:4]), predictive(p[4:], np.array([0.1, 0.2, 0.3, 0.3, 0.1]))
+def mixed(distribution, draws):
+    """The mixture of the first four draws and the weighted others, with its mean checked."""
+    weights = np.array([0.1, 0.2, 0.3, 0.3, 0.1])
+    one, other = distribution(draws[:4]), distribution(draws[4:], weights)
     both = mix([one, other], [0.25, 0.75])
-    assert isinstance(both, ClassPredictive) and both.n_draws == S
+    assert type(both) is type(one) and both.n_draws == S
     np.testing.assert_allclose(both.mean, 0.25 * one.mean + 0.75 * other.mean)
+    return both
+
+
+def test_mix_weighs_the_draws_of_all(p):
+    both = mixed(predictive, p)
+    assert isinstance(both, ClassPredictive)
     assert list(both.classes) == ["no", "yes"]
 
 
@@ -163,27 +170,16 @@ def test_samples_of_three_classes(q, weights):
 
 
 def test_three_classes_in_chunks(q, monkeypatch):
-    def everything():
-        predicted = of_three(q)
-        return [
-            predicted.mean,
-            predicted.sd,
-            predicted.quantile([0.1, 0.8]),
-            predicted.log_prob(np.repeat(THREE, 2)),
-        ]
-
-    whole = everything()
+    whole = everything(of_three(q), np.repeat(THREE, 2))
     monkeypatch.setattr(mixture, "COMPONENTS_AT_ONCE", 2 * 3 * S)
     assert max(len(i) for i, _ in of_three(q)._chunks()) == 2
-    for one, other in zip(whole, everything(), strict=True):
+    for one, other in zip(whole, everything(of_three(q), np.repeat(THREE, 2)), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
 
 
 def test_mix_of_three_classes(q):
-    one, other = of_three(q[:4]), of_three(q[4:], np.array([0.1, 0.2, 0.3, 0.3, 0.1]))
-    both = mix([one, other], [0.25, 0.75])
-    assert isinstance(both, MulticlassPredictive) and both.n_draws == S
-    np.testing.assert_allclose(both.mean, 0.25 * one.mean + 0.75 * other.mean)
+    both = mixed(of_three, q)
+    assert isinstance(both, MulticlassPredictive)
     with pytest.raises(ValueError, match="label of bag 0 is .*d.*, but the classes are .*a.*b.*c"):
         both.log_prob(["d"] * N)
 

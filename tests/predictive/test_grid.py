@@ -82,15 +82,19 @@ def test_weights_are_those_of_the_trapezoidal_rule(rng):
     assert trapezoid_weights(GRID) @ values == pytest.approx(np.trapezoid(values, GRID))
 
 
-def test_a_mixture_of_normals(normals):
-    y = np.array([-0.8, 0.1, 2.5])
+def assert_is_a_mixture_of_normals(found, y, sd):
+    """Of the means of both draws with these standard deviations."""
     mean = MEAN.mean(axis=0)
-    np.testing.assert_allclose(normals.mean, mean, atol=1e-3)
-    np.testing.assert_allclose(normals.sd**2, np.mean(SD**2 + MEAN**2, axis=0) - mean**2, rtol=1e-3)
-    np.testing.assert_allclose(normals.cdf(y), stats.norm.cdf(y, MEAN, SD).mean(axis=0), atol=1e-3)
-    each = stats.norm.logpdf(y, MEAN, SD)
-    np.testing.assert_allclose(normals.log_likelihood(y), each, atol=5e-3)
-    np.testing.assert_allclose(normals.log_prob(y), logsumexp(each, axis=0) - np.log(2), atol=5e-3)
+    np.testing.assert_allclose(found.mean, mean, atol=1e-3)
+    np.testing.assert_allclose(found.sd**2, np.mean(sd**2 + MEAN**2, axis=0) - mean**2, rtol=1e-3)
+    np.testing.assert_allclose(found.cdf(y), stats.norm.cdf(y, MEAN, sd).mean(axis=0), atol=1e-3)
+    each = stats.norm.logpdf(y, MEAN, sd)
+    np.testing.assert_allclose(found.log_likelihood(y), each, atol=5e-3)
+    np.testing.assert_allclose(found.log_prob(y), logsumexp(each, axis=0) - np.log(2), atol=5e-3)
+
+
+def test_a_mixture_of_normals(normals):
+    assert_is_a_mixture_of_normals(normals, np.array([-0.8, 0.1, 2.5]), SD)
     assert f"3 bags, 2 draws, {len(GRID)} labels" in repr(normals)
 
 
@@ -183,14 +187,7 @@ def test_labels_must_be_one_a_bag(normals):
 def test_normals_with_noise_are_wider_normals():
     noise = np.array([0.05, 0.8, 3.0])  # from less than labels of the grid are apart
     found, sd = normals_with(noise), np.hypot(SD, noise)
-    y = np.array([-0.8, 0.1, 9.5])
-    mean = MEAN.mean(axis=0)
-    np.testing.assert_allclose(found.mean, mean, atol=1e-3)
-    np.testing.assert_allclose(found.sd**2, np.mean(sd**2 + MEAN**2, axis=0) - mean**2, rtol=1e-3)
-    np.testing.assert_allclose(found.cdf(y), stats.norm.cdf(y, MEAN, sd).mean(axis=0), atol=1e-3)
-    each = stats.norm.logpdf(y, MEAN, sd)
-    np.testing.assert_allclose(found.log_likelihood(y), each, atol=5e-3)
-    np.testing.assert_allclose(found.log_prob(y), logsumexp(each, axis=0) - np.log(2), atol=5e-3)
+    assert_is_a_mixture_of_normals(found, np.array([-0.8, 0.1, 9.5]), sd)
     np.testing.assert_allclose(found.expected(np.arange(3)), MEAN, atol=1e-3)
     for level in (0.01, 0.3, 0.975):
         np.testing.assert_allclose(found.cdf(found.quantile(level)), level, rtol=1e-9)

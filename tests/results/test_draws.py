@@ -117,31 +117,17 @@ def test_draws_outlive_the_csv_files(tmp_path, rng):
 
 
 def mode_fit(folder, rng):
-    row = rng.normal(size=(1, 8))
-    write_csv(
-        folder / "1.csv",
-        f"lp__,{VARIABLES}",
-        row,
-        method="optimize",
-        algorithm="lbfgs",
-        save_iterations=0,
-        jacobian=0,
-    )
+    row, columns = rng.normal(size=(1, 8)), f"lp__,{VARIABLES}"
+    settings = {"algorithm": "lbfgs", "save_iterations": 0, "jacobian": 0}
+    write_csv(folder / "1.csv", columns, row, method="optimize", **settings)
     return program(folder).optimize(output_dir=folder / "mode"), row[None]
 
 
 def laplace_fit(folder, rng):
     mode, _ = mode_fit(folder, rng)
-    table = rng.normal(size=(5, 9))
-    write_csv(
-        folder / "1.csv",
-        f"log_p__,log_q__,{VARIABLES}",
-        table,
-        method="laplace",
-        mode="mode.csv",
-        draws=5,
-        jacobian=1,
-    )
+    table, columns = rng.normal(size=(5, 9)), f"log_p__,log_q__,{VARIABLES}"
+    settings = {"mode": "mode.csv", "draws": 5, "jacobian": 1}
+    write_csv(folder / "1.csv", columns, table, method="laplace", **settings)
     return program(folder).laplace_sample(mode=mode, draws=5, jacobian=False), table[None]
 
 

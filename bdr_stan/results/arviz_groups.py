@@ -56,13 +56,12 @@ def named_groups(
     `draws` and `stats` map names to arrays, shape (chain, draw, ...), `constants` to (values,
     dimensions); `coordinates` are names along further dimensions.
     """
-    dims = {name: _dims(name, np.ndim(values) - 2) for name, values in draws.items()}
     coords: dict[str, Sequence | Array] = {"bag": ids, **coordinates}
     for values, axes in constants.values():
         for axis, length in zip(axes, np.shape(values), strict=True):
             coords.setdefault(axis, np.arange(length))
     groups = {
-        "posterior": dataset(draws, dims, coords, attrs=attrs),
+        "posterior": dataset(draws, _dims(draws), coords, attrs=attrs),
         "observed_data": dataset({"y": y}, _DIMS, coords, sample=False),
         "constant_data": dataset(
             {name: values for name, (values, _) in constants.items()},
@@ -72,8 +71,7 @@ def named_groups(
         ),
     }
     if log_prior:
-        of_prior = {name: _dims(name, np.ndim(values) - 2) for name, values in log_prior.items()}
-        groups["log_prior"] = dataset(log_prior, of_prior, coords)
+        groups["log_prior"] = dataset(log_prior, _dims(log_prior), coords)
     if stats:
         groups["sample_stats"] = dataset(stats, {}, attrs=attrs)
     return groups
@@ -81,7 +79,7 @@ def named_groups(
 
 def draws_group(draws: Mapping[str, Array], coords: Mapping[str, Any]) -> Any:
     """Draws, shape (chain, draw, ...), as a group with the names of entries that `coords` have."""
-    dims = {name: _dims(name, np.ndim(values) - 2) for name, values in draws.items()}
+    dims = _dims(draws)
     used = {axis for axes in dims.values() for axis in axes}
     return dataset(draws, dims, {axis: coords[axis].values for axis in used if axis in coords})
 
@@ -103,10 +101,13 @@ def estimate_groups(
     return named_groups(draws, {}, {"inference_method": method}, constants, ids, y)
 
 
-def _dims(name, n):
-    """Dimension names of a variable with n dimensions after chain and draw."""
-    axes = _DIMS.get(name, [])
-    return axes if len(axes) == n else [f"{name}_dim_{k}" for k in range(n)]
+def _dims(draws):
+    """Names of the dimensions of variables after chain and draw, by the names of these."""
+    dims = {}
+    for name, values in draws.items():
+        n, axes = np.ndim(values) - 2, _DIMS.get(name, [])
+        dims[name] = axes if len(axes) == n else [f"{name}_dim_{k}" for k in range(n)]
+    return dims
 
 
 def few_enough(n_draws: int, n_bags: int, *, integrated: bool = False) -> bool:

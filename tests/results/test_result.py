@@ -1,4 +1,4 @@
-"""run: how a fit was made, as it keeps it."""
+"""result: how a fit was made, as it keeps it."""
 
 import platform
 
@@ -7,7 +7,7 @@ import numpy as np
 from bdr_stan import BLR, __version__, load
 from bdr_stan.cmdstan.programs import program_path
 from bdr_stan.posterior.settings import SamplerSettings
-from bdr_stan.results.run import run_settings
+from bdr_stan.results.result import run_settings
 
 
 def test_plain_arguments_and_versions_are_kept(tmp_path):
