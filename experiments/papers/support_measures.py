@@ -68,13 +68,14 @@ class MeasureMachine(OnBags):
 
     def fit_machine(self, bags: Bags, machine: Any, y: Array, seed: Seed) -> Self:
         """Fit scikit-learn's machine on the kernel matrix of the bags."""
-        self.kernel_ = resolve_kernel(self.kernel, self.bandwidth, bags, seed=seed)
-        weights, self.shrinkage_ = bag_weights(bags, self.kernel_, self.estimator)
-        products = bag_inner_products(bags, weights, self.kernel_)
+        kernel = resolve_kernel(self.kernel, self.bandwidth, bags, seed=seed)
+        weights, shrinkage = bag_weights(bags, kernel, self.estimator)
+        products = bag_inner_products(bags, weights, kernel)
         squares = products.diagonal()
-        self.outer_ = resolved_outer(self.outer, products)
-        self.machine_ = machine.fit(between(self.outer_, products, squares, squares), y)
-        support = machine.support_
+        outer = resolved_outer(self.outer, products)
+        machine.fit(between(outer, products, squares, squares), y)
+        self.kernel_, self.outer_, self.machine_ = kernel, outer, machine
+        self.shrinkage_, support = shrinkage, machine.support_
         self.support_bags_, self.support_squares_ = bags.take(support), squares[support]
         self.support_weights_ = np.concatenate(
             [weights[bags.offsets[i] : bags.offsets[i + 1]] for i in support]
@@ -157,9 +158,10 @@ class SupportMeasureMachine(ClassifierMixin, MeasureMachine):
         if len(classes) < 2:
             raise ValueError(f"y has one class, {classes[0]!r}, but a classifier needs two")
         self.check_parameters()
-        self.classes_ = classes
         machine = SVC(C=self.C, kernel="precomputed")
-        return self.fit_machine(bags, machine, numbers, self.seed_of(seed))
+        self.fit_machine(bags, machine, numbers, self.seed_of(seed))
+        self.classes_ = classes
+        return self
 
     def predict(self, bags: BagsLike) -> Array:
         """Classes of bags; array, shape (m,)."""
