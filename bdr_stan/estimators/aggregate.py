@@ -34,14 +34,15 @@ from bdr_stan.bags import (
     values_of_bags,
 )
 from bdr_stan.bags.matching import label_name
-from bdr_stan.estimators import ecological, own_totals
+from bdr_stan.estimators import own_totals
 from bdr_stan.estimators.base import BagRegressor, scored
-from bdr_stan.estimators.doubts_of_totals import doubts_of_rates
+from bdr_stan.estimators.doubts_of_totals import DoubtedRates
+from bdr_stan.estimators.ecological import EcologicalInference
 from bdr_stan.estimators.own_program import check_stock, is_plain, own_data_of_bags
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.points import as_points, district_of_points, evenly_spaced
 from bdr_stan.estimators.posterior import PosteriorEstimator
-from bdr_stan.estimators.ranking import ranking
+from bdr_stan.estimators.ranking import Ranking
 from bdr_stan.estimators.validation import (
     LANDMARKS,
     check_bag_effects,
@@ -67,7 +68,6 @@ from bdr_stan.posterior.settings import METHODS, SamplerSettings
 from bdr_stan.predictive import (
     AggregatePredictive,
     Contrast,
-    Doubts,
     PointPredictive,
     Predictive,
     ProgramPredictive,
@@ -80,7 +80,7 @@ from bdr_stan.types import Array, ArrayLike, check_flags
 from bdr_stan.user_warnings import warn
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 _THINNING_DRAWS = 20
 _WARNED_THINNING_ERROR = 0.02  # on average over draws and bags
@@ -89,7 +89,9 @@ _MAX_SHARE_BEYOND = 0.05  # of the points, above which a warning is given
 
 
 @estimator
-class AggregateRegressor(BagRegressor, PosteriorEstimator):
+class AggregateRegressor(
+    Ranking, EcologicalInference, DoubtedRates, BagRegressor, PosteriorEstimator
+):
     """Rates at points from totals of bags: malaria at a pixel from counts of districts.
 
     The function f = f0 + (a Gaussian process, by Nystrom features at landmarks) gives the rate at
@@ -203,6 +205,11 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
     True
     >>> model.predict(districts).shape
     (20,)
+    >>> sorted(model.ranking(districts, top=3).index[:3].tolist())
+    [17, 18, 19]
+    >>> slopes = model.check_context()
+    >>> bool(slopes.loc["x0", "lower"] < 0 < slopes.loc["x0", "upper"])
+    True
     """
 
     likelihood: str = "negative binomial"
@@ -239,7 +246,6 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
 
         Parameters
         ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
         y : array, shape (n,), or str
             Label of each bag, as for `BDR.fit`.
         trials : array, shape (n,), or str, optional
@@ -572,13 +578,10 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
 
         Parameters
         ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
         trials : array, shape (n,), int or str
             Of the binomial likelihood, which needs it: a number for each bag or for all, or a
             column of the bags' metadata; default the column that the fit took.
         district : as for `predictive`
-        return_std : bool, default False
-            Also return the predictive standard deviation.
 
         Returns
         -------
@@ -600,10 +603,6 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
 
         Parameters
         ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-        y : array, shape (n,), observed totals
-        sample_weight : array, shape (n,), optional
-            How much each bag counts.
         trials : as for `predict`
 
         Returns
@@ -627,7 +626,6 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
 
         Parameters
         ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
         trials : as for `predict`
         district : bool, array, shape (n,), or str, default True
             Training bags whose effect the bags have: ids, one per bag (None: no training bag), or
@@ -712,8 +710,6 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
 
         Parameters
         ----------
-        points : array, shape (n, p), Bags, or DataFrame with the columns of the fit
-            A memory map is read chunk by chunk.
         district : bool, array, or str, default True
             Training bags whose effect the rate has, where the model has effects (negative binomial
             counts, or `bag_effects`): how much the bag's label differs from what its points let
@@ -728,8 +724,6 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             rates of a bag are multiplied by one number, with the link "identity" one is added, or
             the coefficients of `bag_effects` are drawn so that they add up: as given an effect of
             the bag of which nothing else is known.
-        n_draws : int, default 1000
-            Draws of the posterior that are used, evenly spaced.
         stan_data : dict, optional
             Data of your own Stan program for bags, as for `predictive`. With `stan_file` rates are
             what the program generates as rate_new, in memory; points that are no `Bags` lie in
@@ -781,12 +775,6 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
     def predict_fields(self, points: Any, *, n_draws: int = 1000) -> dict[str, PointPredictive]:
         """Posterior of each field of f at points: what covariates, space and others add to it.
 
-        Parameters
-        ----------
-        points : array, shape (n, p), Bags, or DataFrame with the columns of the fit
-        n_draws : int, default 1000
-            Draws of the posterior that are used, evenly spaced.
-
         Returns
         -------
         dict, name of the field -> PointPredictive
@@ -815,284 +803,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             )
         }
 
-    def ranking(
-        self,
-        bags: BagsLike,
-        *,
-        top: int | None = None,
-        trials: ArrayLike | str | None = None,
-        level: float = 0.95,
-    ) -> "pd.DataFrame":
-        """Ranks of bags by their rates, with the uncertainty of both; rank 1 is the highest rate.
-
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-            Of the fit, where its bags have effects of their own.
-        top : int, optional
-            Also give the probability of being among so many bags of highest rate.
-        trials : as for `predict`
-        level : float, 0 < level < 1, default 0.95
-            Probability of the intervals of the ranks.
-
-        Returns
-        -------
-        pandas DataFrame with a row for each bag, by rank
-            rate: posterior mean of the bag's expected label per weight (of the binomial likelihood
-            the probability); rank: posterior mean of its rank; lower, upper: interval of the rank;
-            in_top: posterior probability of a rank of at most `top`.
-
-        Raises
-        ------
-        ValueError
-            Bags that have effects but are not those of the fit; `top` is not below their number;
-            or the fit has one draw.
-
-        Notes
-        -----
-        The posterior mean of the rank is the estimate of least squared error (Laird and Louis
-        1989, "Empirical Bayes ranking methods"). Rates that are known poorly have ranks near the
-        middle, and intervals that say so.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bdr_stan import AggregateRegressor, Bags
-        >>> rng = np.random.default_rng(0)
-        >>> rain = rng.uniform(size=(1000, 1))
-        >>> districts = Bags.from_points(rain, bag=(rain[:, 0] * 20).astype(int))
-        >>> cases = rng.poisson(districts.sums(5 * districts.points[:, 0]))
-        >>> model = AggregateRegressor(n_landmarks=6, method="laplace")
-        >>> model = model.fit(districts, cases, draws=200, seed=1)
-        >>> table = model.ranking(districts, top=3)
-        >>> sorted(table.index[:3].tolist())
-        [17, 18, 19]
-        """
-        return ranking(self, bags, top, trials, level)
-
     # ------------------------------------------------------------ the ecological assumption
-
-    def bounds(
-        self,
-        bags: BagsLike,
-        y: ArrayLike | str,
-        subset: BagsLike,
-        *,
-        highest_rate: float | None = None,
-        trials: ArrayLike | str | None = None,
-        level: float = 0.95,
-    ) -> "pd.DataFrame":
-        """Rate of a subset of each bag's points, and the bounds that the totals alone imply.
-
-        With y_a the total of bag a, P_S the weight of the subset and P_rest that of its other
-        points, the rate of the subset is between max(0, (y_a - r P_rest) / P_S) and
-        min(r, y_a / P_S) if the rates of all points are between 0 and r, whatever the model. What
-        lies between the bounds rests on the model: on rates that depend on the columns of a point
-        and not on the district around it, but for the district's effect.
-
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-            Of the fit, or new. Bags of the fit have their effects, where the model has such.
-        y : array, shape (n,), or str
-            Their totals, as for `fit`.
-        subset : Bags
-            Some of their points in bags of the same ids, as from ``bags.where(urban=1)``.
-        highest_rate : float, optional
-            r, in units of y per weight: 1 where no one is counted twice. Default none, and 1 of
-            the binomial likelihood.
-        trials : as for `predict`
-        level : float, 0 < level < 1, default 0.95
-            Probability of the intervals.
-
-        Returns
-        -------
-        pandas DataFrame with a row for each bag of the subset
-            lowest, highest: the bounds; mean, lower, upper: posterior of the subset's rate, in
-            units of y per weight; inside: posterior probability of a rate between the bounds.
-
-        Raises
-        ------
-        ValueError
-            A total is above what `highest_rate` allows, or the subset is none of the bags' points.
-
-        Notes
-        -----
-        The bounds are those of rates whose sum is y_a, as of events that were counted. Expected
-        rates, of which the posterior is, differ from these by chance: where counts are small part
-        of the posterior may exceed the bounds, and of a survey (binomial) y_a / trials is an
-        estimate. Where counts are large, a posterior outside of the bounds, with `inside` near 0,
-        contradicts the data. Source: Duncan and Davis (1953), "An alternative to ecological
-        correlation".
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bdr_stan import AggregateRegressor, Bags
-        >>> rng = np.random.default_rng(0)
-        >>> urban = (rng.random(4000) < np.repeat(rng.uniform(0.05, 0.95, 40), 100)).astype(float)
-        >>> districts = Bags.from_points(
-        ...     urban[:, None], bag=np.repeat(np.arange(40), 100), features=["urban"]
-        ... )
-        >>> ill = districts.sums((rng.random(4000) < 0.2 + 0.4 * urban).astype(float))
-        >>> model = AggregateRegressor(n_landmarks=2, method="laplace")
-        >>> model = model.fit(districts, ill, draws=200, seed=1)
-        >>> table = model.bounds(districts, ill, districts.where(urban=1), highest_rate=1)
-        >>> table.columns.tolist()
-        ['lowest', 'highest', 'mean', 'lower', 'upper', 'inside']
-        >>> bool(np.all(table["lowest"] <= table["highest"]))
-        True
-        """
-        return ecological.bounds(self, bags, y, subset, highest_rate, trials, level)
-
-    def context(
-        self,
-        bags: BagsLike,
-        y: ArrayLike | str,
-        subset: BagsLike,
-        *,
-        shares: ArrayLike = (0.0, 0.25, 0.5),
-        trials: ArrayLike | str | None = None,
-        level: float = 0.95,
-    ) -> "pd.DataFrame":
-        """Rate of a subset of each bag's points if rates depend on the district as well.
-
-        The rate of a point is (1 - k) times that of the model plus k times the rate of its whole
-        bag: from the model (k = 0) to the neighbourhood model (k = 1), in which all points of a bag
-        have one rate. All k fit the totals alike, so that these do not identify k: it is assumed.
-
-        Parameters
-        ----------
-        bags, y, subset : as for `bounds`
-        shares : array, shape (K,), default (0, 0.25, 0.5)
-            The shares k, from 0 to 1.
-        trials : as for `predict`
-        level : float, 0 < level < 1, default 0.95
-            Probability of the intervals.
-
-        Returns
-        -------
-        pandas DataFrame with a row for each bag of the subset and each share
-            mean, lower, upper: posterior of the subset's rate, in units of y per weight.
-
-        Raises
-        ------
-        ValueError
-            A share is outside 0 to 1, or the subset is none of the bags' points.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bdr_stan import AggregateRegressor, Bags
-        >>> rng = np.random.default_rng(0)
-        >>> urban = (rng.random(4000) < np.repeat(rng.uniform(0.05, 0.95, 40), 100)).astype(float)
-        >>> districts = Bags.from_points(
-        ...     urban[:, None], bag=np.repeat(np.arange(40), 100), features=["urban"]
-        ... )
-        >>> ill = districts.sums((rng.random(4000) < 0.2 + 0.4 * urban).astype(float))
-        >>> model = AggregateRegressor(n_landmarks=2, method="laplace")
-        >>> model = model.fit(districts, ill, draws=200, seed=1)
-        >>> table = model.context(districts, ill, districts.where(urban=1))
-        >>> table.groupby("share")["mean"].mean().round(1).tolist()
-        [0.6, 0.5, 0.5]
-        """
-        return ecological.context(self, bags, y, subset, shares, trials, level)
-
-    def check_context(self, *, level: float = 0.95) -> "pd.DataFrame":
-        """Whether the effects of the districts go with the means of their columns (Mundlak).
-
-        Rates that depend on the district around a point, beyond what the totals' own dependence on
-        the columns absorbs, leave effects of districts that go with the districts' means. A slope
-        whose interval excludes 0 contradicts the model; slopes near 0 are weak evidence for it, as
-        totals alone hardly identify such effects.
-
-        Parameters
-        ----------
-        level : float, 0 < level < 1, default 0.95
-            Probability of the intervals.
-
-        Returns
-        -------
-        pandas DataFrame with a row for each column of the points
-            mean, sd, lower, upper: slope of the effect, on the log rate (with "logit" the log
-            odds), per standard deviation of the bags' means of the column, all in one regression.
-
-        Raises
-        ------
-        ValueError
-            The model has no effects, or the bags are fewer than the columns.
-
-        Notes
-        -----
-        Source: Mundlak (1978), "On the pooling of time series and cross section data".
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bdr_stan import AggregateRegressor, Bags
-        >>> rng = np.random.default_rng(0)
-        >>> rain = rng.uniform(size=(1000, 1))
-        >>> districts = Bags.from_points(rain, bag=(rain[:, 0] * 20).astype(int), features=["rain"])
-        >>> cases = rng.poisson(districts.sums(5 * districts.points[:, 0]))
-        >>> model = AggregateRegressor(n_landmarks=6, method="laplace")
-        >>> model = model.fit(districts, cases, draws=200, seed=1)
-        >>> slopes = model.check_context()
-        >>> bool(slopes.loc["rain", "lower"] < 0 < slopes.loc["rain", "upper"])
-        True
-        """
-        check_is_fitted(self, "result_")
-        return ecological.check_context(self, level)
-
-    def doubts(
-        self,
-        bags: BagsLike,
-        y: ArrayLike | str,
-        subset: BagsLike,
-        *,
-        highest_rate: float | None = None,
-        trials: ArrayLike | str | None = None,
-        level: float = 0.95,
-    ) -> Doubts:
-        """What could make the rate of a subset of the points wrong, and how strong it must be.
-
-        The conclusion is whether the rate of the subset, over all its bags, is above or below that
-        of all points of these. Gathers the bounds that the totals alone imply, rates that depend on
-        the bag as well, effects of bags that go with the means of columns, and poor diagnostics.
-
-        Parameters
-        ----------
-        bags, y, subset, highest_rate, trials : as for `bounds`
-        level : float, 0 < level < 1, default 0.95
-            Probability of the intervals.
-
-        Returns
-        -------
-        Doubts
-            Its ``print`` is a table: reason for doubt, what the answer becomes, how strong it must
-            be to change the conclusion. `to_dataframe()` gives the table.
-
-        Raises
-        ------
-        ValueError
-            As for `bounds`.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bdr_stan import AggregateRegressor, Bags
-        >>> rng = np.random.default_rng(0)
-        >>> urban = (rng.random(4000) < np.repeat(rng.uniform(0.05, 0.95, 40), 100)).astype(float)
-        >>> districts = Bags.from_points(
-        ...     urban[:, None], bag=np.repeat(np.arange(40), 100), features=["urban"]
-        ... )
-        >>> ill = districts.sums((rng.random(4000) < 0.2 + 0.4 * urban).astype(float))
-        >>> model = AggregateRegressor(n_landmarks=2, method="optimize")
-        >>> model = model.fit(districts, ill, seed=1)
-        >>> doubts = model.doubts(districts, ill, districts.where(urban=1), highest_rate=1)
-        >>> doubts.to_dataframe().index.tolist()
-        ['The totals of bags alone', 'Rates that depend on the bag as well (context)']
-        """
-        return doubts_of_rates(self, bags, y, subset, highest_rate, trials, level)
 
     # ------------------------------------------------------------ parts of a fit
 

@@ -24,12 +24,13 @@ from bdr_stan.bags.matching import label_name, match_to_ids
 from bdr_stan.embedding.compressed_embedding import Labels
 from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.covariates import Covariates, check_columns, learn_covariates
-from bdr_stan.embedding.familiarity import MIN_BAGS, Familiarity
+from bdr_stan.embedding.familiarity import Familiarity
 from bdr_stan.embedding.mean_embedding import Embedding, embed
 from bdr_stan.embedding.samples import SamplesFeatures, embed_samples, samples_features
 from bdr_stan.embedding.training import TrainingFeatures, training_features
-from bdr_stan.estimators.conformal import check_conformal, conformal
-from bdr_stan.estimators.doubts import doubts
+from bdr_stan.estimators.conformal import Conformal
+from bdr_stan.estimators.doubts import DoubtedPredictions
+from bdr_stan.estimators.familiarity import Familiar
 from bdr_stan.estimators.own_program import (
     FEWEST_DRAWS,
     MOST_NUMBERS,
@@ -69,8 +70,6 @@ from bdr_stan.models.plain import (
 from bdr_stan.posterior.sampling import Posterior, sample_posterior
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.predictive import ClassPredictive, Predictive
-from bdr_stan.predictive.doubts import Doubts
-from bdr_stan.predictive.regions import ConformalClasses, ConformalIntervals
 from bdr_stan.results.groups import few_enough, training_groups
 from bdr_stan.results.result import Result
 from bdr_stan.threads import limited_blas
@@ -78,13 +77,13 @@ from bdr_stan.types import Array, ArrayLike
 from bdr_stan.user_warnings import warn
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 _OF_SAMPLES = ("kernel", "bandwidth", "n_landmarks", "landmarks")  # may be dicts, one for each
 
 
 @estimator
-class EmbeddingEstimator(PosteriorEstimator):
+class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstimator):
     """Base of the Bayesian estimators on mean embeddings, of labels and of classes.
 
     Bags become mean embeddings at landmarks (`training_features`), these the data of a model
@@ -443,8 +442,6 @@ class EmbeddingEstimator(PosteriorEstimator):
         Parameters
         ----------
         bags : Bags, or list of arrays
-        seed : int, optional
-            Default `random_state`.
         progress : bool, optional
             False shows nothing; by default a pass longer than ten seconds is reported on stderr.
 
@@ -488,7 +485,6 @@ class EmbeddingEstimator(PosteriorEstimator):
 
         Parameters
         ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
         training : TrainingFeatures, optional
             Default those of this model's fit.
 
@@ -518,9 +514,6 @@ class EmbeddingEstimator(PosteriorEstimator):
 
         Parameters
         ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-        trials, exposure, offset : array, shape (n,), or str, optional
-            As for `fit`; by default those of the columns that the fit named.
         groups : bool, default True
             False leaves out the effects of groups: labels in a group of effect 0.
         stan_data : dict, optional
@@ -545,78 +538,6 @@ class EmbeddingEstimator(PosteriorEstimator):
         embedding, bags = self._embedded(bags, given, groups, stan_data)
         return self.predictive_features(embedding).with_ids_of(bags)
 
-    def conformal(
-        self,
-        bags: BagsLike,
-        level: float = 0.95,
-        *,
-        by_size: bool | int = True,
-        trials: ArrayLike | str | None = None,
-        exposure: ArrayLike | str | None = None,
-        offset: ArrayLike | str | None = None,
-        stan_data: Mapping[str, ArrayLike | str] | None = None,
-    ) -> ConformalIntervals | ConformalClasses:
-        """Regions of the labels of new bags that have their level even where the model is wrong.
-
-        Conformal Bayes: a label belongs to the region unless it agrees less with the posterior
-        than the labels of nearly all training bags of similar size.
-
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-        level : float, 0 < level < 1, default 0.95
-            Share of new bags, at least, whose label is in its region.
-        by_size : bool or int, default True
-            Classes of bag sizes in each of which regions have the level: at most this number,
-            bounded by quantiles of the sizes; True for up to 4, of at least 4 / (1 - level)
-            training bags each; False for one of all bags. Where bags have several samples, sizes
-            are points of all.
-        trials, exposure, offset : array, shape (n,), or str, optional
-            As for `predictive`, and so is `stan_data`.
-
-        Returns
-        -------
-        ConformalIntervals, or ConformalClasses for classes and ordered categories
-            With `lower`, `upper` and `pieces`, as regions may be unions of intervals, or `labels`;
-            `size_class`, `pareto_k`, `contains(y)` and `to_dataframe()`.
-
-        Raises
-        ------
-        ValueError
-            Too few training bags for the level and the size classes; a fit by optimisation, which
-            has one draw, with `label_sd`, or without log_likelihood.
-
-        Warns
-        -----
-        UserWarning
-            Bags for which the weights of the draws are unreliable, see `pareto_k`.
-
-        Notes
-        -----
-        The guarantee: if training bags and a new bag are exchangeable, that is if any of them could
-        as well have been the new one, its label is in the region with a probability of at least
-        `level`, in each class of sizes, whatever the distribution of labels and however wrong the
-        model. It fails for bags from elsewhere or from a later time, and it is an average over bags
-        of a class: it does not hold for each single bag.
-
-        The regions are those of refitting the model to the training bags and the new bag with each
-        candidate label, which importance weights of the draws approximate (Fong and Holmes 2021):
-        closely where one more bag changes the posterior little, less so in NUTS fits to few bags,
-        where `pareto_k` shows it. Kernel, landmarks, and where `method` fixes them the scales of
-        the priors stay those of the training bags. Labels are compared by their predictive
-        density times the spread of their predictive distribution. At most 1,000 draws are used, of
-        families other than normal and lognormal 125, whose densities are integrals.
-        `InverseBDR`, whose posterior is not conditioned on labels, compares with the densities of
-        held-out labels instead, an approximation without weights.
-        """
-        check_is_fitted(self, "result_")
-        check_conformal(self, level, by_size)
-        given = {"trials": trials, "exposure": exposure, "offset": offset}
-        embedding, bags = self._embedded(bags, given, stan_data=stan_data)
-        if not self.by_program:
-            self._warn_of_other_bags(embedding)
-        return conformal(self, embedding, bags, level, by_size)
-
     @property
     def contrast(self) -> Any:
         """Only of the estimators that are linear in the embedding: raises AttributeError."""
@@ -624,50 +545,6 @@ class EmbeddingEstimator(PosteriorEstimator):
             f"{type(self).__name__} has no contrast, as it predicts a changed bag as if its points "
             "were another sample: fit BDR, or BDRClassifier, for the effect of a change"
         )
-
-    def doubts(self, bags: BagsLike, *, above: Any = None, level: float = 0.95) -> Doubts:
-        """What could make a conclusion from the predictions wrong, and how strong it must be.
-
-        Gathers what applies to the fit: poor diagnostics of the sampler, intervals that do not
-        rest on the model (`conformal`), selection of points (`sensitivity`), means of small bags
-        that the model takes as exact (attenuation), and bags that are unlike those of the fit.
-        Of more than 200 bags some of these are found from 200, evenly spaced by their predictions.
-        Trials, exposures and offsets are those of the columns that the fit named.
-
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p), n >= 2
-        above : (id, id), optional
-            The conclusion: that the label of the first of these bags is above that of the second.
-            Default: that the bag of the highest prediction is above that of the lowest.
-        level : float, 0 < level < 1, default 0.95
-            Probability at which the conclusion is certain, and of intervals.
-
-        Returns
-        -------
-        Doubts
-            Its ``print`` is a table: reason for doubt, what the answer becomes, how strong it must
-            be to change the conclusion. `to_dataframe()` gives the table.
-
-        Raises
-        ------
-        ValueError
-            `above` names no two of the bags.
-        TypeError
-            The labels are categories, or more than two classes.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bdr_stan import BLR
-        >>> rng = np.random.default_rng(0)
-        >>> y = rng.normal(size=40)
-        >>> bags = [rng.normal(mean, size=(20, 1)) for mean in y]
-        >>> doubts = BLR(5, method="exact").fit(bags, y, seed=1).doubts(bags, above=(2, 1))
-        >>> doubts.to_dataframe().index.tolist()
-        ['The model', 'Points seen with unequal probabilities (selection)']
-        """
-        return doubts(self, bags, above, level)
 
     def _embedded(self, bags, given, groups=True, stan_data=None):
         """New bags embedded with what is known of their labels, such as trials, and the bags."""
@@ -682,91 +559,6 @@ class EmbeddingEstimator(PosteriorEstimator):
             known["own_data"] = own_data_of_new_bags(program.columns, bags, stan_data)
         return embedded(bags, self._feature_map, known), bags
 
-    def familiarity(self, bags: BagsLike) -> "pd.DataFrame":
-        """How far bags are from the training bags, as p-values: whether they come from elsewhere.
-
-        A bag like the training bags has a p-value of at most 0.05 with probability 0.05, whatever
-        its size. A bag from elsewhere is found if it has points enough.
-
-        Parameters
-        ----------
-        bags : Bags, PartitionedBags, or list of n arrays, shapes (n_points, p)
-
-        Returns
-        -------
-        pandas DataFrame of n rows, indexed by the bags' ids under their column's name
-            familiarity, the p-value: of 100 bags like the training bags some 5 are below 0.05; and
-            distance, from the average training bag in standard deviations of such bags of the same
-            size, about 1 for most of these.
-
-        Raises
-        ------
-        ValueError
-            The fit was to fewer than 20 bags, to bags of one point each, to bags in partitions by
-            BLR or with more embeddings than are kept, or saved by an earlier version.
-        TypeError
-            The bags have several samples.
-
-        Notes
-        -----
-        Distances are those of Mahalanobis with the covariance of embeddings between bags plus that
-        within bags over their size. P-values are ranks among training bags of similar size, each
-        left out of the covariances; below 1 / (n + 1), n of these bags, the tail is extrapolated,
-        down to 1e-6. They are those of single bags, about the points alone: neither labels nor
-        covariates enter.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bdr_stan import Shrinkage
-        >>> rng = np.random.default_rng(0)
-        >>> y = rng.normal(size=60)
-        >>> bags = [rng.normal(mean, size=(40, 1)) for mean in y]
-        >>> model = Shrinkage(n_landmarks=6).fit(bags, y, seed=1)
-        >>> near, far = rng.normal(0.5, size=(40, 1)), rng.normal(8.0, size=(40, 1))
-        >>> found = model.familiarity([near, far])
-        >>> (found["familiarity"] < 0.01).tolist()
-        [False, True]
-        """
-        import pandas as pd
-
-        check_is_fitted(self, "result_")
-        self._check_familiarity()
-        bags = self._like_training(bags)
-        found = self._familiarity_columns(embed(bags, self._feature_map), distance=True)
-        return pd.DataFrame(found, index=pd.Index(bags.index, name=bags.id_name))
-
-    @property
-    def has_familiarity(self) -> bool:
-        """Whether the fit keeps what `familiarity` needs."""
-        return getattr(self, "_familiarity", None) is not None
-
-    def _check_familiarity(self):
-        """Raise where the fit keeps nothing to compare new bags with."""
-        if self.has_familiarity:
-            return
-        if "samples" in self.result_.settings:
-            raise TypeError(
-                "familiarity is of bags with one sample, but those of the fit have several: fit "
-                "one of these alone"
-            )
-        n = len(self.result_.labels)
-        if n < MIN_BAGS:
-            raise ValueError(f"the fit is to {n} bags, but familiarity needs at least {MIN_BAGS}")
-        raise ValueError(
-            "the fit keeps no distances of its training bags, as those of BLR to bags in "
-            "partitions, of embeddings too many to keep, to bags of one point each, and of earlier "
-            "versions: fit again to bags in memory, such as a sample of them"
-        )
-
-    def _familiarity_columns(self, embedding, *, distance=False):
-        """P-values of embedded bags, and distances, by name; none where the fit has none."""
-        found = self._familiarity
-        if found is None:
-            return {}
-        columns = {"familiarity": found.p_values(embedding)}
-        return columns | ({"distance": found.distance(embedding)} if distance else {})
-
     def predictive_features(self, embedding: Embedding) -> Any:
         """Posterior predictive distribution of bags, from their `embedding` by `embed`."""
         check_is_fitted(self, "result_")
@@ -777,7 +569,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         return self._predictive(embedding, self._draws(), classes)
 
     def check_labels(self, bags: Bags, y: ArrayLike) -> Array:
-        """Labels as an array, checked; see `bags.labels`."""
+        """Labels `y` of `bags` as an array, checked."""
         return check_classes(bags, y) if is_classifier(self) else check_labels(bags, y)
 
     @property
@@ -818,7 +610,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         return self._known_of_labels(bags, given, labels)
 
     def check_label_errors(self, y: Array, label_sd: Array) -> None:
-        """Raise ValueError where the standard errors explain all variation of the labels."""
+        """Raise ValueError where errors `label_sd` explain all variation of the labels `y`."""
 
     def check_parameters(self) -> None:
         super().check_parameters()
@@ -862,7 +654,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         return sorted({name for value in given if isinstance(value, Mapping) for name in value})
 
     def for_sample(self, name: str) -> Self:
-        """An estimator of one sample of the bags alone, without covariates and terms."""
+        """An estimator of the sample `name` of bags alone, without covariates and terms."""
         named = {parameter: getattr(self, parameter) for parameter in _OF_SAMPLES}
         others = {"prior": None, "stan_file": None, **dict.fromkeys(self._columns())}
         own = {p: value[name] for p, value in named.items() if isinstance(value, Mapping)}
@@ -1020,8 +812,9 @@ class EmbeddingEstimator(PosteriorEstimator):
     ) -> dict[str, Array]:
         """What predictions take besides the mean embeddings of bags: fields of `Embedding`.
 
-        With `complete` it raises ValueError where one that the fit had is missing; without
-        `groups` effects of groups are left out.
+        `trials`, `exposure` and `offset` are as for `predictive`. With `complete` it raises
+        ValueError where one that the fit had is missing; without `groups` effects of groups are
+        left out.
         """
         given = {"trials": trials, "exposure": exposure, "offset": offset}
         known = self._known_of_labels(bags, given, complete=complete)

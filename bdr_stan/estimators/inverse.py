@@ -218,7 +218,7 @@ class InverseBDR(ProbabilisticRegressor, InverseEstimator):
     takes_label_sd = True
 
     def check_labels(self, bags: Bags, y: ArrayLike) -> Array:
-        """Labels as an array, once they are known to be of use and within the bounds."""
+        """Labels `y` of `bags`, once they are known to be of use and within the bounds."""
         check_bounds(self.bounds)
         y = super().check_labels(bags, y)
         if len(y) < _MIN_BAGS:
@@ -300,7 +300,7 @@ class InverseBDRClassifier(ProbabilisticClassifier, InverseEstimator):
     """
 
     def check_labels(self, bags: Bags, y: ArrayLike) -> Array:
-        """Labels as an array, once they are known to be of use."""
+        """Labels `y` of `bags`, once they are known to be of use."""
         return check_classes(bags, y, several=True)
 
     def _model(self, training, y):

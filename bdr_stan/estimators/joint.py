@@ -131,7 +131,6 @@ class JointRegressor(AggregateRegressor):
 
         Parameters
         ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
         y : array, shape (n,), or str
             Label of each bag, as for `AggregateRegressor.fit`.
         surveys : Bags, or list of m arrays, shapes (n_points, p), or dict of these
@@ -257,11 +256,8 @@ class JointRegressor(AggregateRegressor):
 
         Parameters
         ----------
-        points : array, shape (n, p), Bags, or DataFrame with the columns of the fit
         survey : str, optional
             Name of the survey, needed where the fit has several.
-        n_draws : int, default 1000
-            Draws of the posterior that are used, evenly spaced.
 
         Returns
         -------

@@ -1,13 +1,11 @@
 """Estimators that are linear in the embedding: a label is the average of a function of points."""
 
-import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, asdict, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import check_is_fitted
@@ -28,10 +26,10 @@ from bdr_stan.estimators.embedding import EmbeddingEstimator, embedded
 from bdr_stan.estimators.own_program import check_stock
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.points import as_points, evenly_spaced
-from bdr_stan.estimators.population import population
+from bdr_stan.estimators.population import Population
 from bdr_stan.estimators.prediction import ProbabilisticClassifier, ProbabilisticRegressor
-from bdr_stan.estimators.prior_predictive import prior_groups
-from bdr_stan.estimators.sensitivity import selection_bounds
+from bdr_stan.estimators.prior_predictive import PriorPredictive
+from bdr_stan.estimators.sensitivity import Sensitivity
 from bdr_stan.estimators.trials_and_exposure import check_family_labels, known_of_labels, missing
 from bdr_stan.estimators.validation import (
     check_choice,
@@ -60,7 +58,6 @@ from bdr_stan.predictive import (
     LognormalPredictive,
     PointPredictive,
     Predictive,
-    SelectionBounds,
 )
 from bdr_stan.predictive.classes import of_category
 from bdr_stan.predictive.distributions import interval_ends
@@ -72,7 +69,6 @@ from bdr_stan.predictive.influence import (
     without_gaps,
 )
 from bdr_stan.predictive.robustness import Regression
-from bdr_stan.results.inference_data import InferenceData, build
 from bdr_stan.results.result import Result
 from bdr_stan.types import Array, ArrayLike, check_flags
 from bdr_stan.user_warnings import warn
@@ -89,7 +85,7 @@ _SCALES = ("sigma", "sigma_point", "rho", "eta", "term_sd")
 
 
 @estimator
-class LinearEstimator(EmbeddingEstimator):
+class LinearEstimator(PriorPredictive, Population, Sensitivity, EmbeddingEstimator):
     """Base of the estimators that are linear in the embedding.
 
     Parameters
@@ -101,160 +97,6 @@ class LinearEstimator(EmbeddingEstimator):
 
     _: KW_ONLY
     covariates: Sequence[str] | None = None
-
-    def prior_predictive(
-        self,
-        bags: BagsLike,
-        y: ArrayLike | None = None,
-        *,
-        draws: int = 1000,
-        seed: int | None = None,
-        trials: ArrayLike | str | None = None,
-        exposure: ArrayLike | str | None = None,
-        offset: ArrayLike | str | None = None,
-        stan_data: Mapping[str, ArrayLike | str] | None = None,
-    ) -> InferenceData:
-        """Parameters and labels of bags under the priors alone.
-
-        Whether labels come out in a plausible range shows whether the priors are sensible.
-
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-        y : array, shape (n,), or str, optional
-            Labels, by whose spread default priors are scaled: of a model that is not fitted.
-        draws : int, default 1000
-            Draws of the parameters, and of the labels of each bag.
-        seed : int, optional
-            Default `random_state`.
-        trials, exposure, offset : array, shape (n,), or str, optional
-            As for `predictive`, and so is `stan_data`.
-
-        Returns
-        -------
-        InferenceData (ArviZ 0.x) or DataTree (1.x)
-            Groups prior, parameters as in the group posterior, and prior_predictive, y (chain,
-            draw, bag), of classes their numbers. The `idata` of a fit has both groups from then on,
-            for ``az.plot_prior_posterior`` of ArviZ 1.x or ``az.plot_dist_comparison`` of 0.x, and
-            ``az.plot_ppc(group="prior")`` of 0.x.
-
-        Raises
-        ------
-        ValueError
-            The model is not fitted, and `y` is missing.
-
-        Notes
-        -----
-        Of a user's own program, NUTS draws without training bags. Scales of groups and smooth
-        functions, which it takes as fixed, are those of the fit.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bdr_stan import BLR
-        >>> rng = np.random.default_rng(0)
-        >>> bags = [rng.normal(mean, 1, (20, 1)) for mean in range(5)]
-        >>> prior = BLR(3).prior_predictive(bags, np.arange(5.0), seed=1)
-        >>> prior["prior_predictive"]["y"].shape
-        (1, 1000, 5)
-        """
-        check_counts(draws=draws)
-        check_seed(seed)
-        given: dict[str, Any] = {"trials": trials, "exposure": exposure, "offset": offset}
-        of_program = {} if stan_data is None else {"stan_data": stan_data}
-        fitted = self
-        if "result_" not in vars(self):
-            if y is None:
-                raise ValueError(
-                    "default priors are scaled by the labels: give y, or fit the model first"
-                )
-            fitted = clone(self).set_params(method="optimize")
-            fitted.fit(bags, y, seed=seed, **given, **of_program)
-        embedding, bags = fitted._embedded(bags, given, stan_data=stan_data)
-        seed = self._seed(seed)
-        groups = prior_groups(
-            fitted, embedding, bags.index, draws, secrets.randbelow(2**31) if seed is None else seed
-        )
-        if fitted is self:
-            self._keep_too(groups)
-        return build(groups)
-
-    def population(
-        self,
-        bags: BagsLike,
-        by: str | list[str] | None = None,
-        *,
-        weights: ArrayLike | str | None = None,
-        total: bool = False,
-        minus: BagsLike | None = None,
-        category: Any = None,
-    ) -> Predictive:
-        """Weighted mean, or total, of the labels of many bags, such as of a region's counties.
-
-        Under each posterior draw the bags share the parameters, so that their errors do not average
-        out as independent ones would (poststratification, if the weights are those of a census).
-        The bags may be unlike those of the fit: the prior of their embeddings is estimated from
-        themselves, from 30 bags on; fewer are not shrunk, or as those of the fit where some lack
-        the sample.
-
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-            Also a subgroup of their points, as from `Bags.where`.
-        by : str or list of str, optional
-            Columns of the bags' metadata: one population per value, or combination of values; or
-            `bags.id_name`, by which each bag is one. Default one population of all bags.
-        weights : array, shape (n,), Series, or str, optional
-            Weight of each bag, >= 0, such as its inhabitants, or the column of the metadata that
-            has them; default equal weights.
-        total : bool, default False
-            The weighted sum instead of the weighted mean. With trials or an exposure, from the
-            columns that the fit named, means are of the rates, counts per trial or per unit of
-            exposure, with trials or exposures as default weights; sums are of the counts.
-        minus : Bags, optional
-            Another subgroup, whose population is subtracted, under the same draws.
-        category : class or list of classes, optional
-            Of ordered categories those whose share of bags is meant, such as ["fair", "good"].
-
-        Returns
-        -------
-        Predictive
-            One distribution per group, in units of y (of two classes: the share of bags of the
-            second), with `mean`, `sd`, `interval(level)`, `sample(size)` and `to_dataframe()`.
-
-        Raises
-        ------
-        ValueError
-            There is no such column or category, a bag without group, a negative weight, or a group
-            without weight.
-        TypeError
-            Labels are ordered categories, and `category` is missing.
-
-        Notes
-        -----
-        Given a draw the labels of bags are independent and their sum is taken as normal: exact for
-        normal labels, by the central limit theorem for others. Labels that are known from the fit
-        are predicted as if they were not. Labels of subgroups rest on the assumption that a label
-        depends on the distribution of all points of its bag in the same way as on that of a
-        subgroup: where people vote otherwise because of their neighbours, it fails.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import pandas as pd
-        >>> from bdr_stan import BLR, Bags
-        >>> rng = np.random.default_rng(0)
-        >>> y = rng.normal(size=40)
-        >>> bags = Bags.from_list(
-        ...     [rng.normal(mean, size=(100, 1)) for mean in y],
-        ...     metadata=pd.DataFrame({"region": np.repeat(["north", "south"], 20)}),
-        ... )
-        >>> model = BLR(5, method="exact").fit(bags, y, seed=1)
-        >>> regions = model.population(bags, by="region").to_dataframe()
-        >>> regions.index.tolist(), regions.columns.tolist()
-        (['north', 'south'], ['mean', 'sd', 'lower', 'upper'])
-        """
-        return population(self, bags, by, weights, total, minus, category)
 
     def contrast(  # type: ignore[override]
         self,
@@ -366,65 +208,6 @@ class LinearEstimator(EmbeddingEstimator):
         """Regression in which the contrast is linear, if any; columns of the versions, (n, Q)."""
         return None
 
-    def sensitivity(
-        self,
-        bags: BagsLike,
-        *,
-        selection: ArrayLike = (1, 1.25, 1.5, 2),
-        level: float = 0.95,
-        trials: ArrayLike | str | None = None,
-        exposure: ArrayLike | str | None = None,
-        offset: ArrayLike | str | None = None,
-        n_draws: int = 1000,
-    ) -> SelectionBounds:
-        """Bounds of each bag's expected label if its points were seen with unequal probabilities.
-
-        People of some kinds answer surveys less often than others; what they would have said is
-        not known. If the right weights of the points differ from the given ones by at most a
-        factor G, a label lies between two bounds, and no further assumption narrows them.
-
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-            Of several samples, points of each may be selected.
-        selection : array, shape (K,), default (1, 1.25, 1.5, 2)
-            Factors G >= 1. With 2 some points had twice the probability that their weights imply,
-            others half of it.
-        level : float, 0 < level < 1, default 0.95
-            Probability of the intervals.
-        trials, exposure, offset : array, shape (n,), or str, optional
-            As for `predictive`.
-        n_draws : int, default 1000
-            Draws of the posterior that are used, evenly spaced.
-
-        Returns
-        -------
-        SelectionBounds
-            With `lowest` and `highest`, bounds of the expected label, and `lower` and `upper`, the
-            ends of their predictive intervals, each of shape (K, n); ``fails_at(a, b)``, the factor
-            at which bag a is no longer certain to be above bag b; and `to_dataframe()`. In units of
-            y, of families too: the expected label increases with the linear predictor, whose bounds
-            are exact. Of classes the probability of the second.
-
-        Raises
-        ------
-        ValueError
-            A factor below 1, or a level that is no probability.
-        TypeError
-            The labels are ordered categories, or the points lie in partitions.
-
-        Notes
-        -----
-        Under each draw the linear predictor is a mean over the bag's points of a function f, for
-        `BDR` shrunk as the bag's embedding is. Its extremes over the weights are those of a
-        linear-fractional programme, which a threshold of f solves. The bounds describe selection
-        within these bags; the parameters of the fit, effects of covariates, groups and smooths, and
-        the effective sizes of the bags are as without it. At G = 1 they are the prediction under
-        these draws. Sources: Aronow and Lee (2013); Miratrix, Wager and Zubizarreta (2018).
-        """
-        given = {"trials": trials, "exposure": exposure, "offset": offset}
-        return selection_bounds(self, bags, selection, level, n_draws, **given)
-
     def influence(
         self, points: Any, *, sample: str | None = None, n_draws: int = 1000
     ) -> PointPredictive:
@@ -435,12 +218,8 @@ class LinearEstimator(EmbeddingEstimator):
 
         Parameters
         ----------
-        points : array, shape (n, p), Bags, or DataFrame with the columns of the fit
-            A memory map is read chunk by chunk.
         sample : str, optional
             Of bags with several samples the one that the points are like.
-        n_draws : int, default 1000
-            Draws of the posterior that are used, evenly spaced.
 
         Returns
         -------
@@ -480,8 +259,6 @@ class LinearEstimator(EmbeddingEstimator):
             this one.
         n_points : int, default 500
             Points of the sample.
-        n_draws : int, default 1000
-            Draws of the posterior that are used, evenly spaced.
         seed : int, default 0
             Of the sample.
 
@@ -515,11 +292,8 @@ class LinearEstimator(EmbeddingEstimator):
 
         Parameters
         ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
         sample, n_points, n_draws, seed
             As for `influence_along`.
-        level : float, 0 < level < 1, default 0.95
-            Probability of the intervals.
 
         Returns
         -------
@@ -721,10 +495,6 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         bags : Bags, or list of n arrays, shapes (n_points, p)
             Of several samples a dict of such or of tables, or `Samples`: the bags of the first one
             in its order, then those that only later ones have.
-        return_std : bool, default False
-            Also return the predictive standard deviation.
-        trials, exposure, offset : array, shape (n,), or str, optional
-            As for `fit`; by default those of the columns that the fit named.
         groups : bool, default True
             False leaves out the effects of groups.
 
@@ -757,16 +527,6 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
     ) -> float:
         """R^2 of the predicted labels, as in scikit-learn's regressors; of categories accuracy.
 
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-        y : array, shape (n,), or str
-            Labels, as for `fit`.
-        sample_weight : array, shape (n,), optional
-            Weight of each bag.
-        trials, exposure, offset : array, shape (n,), or str, optional
-            As for `predict`.
-
         Returns
         -------
         float, at most 1
@@ -778,12 +538,6 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
 
     def predict_terms(self, bags: BagsLike, *, level: float = 0.95) -> "pd.DataFrame":
         """What each term adds to the linear predictor of each bag, with its interval.
-
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-        level : float, 0 < level < 1, default 0.95
-            Probability of the intervals.
 
         Returns
         -------
@@ -889,7 +643,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         offset: ArrayLike | None = None,
         **sampling: Any,
     ) -> Self:
-        """Fit to embedded bags, from `training_features`; the other arguments are those of `fit`.
+        """Fit to `training`, from `training_features`; `y` and `sampling` as in `fit`.
 
         Returns
         -------
@@ -978,7 +732,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         super().check_parameters()
 
     def check_labels(self, bags: Bags, y: ArrayLike) -> Any:
-        """Labels as an array, of categories a pandas Categorical, known to suit the family."""
+        """Labels `y` of `bags`, of categories a pandas Categorical, known to suit the family."""
         self._check_family()
         if self._family is not None:
             if self.stan_file is not None and self._without_deviations(len(bags)):

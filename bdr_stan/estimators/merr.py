@@ -131,25 +131,11 @@ class MERR(ProbabilisticRegressor):
 
         Parameters
         ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-        y : array, shape (n,)
-            Label of each bag.
-        validation : (bags, y), optional
-            Bags and labels by whose squared error alpha is chosen.
         products : array, shape (n, n), optional
             Inner products of the kernel means of the bags where they are known, as `set_kernels`
             gives them for a whole grid of kernels at once; not with landmarks.
         seed : int, optional
             Seed of landmarks and of the sample for the median rule; default `random_state`.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError, TypeError
-            Unusable bags, labels or parameters; raised before any work starts.
         """
         bags = as_bags(bags)
         y = check_labels(bags, y)
@@ -238,10 +224,6 @@ class MERR(ProbabilisticRegressor):
 
     def predictive(self, bags: BagsLike) -> Predictive:
         """Predictive distribution of the labels of new bags, by the Gaussian process.
-
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
 
         Returns
         -------

@@ -119,21 +119,8 @@ class MERRCV(BagRegressor):
 
         Parameters
         ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-        y : array, shape (n,), label of each bag
         validation : (bags, y), optional
             Held-out bags and labels; default the folds of `cv`.
-        seed : int, optional
-            Default `random_state`.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError, TypeError
-            Unusable bags, labels or parameters; raised before any work starts.
         """
         bags = as_bags(bags)
         y = check_labels(bags, y)

@@ -1,17 +1,43 @@
-"""Parameters of estimators: fields of their classes, inherited and documented once."""
+"""Parameters of estimators and of their methods: inherited by classes, and documented once."""
 
 import inspect
 import re
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar, dataclass_transform
+from typing import Any, TypeVar, dataclass_transform
 
 from bdr_stan.arguments import answered
 
 T = TypeVar("T")
 
-_INHERITED = ("Parameters", "Attributes")  # sections that include the entries of base classes
+# Sections that include the entries of base classes, and those of methods that these may omit.
+_WITH_ENTRIES = ("Parameters", "Attributes")
+_OMITTED = ("Returns", "Raises", "Warns")
 _HEADING = re.compile(r"^(\w[\w ]*)\n-+\n", re.MULTILINE)
+# Parameters of methods whose docstrings say nothing else of them.
+_COMMON = """Parameters
+----------
+bags : Bags, or list of n arrays, shapes (n_points, p)
+y : array, shape (n,), or str
+    Label of each bag, or the name of a column of the bags' metadata.
+sample_weight : array, shape (n,), optional
+    Weight of each bag.
+validation : (bags, y), optional
+    Bags and labels by whose squared error alpha is chosen.
+return_std : bool, default False
+    Also return the predictive standard deviation.
+trials, exposure, offset : array, shape (n,), or str, optional
+    As for `fit`; by default those of the columns that the fit named.
+points : array, shape (n, p), Bags, or DataFrame with the columns of the fit
+    A memory map is read chunk by chunk.
+level : float, 0 < level < 1, default 0.95
+    Probability of the intervals.
+n_draws : int, default 1000
+    Draws of the posterior that are used, evenly spaced.
+seed : int, optional
+    Default `random_state`.
+"""
 
 
 @dataclass_transform(eq_default=False)
@@ -25,30 +51,64 @@ def estimator(cls: type[T]) -> type[T]:
     cls.__init__ = answered(cls.__init__)  # type: ignore[method-assign]
     if sys.flags.optimize > 1:  # which strips docstrings
         return cls
-    order = list(inspect.signature(cls).parameters)
-    docs = [_sections(c.__dict__["__doc__"]) for c in cls.__mro__ if c.__dict__.get("__doc__")]
-    doc = docs[0]
-    for name in _INHERITED:
-        entries: dict[str, str] = {}
-        for sections in docs:
-            entries = {**_entries(sections.get(name, "")), **entries}
-        if name == "Parameters":
-            entries = {each: entries[each] for each in order}
-        doc[name] = "\n".join(entries.values())
-    cls.__doc__ = "\n\n".join(
-        [doc.pop(""), *(f"{name}\n{'-' * len(name)}\n{text}" for name, text in doc.items() if text)]
-    )
+    docs = [c.__dict__["__doc__"] for c in cls.__mro__ if c.__dict__.get("__doc__")]
+    cls.__doc__ = _completed(docs, list(inspect.signature(cls).parameters))
     return cls
+
+
+def describe(method: Callable[..., Any], bases: tuple[type, ...]) -> None:
+    """Complete a docstring with sections: as in the same method of bases, else as in all methods.
+
+    It gains the entries of parameters that it omits, and what is returned and raised.
+    """
+    text, *sections = _HEADING.split(inspect.cleandoc(method.__doc__ or ""))
+    if not sections:
+        return
+    docs = [vars(base)[method.__name__].__doc__ for base in bases if method.__name__ in vars(base)]
+    docs = [method.__doc__, *(doc for doc in docs if doc), _COMMON]
+    parameters = list(inspect.signature(method).parameters)
+    method.__doc__ = _completed(docs, parameters, _OMITTED, in_text=re.findall(r"`(\w+)`", text))
+
+
+def _completed(
+    docs: list[str],
+    parameters: list[str],
+    omitted: Sequence[str] = (),
+    in_text: Sequence[str] = (),
+) -> str:
+    """The first docstring with what it lacks of the others; parameters in their order."""
+    doc, *others = (_sections(each) for each in docs)
+    for name in omitted:
+        doc.setdefault(name, next((other[name] for other in others if name in other), ""))
+    for name in _WITH_ENTRIES:
+        entries = _entries(doc.get(name, ""))
+        for other in others:
+            known = {each for names in entries for each in names}.union(in_text)
+            found = _entries(other.get(name, ""))
+            added = {k: v for k, v in found.items() if k in entries or known.isdisjoint(k)}
+            entries = added | entries
+        if name == "Parameters":
+            # A group of parameters is described where the first of them is.
+            places = {k: parameters.index(k[0]) for k in entries if set(k) <= set(parameters)}
+            entries = {k: entries[k] for k in sorted(places, key=lambda k: places[k])}
+        doc[name] = "\n".join(entries.values())
+    order = dict.fromkeys(["", *_WITH_ENTRIES, *_OMITTED, *doc])
+    sections = {name: doc[name] for name in order if doc.get(name)}
+    return "\n\n".join(
+        f"{name}\n{'-' * len(name)}\n{text}" if name else text for name, text in sections.items()
+    )
 
 
 def _sections(doc: str) -> dict[str, str]:
     """Text of each section of a docstring by its heading, the summary under ""."""
     summary, *rest = _HEADING.split(inspect.cleandoc(doc))
-    sections = dict(zip(rest[::2], rest[1::2], strict=True))
-    first = {"": summary, "Parameters": "", "Attributes": ""}
-    return {name: text.strip() for name, text in (first | sections).items()}
+    sections = {"": summary} | dict(zip(rest[::2], rest[1::2], strict=True))
+    return {name: text.strip() for name, text in sections.items()}
 
 
-def _entries(section: str) -> dict[str, str]:
-    """Each entry of a section by the name of its parameter."""
-    return {text.split(" ")[0].rstrip(","): text for text in re.split(r"\n(?=\S)", section) if text}
+def _entries(section: str) -> dict[tuple[str, ...], str]:
+    """Each entry of a section by the names that it describes."""
+    texts = [text for text in re.split(r"\n(?=\S)", section) if text]
+    heads = [text.splitlines()[0].split(" : ")[0] for text in texts]
+    names = [tuple(each.strip().lstrip("*") for each in head.split(",")) for head in heads]
+    return dict(zip(names, texts, strict=True))

@@ -133,22 +133,8 @@ class RBFNetwork(BagRegressor):
 
         Parameters
         ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-        y : array, shape (n,)
-            Label of each bag.
-        validation : (bags, y), optional
-            Bags and labels by whose squared error alpha is chosen.
         seed : int, optional
             Seed of landmarks and bandwidth; default `random_state`.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError, TypeError
-            Unusable bags, labels or parameters; raised before any work starts.
         """
         bags = as_bags(bags, in_parts=self.takes_parts)
         y = check_labels(bags, y)
@@ -226,8 +212,6 @@ class RBFNetwork(BagRegressor):
         Parameters
         ----------
         bags : Bags, or list of arrays
-        seed : int, optional
-            Default `random_state`.
 
         Returns
         -------

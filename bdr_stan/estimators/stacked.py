@@ -55,8 +55,6 @@ class Stack(BagEstimator):
         ----------
         bags : Bags, or list of n arrays, shapes (n_points, p)
             Or several samples per bag, as a dict or `Samples`, where all `models` take them.
-        y : array, shape (n,)
-            Label of each bag.
         **options
             Those of the models' `fit`, such as chains, draws and seed.
 
@@ -103,10 +101,6 @@ class Stack(BagEstimator):
 
     def predictive(self, bags: BagsLike) -> Any:
         """Predictive distribution of the labels of new bags: the weighted mixture of the models'.
-
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
 
         Returns
         -------
