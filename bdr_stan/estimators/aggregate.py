@@ -246,8 +246,6 @@ class AggregateRegressor(
 
         Parameters
         ----------
-        y : array, shape (n,), or str
-            Label of each bag, as for `BDR.fit`.
         trials : array, shape (n,), or str, optional
             Of the binomial likelihood: people asked in each bag, or the column of the bags'
             metadata that holds them, from which predictions then take them too.
@@ -257,36 +255,6 @@ class AggregateRegressor(
             margin divided by 1.645). Of the normal, negative binomial and gamma likelihoods; of
             the latter two it is a relative error, that of a label below its `label_sd` is 1.
             Predictions are of totals without this error.
-        chains, warmup, draws : int, default 4, 300, 1000
-            Chains, and iterations of each before and after warmup, which takes 1000 by default for
-            a model with a `stan_file`. Laplace and "vb" give one chain of `draws`; optimisation
-            one draw.
-        seed : int, optional
-            Seed of landmarks, kernel and Stan; default `random_state`.
-        progress : bool, optional
-            As for `BDR.fit`.
-        stan_data : dict, optional
-            Data of your own program, `stan_file`, besides those of every fit, as for `BDR.fit`.
-        **cmdstan_options
-            Arguments of the cmdstanpy method, such as ``adapt_delta=0.95``;
-            ``threads_per_chain=2`` for the links "exp" and "logit"; and ``client`` as for
-            `BDR.fit`.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError, TypeError
-            Unusable bags, labels or parameters; raised before any work starts.
-        RuntimeError
-            Stan's message if it fails.
-
-        Warns
-        -----
-        UserWarning
-            Trouble of the sampler, with the measured value and what to do.
         """
         bags, totals, known, own = self._checked(bags, y, trials, label_sd, stan_data)
         column = trials if isinstance(trials, str) else None

@@ -357,10 +357,6 @@ class BagRegressor(RegressorMixin, BagEstimator):
     def predict(self, bags: BagsLike) -> Any:
         """Predicted label of each bag.
 
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-
         Returns
         -------
         array, shape (n,), units of y
@@ -371,14 +367,6 @@ class BagRegressor(RegressorMixin, BagEstimator):
         self, bags: BagsLike, y: ArrayLike | str, sample_weight: ArrayLike | None = None
     ) -> float:
         """R^2 of the predicted labels, as in scikit-learn's regressors.
-
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-        y : array, shape (n,), or str
-            Labels, as for `fit`.
-        sample_weight : array, shape (n,), optional
-            Weight of each bag.
 
         Returns
         -------
@@ -395,14 +383,6 @@ class BagClassifier(ClassifierMixin, BagEstimator):
         self, bags: BagsLike, y: ArrayLike | str, sample_weight: ArrayLike | None = None
     ) -> float:
         """Accuracy of the predicted classes, as in scikit-learn's classifiers.
-
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-        y : array, shape (n,), or str
-            Classes, as for `fit`.
-        sample_weight : array, shape (n,), optional
-            Weight of each bag.
 
         Returns
         -------

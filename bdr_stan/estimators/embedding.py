@@ -94,17 +94,6 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
     ----------
     n_landmarks : int, default 60
         At most: by k-means fewer where the points have fewer different values.
-    kernel : str or Kernel, default "rbf"
-        A name of `bdr_stan.kernels.KERNELS`, such as "matern32" or "cauchy", or a kernel:
-        ``RBF(columns=["age"]) + Matern32(columns=["income"])``.
-    bandwidth : float, array, shape (p,), "scaled", "ard" or "median", default "scaled"
-        Of a kernel given by name, in the units of the points. "median" is
-        sqrt(median squared distance / 2) of the columns as given; "scaled" and "ard" the same of
-        columns divided by their standard deviations.
-    bandwidth_scale : float, default 1
-        Factor on all bandwidths.
-    landmarks : {"kmeans", "random"} or array, shape (d, p), default "kmeans"
-        Centres of clusters of the points, a random choice of them, or points of your own.
 
     Of bags with several samples `n_landmarks`, `kernel`, `bandwidth` and `landmarks` may be dicts
     with one for each sample: ``kernel={"residents": "linear + rbf", "houses": "matern32"}``.
@@ -162,10 +151,6 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
             A dict, or `Samples`, has several samples per bag by their names, such as
             ``{"residents": people, "houses": houses}``, of which a bag may lack some: for BDR,
             Shrinkage and, where no bag lacks any, BLR.
-        y : array, shape (n,), or str
-            Label of each bag, or the name of a column of the bags' metadata. A pandas Series is
-            matched to the ids of the bags by its index, which must contain them all; anything
-            else, and a Series with the default index, is in the order of the bags.
         label_sd : array, shape (n,), or str, optional
             Known standard error of each label, units of y, or the name of a column of the bags'
             metadata: for labels that are survey estimates, say. Its square adds to the noise
@@ -181,39 +166,6 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         offset : array, shape (n,), or str, optional
             Known part of each label's linear predictor, such as the log odds of the last election;
             or the name of a column, as for `trials`. Of all families but the normal ones.
-        chains, warmup, draws : int, default 4, 300, 1000
-            Chains, and iterations of each before and after warmup, which takes 1000 by default for
-            BDRClassifier and for a model with a `stan_file`. Laplace and the exact method give
-            one chain of `draws`; optimisation one draw.
-        seed : int, optional
-            Seed of landmarks, bandwidth and Stan; default `random_state`.
-        progress : bool, optional
-            Progress on stderr, with the time that is left: by default of steps that take longer
-            than ten seconds, and of compiling, which happens once; True shows it from the first
-            second, False never.
-        stan_data : dict, optional
-            Data that your own program, `stan_file`, declares besides those of every fit: by name
-            the name of a column of the bags' metadata, or an array. If the program declares a name
-            with "_new" after it, too, it gets there the values of new bags, from the same column.
-        **cmdstan_options
-            Arguments of the cmdstanpy method, such as ``adapt_delta=0.95``; and, for NUTS,
-            ``client``, a Dask client whose workers run the chains.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError, TypeError
-            Unusable bags, labels or parameters; raised before any work starts.
-        RuntimeError
-            Stan's message if it fails.
-
-        Warns
-        -----
-        UserWarning
-            Poor diagnostics, with their values and advice.
         """
         start = time.monotonic()
         given = {"trials": trials, "exposure": exposure, "offset": offset}

@@ -131,8 +131,6 @@ class JointRegressor(AggregateRegressor):
 
         Parameters
         ----------
-        y : array, shape (n,), or str
-            Label of each bag, as for `AggregateRegressor.fit`.
         surveys : Bags, or list of m arrays, shapes (n_points, p), or dict of these
             At least 2 places with the columns of `bags`: of one point, or of several weighted
             points where the place is known up to an area. Several surveys are a dict of their
@@ -143,21 +141,6 @@ class JointRegressor(AggregateRegressor):
             names, or one column of the metadata of all.
         examined : array, shape (m,), or str, or dict of these
             How many people were examined at each place, at least 1.
-        label_sd : array, shape (n,), or str, optional
-            Known standard error of each total, as for `AggregateRegressor.fit`.
-        chains, warmup, draws, seed, progress, **cmdstan_options
-            As for `AggregateRegressor.fit`.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError, TypeError
-            Unusable bags, labels, surveys or parameters; raised before any work starts.
-        RuntimeError
-            Stan's message if it fails.
 
         Warns
         -----

@@ -42,10 +42,6 @@ class MERR(ProbabilisticRegressor):
 
     Parameters
     ----------
-    kernel : str or Kernel, default "rbf"
-        Kernel of points k, a name of `bdr_stan.kernels.KERNELS` or an object.
-    bandwidth : float, array of shape (p,), "scaled", "ard" or "median", default "scaled"
-        Of a kernel given by name, in the units of the points; see `Stationary`.
     outer : "linear", str or Kernel, default "linear"
         Kernel of kernel means: their inner product, or a kernel of the distance between them, as
         an object of one bandwidth, in the units of RKHS distances, or by name, with the bandwidth
@@ -60,8 +56,6 @@ class MERR(ProbabilisticRegressor):
         on the span of the kernel at these points (Nystrom), in one pass over the points.
     n_landmarks : int, default 60
         Where `landmarks` is a name.
-    random_state : int, optional
-        Seed where `fit` gets none.
 
     Attributes
     ----------

@@ -57,8 +57,6 @@ class MERRCV(BagRegressor):
     average : bool, default False
         Predict by a weighted average of the best regression of every family of `kernels` with
         every entry of `outers`, instead of by the best of all.
-    random_state : int, optional
-        Seed of the sample of points behind the default kernels.
 
     Attributes
     ----------

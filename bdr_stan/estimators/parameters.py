@@ -15,7 +15,7 @@ T = TypeVar("T")
 _WITH_ENTRIES = ("Parameters", "Attributes")
 _OMITTED = ("Returns", "Raises", "Warns")
 _HEADING = re.compile(r"^(\w[\w ]*)\n-+\n", re.MULTILINE)
-# Parameters of methods whose docstrings say nothing else of them.
+# Parameters of classes and of methods whose docstrings say nothing else of them.
 _COMMON = """Parameters
 ----------
 bags : Bags, or list of n arrays, shapes (n_points, p)
@@ -37,6 +37,19 @@ n_draws : int, default 1000
     Draws of the posterior that are used, evenly spaced.
 seed : int, optional
     Default `random_state`.
+kernel : str or Kernel, default "rbf"
+    A name of `bdr_stan.kernels.KERNELS`, such as "matern32" or "cauchy", or a kernel:
+    ``RBF(columns=["age"]) + Matern32(columns=["income"])``.
+bandwidth : float, array, shape (p,), "scaled", "ard" or "median", default "scaled"
+    Of a kernel given by name, in the units of the points. "median" is
+    sqrt(median squared distance / 2) of the columns as given; "scaled" and "ard" the same of
+    columns divided by their standard deviations.
+bandwidth_scale : float, default 1
+    Factor on all bandwidths.
+landmarks : {"kmeans", "random"} or array, shape (d, p), default "kmeans"
+    Centres of clusters of the points, a random choice of them, or points of your own.
+random_state : int, optional
+    Seed where `fit` gets none.
 """
 
 
@@ -45,14 +58,15 @@ def estimator(cls: type[T]) -> type[T]:
     """Make the fields of a class and of its bases the parameters of its constructor.
 
     scikit-learn reads the parameters from the signature of the constructor. The sections
-    Parameters and Attributes of the docstring gain the entries of the base classes.
+    Parameters and Attributes of the docstring gain the entries of the base classes, and of
+    parameters that several estimators share.
     """
     cls = dataclass(eq=False, repr=False)(cls)
     cls.__init__ = answered(cls.__init__)  # type: ignore[method-assign]
     if sys.flags.optimize > 1:  # which strips docstrings
         return cls
     docs = [c.__dict__["__doc__"] for c in cls.__mro__ if c.__dict__.get("__doc__")]
-    cls.__doc__ = _completed(docs, list(inspect.signature(cls).parameters))
+    cls.__doc__ = _completed([*docs, _COMMON], list(inspect.signature(cls).parameters))
     return cls
 
 
@@ -64,7 +78,8 @@ def describe(method: Callable[..., Any], bases: tuple[type, ...]) -> None:
     text, *sections = _HEADING.split(inspect.cleandoc(method.__doc__ or ""))
     if not sections:
         return
-    docs = [vars(base)[method.__name__].__doc__ for base in bases if method.__name__ in vars(base)]
+    own = [base for base in bases if base.__module__.startswith("bdr_stan")]
+    docs = [vars(base)[method.__name__].__doc__ for base in own if method.__name__ in vars(base)]
     docs = [method.__doc__, *(doc for doc in docs if doc), _COMMON]
     parameters = list(inspect.signature(method).parameters)
     method.__doc__ = _completed(docs, parameters, _OMITTED, in_text=re.findall(r"`(\w+)`", text))
@@ -90,6 +105,8 @@ def _completed(
         if name == "Parameters":
             # A group of parameters is described where the first of them is.
             places = {k: parameters.index(k[0]) for k in entries if set(k) <= set(parameters)}
+            if omitted:  # a method of a base describes parameters that subclasses add
+                places |= {k: len(places) for k in _entries(doc.get(name, "")) if k not in places}
             entries = {k: entries[k] for k in sorted(places, key=lambda k: places[k])}
         doc[name] = "\n".join(entries.values())
     order = dict.fromkeys(["", *_WITH_ENTRIES, *_OMITTED, *doc])

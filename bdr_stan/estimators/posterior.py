@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY
 from html import escape
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from sklearn.utils.validation import check_is_fitted
 
@@ -53,8 +53,6 @@ class PosteriorEstimator(BagEstimator):
         What runs the Stan program: CmdStan, compiled, or stanli, an interpreter that needs no
         compiler (extra "stanli"). Default: CmdStan, but stanli, with a warning, where CmdStan is
         not set up and stanli is installed.
-    random_state : int, optional
-        Seed where `fit` gets none.
     """
 
     _: KW_ONLY
@@ -70,6 +68,52 @@ class PosteriorEstimator(BagEstimator):
     closed_form: ClassVar[tuple[str, ...]] = ()  # methods without a Stan program
     prior_texts: ClassVar[dict[str, tuple[str, str, str]]] = {}  # see `bdr_stan.posterior.priors`
     _default_warmup: ClassVar[int] = WARMUP  # of the package's own program
+
+    def fit(self, bags: BagsLike, y: ArrayLike, *args: Any, **kwargs: Any) -> Self:
+        """Fit to bags and their labels.
+
+        Parameters
+        ----------
+        y : array, shape (n,), or str
+            Label of each bag, or the name of a column of the bags' metadata. A pandas Series is
+            matched to the ids of the bags by its index, which must contain them all; anything
+            else, and a Series with the default index, is in the order of the bags.
+        chains, warmup, draws : int, default 4, 300, 1000
+            Chains, and iterations of each before and after warmup, which takes 1000 by default for
+            BDRClassifier and for a model with a `stan_file`. Laplace, "vb" and the exact method
+            give one chain of `draws`; optimisation one draw.
+        seed : int, optional
+            Seed of landmarks, kernel and Stan; default `random_state`.
+        progress : bool, optional
+            Progress on stderr, with the time that is left: by default of steps that take longer
+            than ten seconds, and of compiling, which happens once; True shows it from the first
+            second, False never.
+        stan_data : dict, optional
+            Data that your own program, `stan_file`, declares besides those of every fit: by name
+            the name of a column of the bags' metadata, or an array. If the program declares a name
+            with "_new" after it, too, it gets there the values of new bags, from the same column.
+        **cmdstan_options
+            Arguments of the cmdstanpy method, such as ``adapt_delta=0.95``, and
+            ``threads_per_chain=2`` for the links "exp" and "logit" of totals; and, for NUTS,
+            ``client``, a Dask client whose workers run the chains.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            Unusable bags, labels or parameters; raised before any work starts.
+        RuntimeError
+            Stan's message if it fails.
+
+        Warns
+        -----
+        UserWarning
+            Poor diagnostics, with their values and advice.
+        """
+        raise NotImplementedError
 
     def __str__(self) -> str:
         text = super().__str__()

@@ -37,6 +37,15 @@ class Stack(BagEstimator):
         Not fitted; with a method that draws from the posterior. Default: BDR, InverseBDR and, for
         points of at most 20 columns, additive InverseBDR, the latter two by Laplace's
         approximation. Held-out densities weigh these, so their k-hat raises no warning.
+
+    Attributes
+    ----------
+    models_ : list of fitted estimators
+        Each with its `idata`.
+    weights_ : array, shape (len(models),), of sum 1
+    comparison_ : pandas.DataFrame
+        One row per model: elpd (expected log predictive density), its se, p (effective number of
+        parameters), max_pareto_k (above 0.7 do not trust the elpd) and weight.
     """
 
     models: list[EmbeddingEstimator] | None = None
@@ -57,10 +66,6 @@ class Stack(BagEstimator):
             Or several samples per bag, as a dict or `Samples`, where all `models` take them.
         **options
             Those of the models' `fit`, such as chains, draws and seed.
-
-        Returns
-        -------
-        self
 
         Raises
         ------
@@ -260,6 +265,7 @@ class Stack(BagEstimator):
         self.weights_ = self.comparison_["weight"].to_numpy()
 
 
+@estimator
 class Stacked(ProbabilisticRegressor, Stack):
     """Average of regressors, weighted by how well each predicts labels it has not seen.
 
@@ -270,22 +276,6 @@ class Stacked(ProbabilisticRegressor, Stack):
 
     `Stacked()` is the model to try first where you do not know which fits: BDR for labels that are
     linear in the embedding, InverseBDR for labels that are bounded, skewed or on few values.
-
-    Parameters
-    ----------
-    models : list of BLR, Shrinkage, BDR or InverseBDR, optional
-        Not fitted; with a method that draws from the posterior. Default: BDR, InverseBDR and, for
-        points of at most 20 columns, additive InverseBDR, the latter two by Laplace's
-        approximation. Held-out densities weigh these, so their k-hat raises no warning.
-
-    Attributes
-    ----------
-    models_ : list of fitted estimators
-        Each with its `idata`.
-    weights_ : array, shape (len(models),), of sum 1
-    comparison_ : pandas.DataFrame
-        One row per model: elpd (expected log predictive density), its se, p (effective number of
-        parameters), max_pareto_k (above 0.7 do not trust the elpd) and weight.
 
     Notes
     -----
@@ -312,6 +302,7 @@ class Stacked(ProbabilisticRegressor, Stack):
     default_types = BDR, InverseBDR
 
 
+@estimator
 class StackedClassifier(ProbabilisticClassifier, Stack):
     """Average of classifiers of two classes, as `Stacked` is of regressors.
 
@@ -324,8 +315,6 @@ class StackedClassifier(ProbabilisticClassifier, Stack):
 
     Attributes
     ----------
-    models_, weights_, comparison_
-        As those of `Stacked`.
     classes_ : array, shape (2,)
 
     Examples
