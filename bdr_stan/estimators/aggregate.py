@@ -35,13 +35,14 @@ from bdr_stan.bags import (
 )
 from bdr_stan.bags.matching import label_name
 from bdr_stan.estimators import own_totals
-from bdr_stan.estimators.base import BagRegressor, scored
+from bdr_stan.estimators.base import scored
 from bdr_stan.estimators.doubts_of_totals import DoubtedRates
 from bdr_stan.estimators.ecological import EcologicalInference
 from bdr_stan.estimators.own_program import check_stock, is_plain, own_data_of_bags
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.points import as_points, district_of_points, evenly_spaced
 from bdr_stan.estimators.posterior import PosteriorEstimator
+from bdr_stan.estimators.prediction import ProbabilisticRegressor
 from bdr_stan.estimators.ranking import Ranking
 from bdr_stan.estimators.validation import (
     LANDMARKS,
@@ -60,7 +61,7 @@ from bdr_stan.models.overdispersion import (
     overdispersion,
 )
 from bdr_stan.models.plain import StanData, data_of_training_bags
-from bdr_stan.models.plain_totals import data_of_points
+from bdr_stan.models.plain_totals import DATA_OF_TOTALS, data_of_points
 from bdr_stan.models.totals import totals_predictive, totals_with_effects
 from bdr_stan.posterior.priors import RATES
 from bdr_stan.posterior.sampling import sample_posterior
@@ -90,7 +91,7 @@ _MAX_SHARE_BEYOND = 0.05  # of the points, above which a warning is given
 
 @estimator
 class AggregateRegressor(
-    Ranking, EcologicalInference, DoubtedRates, BagRegressor, PosteriorEstimator
+    Ranking, EcologicalInference, DoubtedRates, ProbabilisticRegressor, PosteriorEstimator
 ):
     """Rates at points from totals of bags: malaria at a pixel from counts of districts.
 
@@ -225,6 +226,7 @@ class AggregateRegressor(
     takes_label_sd = True
     methods: ClassVar[tuple[str, ...]] = (*METHODS, "vb")
     closed_form: ClassVar[tuple[str, ...]] = ("vb",)
+    program_data = DATA_OF_TOTALS
     _training_kind: ClassVar[type[AggregateFeatures]] = AggregateFeatures
 
     def fit(
@@ -315,7 +317,7 @@ class AggregateRegressor(
         self._check_parts(bags)
         totals = self.check_labels(bags, y, trials)
         trials = None if trials is None else values_of_bags(bags, trials, "trials")
-        own_totals.check_program(self, label_sd, stan_data)
+        self._check_program(own_totals.needed_data(self, label_sd), stan_data)
         own = own_data_of_bags(self.stan_file, bags, stan_data)
         return bags, totals, {"trials": trials, "label_sd": label_sd}, own
 
@@ -360,8 +362,6 @@ class AggregateRegressor(
         Parameters
         ----------
         bags, y, trials, label_sd : as for `fit`
-        seed : int, optional
-            Of landmarks and bandwidth; default `random_state`.
 
         Returns
         -------
@@ -445,9 +445,8 @@ class AggregateRegressor(
             constants=constants,
             coordinates=names,
             kernel=features.kernel,
-            **own_totals.ran_program(self, posterior, given),
+            stan_data=given,
         )
-        self._program_ran_here = True
         if not self.by_program:
             self._keep_training_predictions(training, posterior, y, settings.seed)
         else:
@@ -534,7 +533,7 @@ class AggregateRegressor(
 
     # ------------------------------------------------------------ prediction
 
-    def predict(
+    def predict(  # type: ignore[override]
         self,
         bags: BagsLike,
         *,
@@ -550,11 +549,6 @@ class AggregateRegressor(
             Of the binomial likelihood, which needs it: a number for each bag or for all, or a
             column of the bags' metadata; default the column that the fit took.
         district : as for `predictive`
-
-        Returns
-        -------
-        mean : array, shape (n,), units of y
-        sd : array, shape (n,), if `return_std`
         """
         predictive = self.predictive(bags, trials=trials, district=district)
         return (predictive.mean, predictive.sd) if return_std else predictive.mean
@@ -572,10 +566,6 @@ class AggregateRegressor(
         Parameters
         ----------
         trials : as for `predict`
-
-        Returns
-        -------
-        float, at most 1
         """
         bags, y, sample_weight = scored(self, bags, y, sample_weight)
         from sklearn.metrics import r2_score
@@ -605,9 +595,6 @@ class AggregateRegressor(
             that are training bags themselves (the same id and the same points) have their own
             effects, others new ones. False: all have new ones, and so they have with `stan_file`,
             whatever it is.
-        stan_data : dict, optional
-            Data of your own Stan program for these bags, as for `fit`; by default those of the
-            columns that the fit named.
 
         Returns
         -------
@@ -620,7 +607,7 @@ class AggregateRegressor(
         self._check_effects_in_parts(bags)
         if self.by_program:
             return own_totals.predictive(self, bags, trials, district, stan_data)
-        own_totals.check_no_data(stan_data)
+        self._check_stan_data(stan_data)
         training = self._training_effects
         number, itself = training.districts(bags, district)
         if self.effect_columns_ is not None:
@@ -713,7 +700,7 @@ class AggregateRegressor(
             in_bags = isinstance(points, (Bags, PartitionedBags))
             asked = (in_bags, district, totals, n_draws, stan_data)
             return own_totals.rates(self, bags, *asked)
-        own_totals.check_no_data(stan_data)
+        self._check_stan_data(stan_data)
         drawn, training, effects, bag = self._draws(), self._training_effects, None, None
         if totals is not None:
             effects = self._effects_of_totals(bags, totals, n_draws)

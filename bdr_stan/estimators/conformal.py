@@ -98,8 +98,6 @@ class Conformal(BagEstimator):
             bounded by quantiles of the sizes; True for up to 4, of at least 4 / (1 - level)
             training bags each; False for one of all bags. Where bags have several samples, sizes
             are points of all.
-        trials, exposure, offset : array, shape (n,), or str, optional
-            As for `predictive`, and so is `stan_data`.
 
         Returns
         -------

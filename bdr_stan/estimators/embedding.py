@@ -37,8 +37,6 @@ from bdr_stan.estimators.own_program import (
     DataAtLabels,
     OwnProgram,
     at_labels,
-    check_declares,
-    check_own_data,
     check_stock,
     draws_of_program,
     is_plain,
@@ -121,7 +119,6 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
     _family: ClassVar[Any] = None  # of its labels, where these are neither normal nor classes
     # Whether the posterior is conditioned on p(y | bag, draw), as leave-one-out needs.
     has_likelihood: ClassVar[bool] = True
-    # Names of data that fits pass to a plain program, those of new bags without "_new".
     program_data: ClassVar[tuple[str, ...]] = DATA
     # Variables whose draws, where there are any, predictions use.
     predicts_from: ClassVar[tuple[str, ...]] = ("intercept", "w", "sigma", "sigma_point", "eta")
@@ -240,7 +237,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
             label_sd = label_sd_values(bags, label_sd)
             self.check_label_errors(labels, label_sd)
         known = self.check_known(bags, labels, **given)
-        self._check_program(known, label_sd, stan_data, several=isinstance(bags, Samples))
+        self._check_program(self._needed_data(known, label_sd), stan_data)
         of_bags, others = own_data_of_bags(self.stan_file, bags, stan_data)
         return bags, labels, label_sd, known | ({"own_data": of_bags} if of_bags else {}), others
 
@@ -259,7 +256,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         self
         """
         self.check_parameters()
-        self._check_program({}, label_sd, None, several=isinstance(training, SamplesFeatures))
+        self._check_program(self._needed_data({}, label_sd))
         if isinstance(training, SamplesFeatures):
             self._check_samples(training, label_sd)
         labels = labels_of_training(training, TrainingFeatures, y)
@@ -289,9 +286,6 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
             model = self._plain_model(training, y, model, **known_errors)
             model = replace(model, data={**model.data, **others})
         posterior, constants = self._sample(model, settings)
-        if is_plain(self.stan_file):
-            ran = OwnProgram.of_fit(self.stan_file, posterior.density.stan_input.data, given)
-            classes["program"] = ran.kept()
         self._keep_posterior(
             model,
             posterior,
@@ -302,9 +296,9 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
             kernel=training.kernel,
             covariates=training.covariates,
             coordinates=training.coordinates,
+            stan_data=given,
             **classes,
         )
-        self._program_ran_here = True
         self._keep_training_predictions(training, posterior, y, known_errors, settings.seed)
         self._warn_of_trouble()
         return self
@@ -367,10 +361,6 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
 
     def kernel_for(self, bags: BagsLike) -> str | Kernel:
         """`kernel`, or the name that "auto" stands for with these bags.
-
-        Parameters
-        ----------
-        bags : Bags, or list of arrays
 
         Returns
         -------
@@ -468,9 +458,6 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         ----------
         groups : bool, default True
             False leaves out the effects of groups: labels in a group of effect 0.
-        stan_data : dict, optional
-            Data of your own Stan program for these bags, as for `fit`; by default those of the
-            columns that the fit named.
 
         Returns
         -------
@@ -503,8 +490,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         bags = self._like_training(bags)
         if isinstance(bags, Samples):
             bags.check_order(**given)
-        if stan_data is not None:
-            check_own_data(self.stan_file, stan_data, self.program_data)
+        self._check_stan_data(stan_data)
         known = self.known_of_bags(bags, **given, groups=groups)
         program = self._program
         if program is not None:
@@ -530,15 +516,19 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         own = {} if self._program is None else self._program.columns
         return [*super().columns_of_bags, *(column for column in own.values() if column)]
 
-    def _known_of_labels(
+    def check_known(
         self,
         bags: Bags,
-        given: Mapping[str, ArrayLike | str | None],
-        labels: Array | None = None,
+        labels: Array | None,
         *,
         complete: bool = True,
+        **given: ArrayLike | str | None,
     ) -> dict[str, Array]:
-        """Trials, exposure, offset of bags by name, checked; none but for families of `BDR`."""
+        """What is `given` of the labels of `bags`, by name, each of shape (n,): trials and such.
+
+        Of bags to predict, without `labels`, they are by default in the columns that the fit named;
+        with `complete` it raises ValueError where one that the fit had is missing.
+        """
         for name, value in given.items():
             if value is not None:
                 raise TypeError(f"{type(self).__name__} takes no {name}: leave it out")
@@ -548,18 +538,6 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
     def counts_labels(self) -> bool:
         """Whether labels have probabilities as counts, not a density or classes."""
         return self._family is not None and self._family.likelihood.is_count
-
-    def check_known(
-        self,
-        bags: Bags,
-        labels: Array,
-        trials: ArrayLike | str | None = None,
-        exposure: ArrayLike | str | None = None,
-        offset: ArrayLike | str | None = None,
-    ) -> dict[str, Array]:
-        """Trials, exposure, offset of labels by name, as `fit` takes them, each of shape (n,)."""
-        given = {"trials": trials, "exposure": exposure, "offset": offset}
-        return self._known_of_labels(bags, given, labels)
 
     def check_label_errors(self, y: Array, label_sd: Array) -> None:
         """Raise ValueError where errors `label_sd` explain all variation of the labels `y`."""
@@ -572,21 +550,6 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
             one = self if name is None else self.for_sample(name)
             check_kernel_and_bandwidth(one.kernel, one.bandwidth)
             check_landmarks(one.landmarks, one.n_landmarks, LANDMARKS)
-
-    def _check_program(
-        self, known: Mapping[str, Any], label_sd: Any, stan_data: Any, *, several: bool
-    ) -> None:
-        """Raise, or warn, if a program of the user does not read what the fit passes."""
-        if stan_data is not None:
-            check_own_data(self.stan_file, stan_data, self.program_data)
-        if self.stan_file is None:
-            return
-        if several:
-            raise ValueError("stan_file is for bags with one sample: leave it out")
-        if not is_plain(self.stan_file):
-            return
-        needed = {n: text for n, text in self._needed_data(known, label_sd).items() if text}
-        check_declares(self.stan_file, needed, stan_data, self.program_data)
 
     def _needed_data(self, known: Mapping[str, Any], label_sd: Any) -> dict[str, str]:
         """Names of data that a plain program must declare -> what this fit would pass by them."""
@@ -618,6 +581,8 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
 
     def _check_samples(self, bags: Samples | SamplesFeatures, label_sd: Any) -> None:
         """Raise where the parameters do not go with the samples of the bags."""
+        if self.stan_file is not None:
+            raise ValueError("stan_file is for bags with one sample: leave it out")
         for parameter in _OF_SAMPLES:
             value = getattr(self, parameter)
             if isinstance(value, Mapping) and set(value) != set(bags.samples):
@@ -756,20 +721,16 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         self,
         bags: Bags,
         *,
-        trials: ArrayLike | str | None = None,
-        exposure: ArrayLike | str | None = None,
-        offset: ArrayLike | str | None = None,
         groups: bool = True,
         complete: bool = True,
+        **given: ArrayLike | str | None,
     ) -> dict[str, Array]:
         """What predictions take besides the mean embeddings of bags: fields of `Embedding`.
 
-        `trials`, `exposure` and `offset` are as for `predictive`. With `complete` it raises
-        ValueError where one that the fit had is missing; without `groups` effects of groups are
-        left out.
+        `complete` and `given` are as for `check_known`; without `groups` effects of groups are left
+        out.
         """
-        given = {"trials": trials, "exposure": exposure, "offset": offset}
-        known = self._known_of_labels(bags, given, complete=complete)
+        known = self.check_known(bags, None, complete=complete, **given)
         if not groups and not getattr(self, "groups", None):
             raise ValueError("groups=False leaves out effects of groups, but the fit has none")
         if self._covariates is not None:

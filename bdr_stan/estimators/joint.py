@@ -177,8 +177,6 @@ class JointRegressor(AggregateRegressor):
         Parameters
         ----------
         bags, y, surveys, positives, examined, label_sd : as for `fit`
-        seed : int, optional
-            Of landmarks and bandwidth; default `random_state`.
 
         Returns
         -------

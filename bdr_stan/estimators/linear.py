@@ -121,8 +121,6 @@ class LinearEstimator(PriorPredictive, Population, Sensitivity, EmbeddingEstimat
             classes the probability of the second.
         trials, exposure, offset : array, shape (n,), or str, optional
             Of both versions, as for `predictive`.
-        category : class or list of classes, optional
-            Of more than two classes those whose probability is meant, such as ["fair", "good"].
 
         Returns
         -------
@@ -525,12 +523,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         exposure: ArrayLike | str | None = None,
         offset: ArrayLike | str | None = None,
     ) -> float:
-        """R^2 of the predicted labels, as in scikit-learn's regressors; of categories accuracy.
-
-        Returns
-        -------
-        float, at most 1
-        """
+        """R^2 of the predicted labels, as in scikit-learn's regressors; of categories accuracy."""
         bags, y, sample_weight = scored(self, bags, y, sample_weight)
         mean = self.predict(bags, trials=trials, exposure=exposure, offset=offset)
         of_kind = accuracy_score if self._is_ordinal else r2_score
@@ -657,7 +650,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
             if label_sd is not None:
                 self.check_label_errors(y, label_sd)
         embedding = training.embedding
-        given = {"trials": trials, "exposure": exposure, "offset": offset}
+        given: dict[str, Any] = {"trials": trials, "exposure": exposure, "offset": offset}
         given |= {name: getattr(embedding, name) for name in self.takes if given[name] is None}
         known = self.check_known(record, y, **given)
         training = replace(training, embedding=replace(embedding, **known))
@@ -785,13 +778,13 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
                 "out"
             )
 
-    def _known_of_labels(
+    def check_known(
         self,
         bags: Bags,
-        given: Mapping[str, ArrayLike | str | None],
-        labels: Array | None = None,
+        labels: Array | None,
         *,
         complete: bool = True,
+        **given: ArrayLike | str | None,
     ) -> dict[str, Array]:
         takes = self.takes
         if labels is None:  # of new bags: from the columns that the fit named

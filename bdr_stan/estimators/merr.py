@@ -128,8 +128,6 @@ class MERR(ProbabilisticRegressor):
         products : array, shape (n, n), optional
             Inner products of the kernel means of the bags where they are known, as `set_kernels`
             gives them for a whole grid of kernels at once; not with landmarks.
-        seed : int, optional
-            Seed of landmarks and of the sample for the median rule; default `random_state`.
         """
         bags = as_bags(bags)
         y = check_labels(bags, y)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -37,7 +37,7 @@ def check_stock(model: Any) -> None:
         )
 
 
-def is_plain(program: PathName | None) -> bool:
+def is_plain(program: PathName | None) -> TypeGuard[PathName]:
     """Whether a program reads the data of a plain one, new bags among them."""
     return program is not None and "N_new" in declared(program, "data")
 

@@ -10,10 +10,7 @@ from bdr_stan.bags import PartitionedBags
 from bdr_stan.estimators.own_program import (
     FEWEST_DRAWS,
     MOST_NUMBERS,
-    OwnProgram,
-    check_declares,
     check_has_data,
-    check_own_data,
     check_stock,
     draws_of_program,
     is_plain,
@@ -23,7 +20,6 @@ from bdr_stan.estimators.own_program import (
 from bdr_stan.estimators.points import evenly_spaced
 from bdr_stan.models.plain import PlainModel
 from bdr_stan.models.plain_totals import (
-    DATA_OF_TOTALS,
     data_of_points,
     data_of_totals,
     plain_totals_model,
@@ -58,19 +54,13 @@ def check_options(model: Any, program: PathName | None) -> None:
         )
 
 
-def check_program(model: Any, label_sd: Any, stan_data: Any) -> None:
-    """Raise, or warn, if a program of the user does not read what the fit passes."""
-    if stan_data is not None:
-        check_own_data(model.stan_file, stan_data, DATA_OF_TOTALS)
-    if not is_plain(model.stan_file):
-        return
-    needed = {
+def needed_data(model: Any, label_sd: Any) -> dict[str, str]:
+    """Names of data that a plain program must declare -> what this fit would pass by them."""
+    return {
         _name_of_errors(model): "label_sd" * (label_sd is not None),
         "trials": "trials" * model._family.has_trials,
         "tau_scale": "bag_effects" * bool(model.bag_effects),
     }
-    needed = {name: text for name, text in needed.items() if text}
-    check_declares(model.stan_file, needed, stan_data, DATA_OF_TOTALS)
 
 
 def check_in_memory(program: PathName | None, bags: Any) -> None:
@@ -95,15 +85,6 @@ def plain_model(
     if is_plain(model.stan_file):
         check_has_data(model.stan_file, found.data, _OPTIONS)
     return found
-
-
-def ran_program(model: Any, posterior: Posterior, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The user's plain program as a fit ran it, as a setting of the result; {} of others."""
-    if not is_plain(model.stan_file):
-        return {}
-    assert posterior.density is not None
-    data = posterior.density.stan_input.data
-    return {"program": OwnProgram.of_fit(model.stan_file, data, given).kept()}
 
 
 def groups_of_training(
@@ -183,12 +164,6 @@ def rates(
     return ProgramRates(program.rates(drawn, data, seed=_seed(model), engine=model.engine))
 
 
-def check_no_data(stan_data: Any) -> None:
-    """Raise TypeError for data of a user's program where the fit ran none."""
-    if stan_data is not None:
-        check_own_data(None, stan_data, DATA_OF_TOTALS)
-
-
 def _check_asks_for_new(model, district, totals=None):
     """Raise ValueError where the program would have to know effects of training bags."""
     if totals is not None or not isinstance(district, bool):
@@ -198,8 +173,7 @@ def _check_asks_for_new(model, district, totals=None):
 def _data_of_new(model, bags, trials, stan_data):
     program = program_to_run(model)
     check_in_memory(model.stan_file, bags)
-    if stan_data is not None:
-        check_own_data(model.stan_file, stan_data, DATA_OF_TOTALS)
+    model._check_stan_data(stan_data)
     own = own_data_of_new_bags(program.columns, bags, stan_data)
     trials = model._trials_of(bags, trials)
     points = data_of_points(bags, model.feature_map_)

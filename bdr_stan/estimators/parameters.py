@@ -36,7 +36,14 @@ level : float, 0 < level < 1, default 0.95
 n_draws : int, default 1000
     Draws of the posterior that are used, evenly spaced.
 seed : int, optional
-    Default `random_state`.
+    Of all that is drawn; default `random_state`.
+bags_a, bags_b : Bags, or lists of n arrays, shapes (n_points, p)
+    The bags after the change, and before: label of `bags_a` less that of `bags_b`.
+category : class or list of classes, optional
+    Of more than two classes those whose probability is meant, such as ["fair", "good"].
+stan_data : dict, optional
+    Data of your own Stan program for these bags, as for `fit`; by default those of the columns that
+    the fit named.
 kernel : str or Kernel, default "rbf"
     A name of `bdr_stan.kernels.KERNELS`, such as "matern32" or "cauchy", or a kernel:
     ``RBF(columns=["age"]) + Matern32(columns=["income"])``.
@@ -71,18 +78,19 @@ def estimator(cls: type[T]) -> type[T]:
 
 
 def describe(method: Callable[..., Any], bases: tuple[type, ...]) -> None:
-    """Complete a docstring with sections: as in the same method of bases, else as in all methods.
+    """Complete a docstring by those of the same method of bases, and what is common to all.
 
-    It gains the entries of parameters that it omits, and what is returned and raised.
+    It gains the entries of parameters that it omits, and what is returned and raised. Without
+    sections, in bases too, it stays as it is.
     """
-    text, *sections = _HEADING.split(inspect.cleandoc(method.__doc__ or ""))
-    if not sections:
+    name, ours = method.__name__, (base for base in bases if base.__module__.startswith("bdr_stan"))
+    inherited = [vars(base)[name].__doc__ for base in ours if name in vars(base)]
+    docs = [inspect.cleandoc(doc) for doc in (method.__doc__, *inherited) if doc]
+    if not method.__doc__ or not any(map(_HEADING.search, docs)):
         return
-    own = [base for base in bases if base.__module__.startswith("bdr_stan")]
-    docs = [vars(base)[method.__name__].__doc__ for base in own if method.__name__ in vars(base)]
-    docs = [method.__doc__, *(doc for doc in docs if doc), _COMMON]
+    named = re.findall(r"`(\w+)`", _HEADING.split(docs[0])[0])
     parameters = list(inspect.signature(method).parameters)
-    method.__doc__ = _completed(docs, parameters, _OMITTED, in_text=re.findall(r"`(\w+)`", text))
+    method.__doc__ = _completed([*docs, _COMMON], parameters, _OMITTED, in_text=named)
 
 
 def _completed(

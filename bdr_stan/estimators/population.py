@@ -52,8 +52,6 @@ class Population(BagEstimator):
             exposure, with trials or exposures as default weights; sums are of the counts.
         minus : Bags, optional
             Another subgroup, whose population is subtracted, under the same draws.
-        category : class or list of classes, optional
-            Of ordered categories those whose share of bags is meant, such as ["fair", "good"].
 
         Returns
         -------

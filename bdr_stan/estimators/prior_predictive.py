@@ -55,8 +55,6 @@ class PriorPredictive(BagEstimator):
             Labels, by whose spread default priors are scaled: of a model that is not fitted.
         draws : int, default 1000
             Draws of the parameters, and of the labels of each bag.
-        trials, exposure, offset : array, shape (n,), or str, optional
-            As for `predictive`, and so is `stan_data`.
 
         Returns
         -------

@@ -120,8 +120,6 @@ class RBFNetwork(BagRegressor):
 
         Parameters
         ----------
-        seed : int, optional
-            Seed of landmarks and bandwidth; default `random_state`.
         """
         bags = as_bags(bags, in_parts=self.takes_parts)
         y = check_labels(bags, y)
@@ -195,10 +193,6 @@ class RBFNetwork(BagRegressor):
 
     def training_features(self, bags: BagsLike, *, seed: int | None = None) -> TrainingFeatures:
         """Choose landmarks and bandwidth, and embed training bags in one pass over their points.
-
-        Parameters
-        ----------
-        bags : Bags, or list of arrays
 
         Returns
         -------

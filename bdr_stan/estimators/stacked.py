@@ -119,13 +119,6 @@ class Stack(BagEstimator):
     def contrast(self, bags_a: BagsLike, bags_b: BagsLike, *, category: Any = None) -> Contrast:
         """Posterior of the effect of a change of the points: the mixture of the models'.
 
-        Parameters
-        ----------
-        bags_a, bags_b : Bags, or lists of n arrays, shapes (n_points, p)
-            The bags after the change, and before: label of `bags_a` less that of `bags_b`.
-        category : class or list of classes, optional
-            Of more than two classes those whose probability is meant.
-
         Returns
         -------
         Contrast
