@@ -34,14 +34,13 @@ from bdr_stan.bags import (
     values_of_bags,
 )
 from bdr_stan.bags.matching import label_name
-from bdr_stan.estimators import own_totals
 from bdr_stan.estimators.base import scored
 from bdr_stan.estimators.doubts_of_totals import DoubtedRates
 from bdr_stan.estimators.ecological import EcologicalInference
 from bdr_stan.estimators.own_program import check_stock, is_plain, own_data_of_bags
+from bdr_stan.estimators.own_totals import ProgramOfTotals, check_in_memory
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.points import as_points, district_of_points, evenly_spaced
-from bdr_stan.estimators.posterior import PosteriorEstimator
 from bdr_stan.estimators.prediction import ProbabilisticRegressor
 from bdr_stan.estimators.ranking import Ranking
 from bdr_stan.estimators.validation import (
@@ -61,11 +60,11 @@ from bdr_stan.models.overdispersion import (
     overdispersion,
 )
 from bdr_stan.models.plain import StanData, data_of_training_bags
-from bdr_stan.models.plain_totals import DATA_OF_TOTALS, data_of_points
+from bdr_stan.models.plain_totals import data_of_points
 from bdr_stan.models.totals import totals_predictive, totals_with_effects
 from bdr_stan.posterior.priors import RATES
 from bdr_stan.posterior.sampling import sample_posterior
-from bdr_stan.posterior.settings import METHODS, SamplerSettings
+from bdr_stan.posterior.settings import METHODS
 from bdr_stan.predictive import (
     AggregatePredictive,
     Contrast,
@@ -91,7 +90,7 @@ _MAX_SHARE_BEYOND = 0.05  # of the points, above which a warning is given
 
 @estimator
 class AggregateRegressor(
-    Ranking, EcologicalInference, DoubtedRates, ProbabilisticRegressor, PosteriorEstimator
+    Ranking, EcologicalInference, DoubtedRates, ProbabilisticRegressor, ProgramOfTotals
 ):
     """Rates at points from totals of bags: malaria at a pixel from counts of districts.
 
@@ -226,7 +225,6 @@ class AggregateRegressor(
     takes_label_sd = True
     methods: ClassVar[tuple[str, ...]] = (*METHODS, "vb")
     closed_form: ClassVar[tuple[str, ...]] = ("vb",)
-    program_data = DATA_OF_TOTALS
     _training_kind: ClassVar[type[AggregateFeatures]] = AggregateFeatures
 
     def fit(
@@ -293,43 +291,28 @@ class AggregateRegressor(
         ValueError, TypeError
             Unusable bags, labels or parameters, and options that plain programs do not have.
         """
-        own_totals.check_options(self, "a plain program")
+        self._check_program_options("a plain program")
         bags, totals, known, own = self._checked(bags, y, trials, label_sd, stan_data)
-        own_totals.check_in_memory("a plain program", bags)
+        check_in_memory("a plain program", bags)
         training = self.training_features(bags, totals, **known)
         training = replace(training, plain_data=data_of_points(bags, training.feature_map))
         with limited_blas():
             stock = self._model(training, totals)
-        model = own_totals.plain_model(self, stock, training, totals, *own)
+        model = self._plain_model(training, totals, stock, *own)
         return data_of_training_bags(model)
 
-    def _checked(
-        self,
-        bags: BagsLike,
-        y: ArrayLike,
-        trials: ArrayLike | str | None,
-        label_sd: ArrayLike | str | None,
-        stan_data: Mapping[str, ArrayLike | str] | None,
-    ) -> tuple[Bags, Array, dict[str, Any], tuple[dict[str, Array], dict[str, Array]]]:
+    def _checked(self, bags: Any, y: Any, trials: Any, label_sd: Any, stan_data: Any) -> tuple:
         """Bags, their totals, what is known of these, and the user's data, all checked."""
         bags = as_bags(bags, in_parts=self.takes_parts)
         self.check_parameters()
         self._check_parts(bags)
         totals = self.check_labels(bags, y, trials)
         trials = None if trials is None else values_of_bags(bags, trials, "trials")
-        self._check_program(own_totals.needed_data(self, label_sd), stan_data)
+        self._check_program(self._needed_data(label_sd), stan_data)
         own = own_data_of_bags(self.stan_file, bags, stan_data)
         return bags, totals, {"trials": trials, "label_sd": label_sd}, own
 
-    def _fit_totals(
-        self,
-        bags: Bags,
-        totals: Array,
-        settings: SamplerSettings,
-        known: Mapping[str, Any],
-        own: tuple[Mapping[str, Any], ...] = ({}, {}, {}),
-        **kept: Any,
-    ) -> Self:
+    def _fit_totals(self, bags, totals, settings, known, own=({}, {}, {}), **kept):
         """Fit to bags whose totals were checked, and to what is `known` besides.
 
         `own` are data of the user's program, as given, of the bags, and others.
@@ -418,7 +401,7 @@ class AggregateRegressor(
             model = self._model(training, y)
         given, of_bags, others = own
         if is_plain(self.stan_file):
-            model = own_totals.plain_model(self, model, training, y, of_bags, others)
+            model = self._plain_model(training, y, model, of_bags, others)
         if self.method == "vb":
             posterior = variational_fit(
                 model, training.rows, y, *family, draws=settings.draws, seed=settings.seed
@@ -429,8 +412,7 @@ class AggregateRegressor(
         if training.mean_points is not None:
             constants["mean_point"] = (training.mean_points, ["bag", "feature"])
         if np.any(training.rows.known_variance):
-            name = "label_sd" if self._link.is_linear else "relative_label_sd"
-            constants[name] = np.sqrt(training.rows.known_variance), ["bag"]
+            constants[self._name_of_errors] = np.sqrt(training.rows.known_variance), ["bag"]
         columns, names = training.effect_columns, {}
         if columns is not None:
             names = dict.fromkeys(("effect_column", "other_column"), columns.names)
@@ -450,8 +432,7 @@ class AggregateRegressor(
         if not self.by_program:
             self._keep_training_predictions(training, posterior, y, settings.seed)
         else:
-            of_program = (training, posterior, y, of_bags, settings.seed)
-            self._keep_too(own_totals.groups_of_training(self, *of_program))
+            self._keep_predictions_of_program(training, posterior, y, of_bags, settings.seed)
         self._warn_of_trouble()
         return self
 
@@ -606,7 +587,9 @@ class AggregateRegressor(
         bags = self._like_training(bags)
         self._check_effects_in_parts(bags)
         if self.by_program:
-            return own_totals.predictive(self, bags, trials, district, stan_data)
+            self._check_asks_for_new(district)
+            data = self._data_of_new(bags, trials, stan_data)
+            return self._program_predictive(data).with_ids_of(bags)
         self._check_stan_data(stan_data)
         training = self._training_effects
         number, itself = training.districts(bags, district)
@@ -698,8 +681,7 @@ class AggregateRegressor(
         bags = self._like_training(as_points(self, points), need_weights=totals is not None)
         if self.by_program:
             in_bags = isinstance(points, (Bags, PartitionedBags))
-            asked = (in_bags, district, totals, n_draws, stan_data)
-            return own_totals.rates(self, bags, *asked)
+            return self._program_rates(bags, in_bags, district, totals, n_draws, stan_data)
         self._check_stan_data(stan_data)
         drawn, training, effects, bag = self._draws(), self._training_effects, None, None
         if totals is not None:
@@ -793,14 +775,7 @@ class AggregateRegressor(
         warn_beyond_box(like, self.kernel_)
         return like
 
-    def _predictive_of(
-        self,
-        bags: Bags,
-        trials: ArrayLike | str | None,
-        effects: Array | None,
-        number: Array,
-        itself: Array,
-    ) -> AggregatePredictive | Predictive:
+    def _predictive_of(self, bags, trials, effects, number, itself):
         trials, drawn = self._trials_of(bags, trials), self._draws()
         means = self._mean_totals(bags, effects)
         if self._family.has_effects and np.any(number >= 0):
@@ -908,7 +883,7 @@ class AggregateRegressor(
         if not isinstance(bags, PartitionedBags):
             return
         if is_plain(self.stan_file):
-            own_totals.check_in_memory(self.stan_file, bags)
+            check_in_memory(self.stan_file, bags)
         if self._link.can_thin:
             raise TypeError(
                 f"link {self._link.name!r} needs all points in memory, but those of the bags lie "
@@ -980,17 +955,9 @@ class AggregateRegressor(
                 )
             check_counts(thin=self.thin)
         if is_plain(self.stan_file):
-            own_totals.check_options(self, self.stan_file)
+            self._check_program_options(self.stan_file)
 
-    def _predictive(
-        self,
-        means: Array,
-        noise: Array,
-        drawn: Mapping[str, Array],
-        trials: Array | None,
-        effect_sums: Array | None = None,
-        known_variance: Array | float = 0.0,
-    ) -> AggregatePredictive | Predictive:
+    def _predictive(self, means, noise, drawn, trials, effect_sums=None, known_variance=0.0):
         scales = self._scales(drawn)
         if self._link.is_linear:
             variance = known_variance

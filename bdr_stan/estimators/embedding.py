@@ -34,8 +34,6 @@ from bdr_stan.estimators.familiarity import Familiar
 from bdr_stan.estimators.own_program import (
     FEWEST_DRAWS,
     MOST_NUMBERS,
-    DataAtLabels,
-    OwnProgram,
     at_labels,
     check_stock,
     draws_of_program,
@@ -614,15 +612,11 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
 
     # ------------------------------------------------------------ programs of users
 
-    def _plain_model(
-        self, training: Any, y: Array, stock: Any, *, label_sd: Array | None = None
-    ) -> Any:
+    def _plain_model(self, training: Any, y: Array, stock: Any, *, label_sd: Any = None) -> Any:
         """The model of the plain program in the place of a stock model."""
         return plain_model(stock, training.embedding, self._program_labels(y), label_sd)
 
-    def _program_bags(
-        self, program: OwnProgram, embedding: Embedding, label_sd: Array | None
-    ) -> tuple[dict[str, Any], DataAtLabels]:
+    def _program_bags(self, program, embedding, label_sd):
         """Embedded bags as data of the user's program, with any labels, and other labels' data."""
         y, n = program.data["y"], len(embedding.mean)
         labels = np.full(n, 0 if self.counts_labels and not is_classifier(self) else y.min())
@@ -642,15 +636,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         most = FEWEST_DRAWS if self._family is not None else MOST_NUMBERS // max(n_bags, 1)
         return self._step_to(max(most, FEWEST_DRAWS))
 
-    def _program_predictive(
-        self,
-        embedding: Embedding,
-        classes: Array | None,
-        *,
-        label_sd: Array | None = None,
-        step: int | None = None,
-        repeated: int | None = None,
-    ) -> Any:
+    def _program_predictive(self, embedding, classes, *, label_sd=None, step=None, repeated=None):
         """Predictive distribution of embedded bags by the user's own program.
 
         A single draw, of an optimisation, is repeated.
@@ -662,8 +648,6 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         predictive = program.predictive(
             draws_of_program(self, step, repeated),
             bags,
-            seed=self.result_.settings["run"]["arguments"]["seed"],
-            engine=self.engine,
             is_count=self.counts_labels,
             logarithms=getattr(self, "family", "normal") == "lognormal",
             data_at=data_at,

@@ -147,10 +147,7 @@ class JointRegressor(AggregateRegressor):
         UserWarning
             Trouble of the sampler, and a survey that disagrees with the totals.
         """
-        bags = as_bags(bags, in_parts=True)
-        self.check_parameters()
-        self._check_parts(bags)
-        totals = self.check_labels(bags, y)
+        bags, totals, *_ = self._checked(bags, y, None, label_sd, None)
         checked_surveys(bags, surveys, positives, examined, self.kernel)
         settings = self._settings(chains, warmup, draws, seed, progress, **cmdstan_options)
         known = {

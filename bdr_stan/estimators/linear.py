@@ -200,9 +200,7 @@ class LinearEstimator(PriorPredictive, Population, Sensitivity, EmbeddingEstimat
             moved[both], sd[has] = found.mean, np.hypot(sd[has], found.sd)
         return Movement(moved, sd)
 
-    def _regression_of_contrast(
-        self, first: Array | None, second: Array | None
-    ) -> Regression | None:
+    def _regression_of_contrast(self, first: Any, second: Any) -> Regression | None:
         """Regression in which the contrast is linear, if any; columns of the versions, (n, Q)."""
         return None
 
@@ -604,9 +602,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         drawn = effects @ columns.T
         return values, Contrast(lambda i: drawn[:, i], len(values), len(drawn))
 
-    def _regression_of_contrast(
-        self, first: Array | None, second: Array | None
-    ) -> Regression | None:
+    def _regression_of_contrast(self, first: Any, second: Any) -> Regression | None:
         if self.family != "normal":
             return None
         n, draws = len(self.result_.labels) - 1, self._draws()
@@ -658,17 +654,13 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
 
     def _check_samples(self, bags: Samples | SamplesFeatures, label_sd: Any) -> None:
         super()._check_samples(bags, label_sd)
-        given = [
-            name
-            for name, is_given in (
-                ("label_sd", label_sd is not None),
-                ("label_noise='size'", self.label_noise == "size"),
-                ("method='exact'", self.method == "exact"),
-            )
-            if is_given
-        ]
-        if given:
-            raise ValueError(f"{given[0]} is for bags with one sample: leave it out")
+        given = {
+            "label_sd": label_sd is not None,
+            "label_noise='size'": self.label_noise == "size",
+            "method='exact'": self.method == "exact",
+        }
+        for name in (name for name, is_given in given.items() if is_given):
+            raise ValueError(f"{name} is for bags with one sample: leave it out")
         self._check_complete(bags, bags.samples)
 
     def _check_complete(self, bags: Samples | SamplesFeatures, names: Iterable[str]) -> None:

@@ -12,8 +12,8 @@ from bdr_stan.arguments import answered
 T = TypeVar("T")
 
 # Sections that include the entries of base classes, and those of methods that these may omit.
-_WITH_ENTRIES = ("Parameters", "Attributes")
-_OMITTED = ("Returns", "Raises", "Warns")
+_WITH_ENTRIES = ("Parameters", "Attributes", "Raises")
+_OMITTED = ("Returns", "Warns")
 _HEADING = re.compile(r"^(\w[\w ]*)\n-+\n", re.MULTILINE)
 # Parameters of classes and of methods whose docstrings say nothing else of them.
 _COMMON = """Parameters
@@ -117,7 +117,7 @@ def _completed(
                 places |= {k: len(places) for k in _entries(doc.get(name, "")) if k not in places}
             entries = {k: entries[k] for k in sorted(places, key=lambda k: places[k])}
         doc[name] = "\n".join(entries.values())
-    order = dict.fromkeys(["", *_WITH_ENTRIES, *_OMITTED, *doc])
+    order = dict.fromkeys(["", "Parameters", "Attributes", "Returns", "Raises", "Warns", *doc])
     sections = {name: doc[name] for name in order if doc.get(name)}
     return "\n\n".join(
         f"{name}\n{'-' * len(name)}\n{text}" if name else text for name, text in sections.items()

@@ -102,14 +102,8 @@ class PosteriorEstimator(BagEstimator):
             ``threads_per_chain=2`` for the links "exp" and "logit" of totals; and, for NUTS,
             ``client``, a Dask client whose workers run the chains.
 
-        Returns
-        -------
-        self
-
         Raises
         ------
-        ValueError, TypeError
-            Unusable bags, labels or parameters; raised before any work starts.
         RuntimeError
             Stan's message if it fails.
 
