@@ -108,7 +108,7 @@ class EcologicalInference(BagEstimator):
         ['The totals of bags alone', 'Rates that depend on the bag as well (context)']
         """
         ends = interval_ends(level)
-        found, lowest, highest, inside = bounded_rates(self, bags, y, subset, highest_rate, trials)
+        found, lowest, highest, inside = self._bounded_rates(bags, y, subset, highest_rate, trials)
         lower, upper = np.quantile(found.rates, ends, axis=0)
         return _table(
             found.subset,
@@ -157,7 +157,7 @@ class EcologicalInference(BagEstimator):
 
         ends = interval_ends(level)
         shares = _shares(shares)
-        found = subset_rates(self, bags, y, subset, trials)
+        found = self._subset_rates(bags, y, subset, trials)
         if found.sd is not None:
             noise = np.random.default_rng(0).standard_normal(found.rates.shape)
             found = found._replace(rates=found.rates + found.sd * noise)
@@ -215,36 +215,78 @@ class EcologicalInference(BagEstimator):
         columns = {"mean": slope, "sd": sd, "lower": slope - z * sd, "upper": slope + z * sd}
         return pd.DataFrame(columns, index=index)
 
+    def _bounded_rates(self, bags, y, subset, highest_rate, trials):
+        """Rates of subsets under each draw, their deterministic bounds, probability between these.
 
-def bounded_rates(
-    model: Any,
-    bags: BagsLike,
-    y: ArrayLike | str,
-    subset: BagsLike,
-    highest_rate: float | None,
-    trials: ArrayLike | str | None,
-) -> tuple[SubsetRates, Array, Array, Array]:
-    """Rates of subsets under each draw, their deterministic bounds, probability between these.
+        The last three have the shape (m,). Rates given the totals are those between the bounds.
+        """
+        found = self._subset_rates(bags, y, subset, trials)
+        highest_rate = _highest_rate(self, highest_rate)
+        too_many = np.flatnonzero(found.totals > highest_rate * found.weights * (1 + _ROUNDING))
+        if len(too_many):
+            i = too_many[0]
+            raise ValueError(
+                f"{found.names[i]} has a rate of {found.totals[i] / found.weights[i]:.4g} "
+                f"({len(too_many)} in all), above highest_rate={highest_rate:g}: raise it, or "
+                "check the weights of the points"
+            )
+        part = found.subset.totals
+        lowest, highest = deterministic_bounds(found.totals, found.weights, part, highest_rate)
+        if found.sd is None:
+            inside = np.mean((found.rates >= lowest) & (found.rates <= highest), axis=0)
+            return found, lowest, highest, inside
+        rates, inside = _between(lowest, highest, found.rates, found.sd)
+        return found._replace(rates=rates), lowest, highest, inside
 
-    The last three have the shape (m,). Rates given the totals are those between the bounds.
-    """
-    found = subset_rates(model, bags, y, subset, trials)
-    highest_rate = _highest_rate(model, highest_rate)
-    too_many = np.flatnonzero(found.totals > highest_rate * found.weights * (1 + _ROUNDING))
-    if len(too_many):
-        i = too_many[0]
-        raise ValueError(
-            f"{found.names[i]} has a rate of {found.totals[i] / found.weights[i]:.4g} "
-            f"({len(too_many)} in all), above highest_rate={highest_rate:g}: raise it, or check "
-            "the weights of the points"
-        )
-    part = found.subset.totals
-    lowest, highest = deterministic_bounds(found.totals, found.weights, part, highest_rate)
-    if found.sd is None:
-        inside = np.mean((found.rates >= lowest) & (found.rates <= highest), axis=0)
-        return found, lowest, highest, inside
-    rates, inside = _between(lowest, highest, found.rates, found.sd)
-    return found._replace(rates=rates), lowest, highest, inside
+    def _subset_rates(self, bags, y, subset, trials):
+        """Rates of subsets under each draw, with the effects of their districts where these have.
+
+        Where coefficients differ between districts, those of the outcomes of the subsets' points,
+        given the districts' totals.
+        """
+        bags, subset = self._like_training(bags), self._like_training(subset)
+        if not (isinstance(bags, Bags) and isinstance(subset, Bags)):
+            raise TypeError(
+                "bounds need points in memory, but these lie in partitions: use bags.load()"
+            )
+        if {"label_sd", "relative_label_sd"} & set(self.result_.constants):
+            raise ValueError(
+                "rates of subsets follow from totals without errors, but those of the fit have "
+                "known errors, label_sd: use predict of the subset"
+            )
+        totals = self.check_labels(bags, y, _given_trials(self, trials))
+        if self._family.has_trials:
+            totals = bags.totals * totals / self._trials_of(bags, trials)
+        negative = np.flatnonzero(totals < 0)
+        if len(negative):
+            i = negative[0]
+            raise ValueError(
+                f"the total of {bags.name(i)} is {totals[i]:.4g} ({len(negative)} in all), but "
+                "rates between 0 and highest_rate have no negative sums"
+            )
+        rows = _rows_of_districts(bags, subset)
+        weights = bags.totals[rows]
+        if np.any(subset.totals > weights * (1 + _ROUNDING)):
+            i = np.argmax(subset.totals / weights)
+            raise ValueError(
+                f"the subset of {bags.name(rows[i])} has the weight {subset.totals[i]:.4g}, but "
+                f"all its points {weights[i]:.4g}: take it from the same bags, as bags.where(...)"
+            )
+        names = [bags.name(row) for row in rows]
+        if self.effect_columns_ is not None:
+            whole = bags.take(rows)
+            mean, sd = self._subsets_given_totals(subset, whole, totals[rows])
+            if len(mean) == 1:
+                mean, sd = (np.repeat(a, _OF_MODE, axis=0) for a in (mean, sd))
+            rates = mean / subset.totals
+            return SubsetRates(subset, rates, sd / subset.totals, totals[rows], weights, names)
+        training = self._training_effects
+        number = training.districts(bags, True)[0][rows]
+        effects = training.of_bags(subset, number, number >= 0, self._draws().get("tau"))
+        rates = self._mean_totals(subset, effects)
+        if not self._family.has_trials:
+            rates = rates / subset.totals
+        return SubsetRates(subset, rates, None, totals[rows], weights, names)
 
 
 def _between(lowest, highest, mean, sd):
@@ -257,63 +299,6 @@ def _between(lowest, highest, mean, sd):
     share = np.random.default_rng(0).uniform(size=mean.shape)
     z = np.clip(ndtri(start + share * probability), first, last)
     return mean + sd * np.where(flipped, -z, z), probability.mean(axis=0)
-
-
-def subset_rates(
-    model: Any,
-    bags: BagsLike,
-    y: ArrayLike | str,
-    subset: BagsLike,
-    trials: ArrayLike | str | None,
-) -> SubsetRates:
-    """Rates of subsets under each draw, with the effects of their districts where these have.
-
-    Where coefficients differ between districts, those of the outcomes of the subsets' points, given
-    the districts' totals.
-    """
-    bags, subset = model._like_training(bags), model._like_training(subset)
-    if not (isinstance(bags, Bags) and isinstance(subset, Bags)):
-        raise TypeError(
-            "bounds need points in memory, but these lie in partitions: use bags.load()"
-        )
-    if {"label_sd", "relative_label_sd"} & set(model.result_.constants):
-        raise ValueError(
-            "rates of subsets follow from totals without errors, but those of the fit have known "
-            "errors, label_sd: use predict of the subset"
-        )
-    totals = model.check_labels(bags, y, _given_trials(model, trials))
-    if model._family.has_trials:
-        totals = bags.totals * totals / model._trials_of(bags, trials)
-    negative = np.flatnonzero(totals < 0)
-    if len(negative):
-        i = negative[0]
-        raise ValueError(
-            f"the total of {bags.name(i)} is {totals[i]:.4g} ({len(negative)} in all), but rates "
-            "between 0 and highest_rate have no negative sums"
-        )
-    rows = _rows_of_districts(bags, subset)
-    weights = bags.totals[rows]
-    if np.any(subset.totals > weights * (1 + _ROUNDING)):
-        i = np.argmax(subset.totals / weights)
-        raise ValueError(
-            f"the subset of {bags.name(rows[i])} has the weight {subset.totals[i]:.4g}, but all "
-            f"its points {weights[i]:.4g}: take it from the same bags, as bags.where(...)"
-        )
-    names = [bags.name(row) for row in rows]
-    if model.effect_columns_ is not None:
-        whole = bags.take(rows)
-        mean, sd = model._subsets_given_totals(subset, whole, totals[rows])
-        if len(mean) == 1:
-            mean, sd = (np.repeat(a, _OF_MODE, axis=0) for a in (mean, sd))
-        rates = mean / subset.totals
-        return SubsetRates(subset, rates, sd / subset.totals, totals[rows], weights, names)
-    training = model._training_effects
-    number = training.districts(bags, True)[0][rows]
-    effects = training.of_bags(subset, number, number >= 0, model._draws().get("tau"))
-    rates = model._mean_totals(subset, effects)
-    if not model._family.has_trials:
-        rates = rates / subset.totals
-    return SubsetRates(subset, rates, None, totals[rows], weights, names)
 
 
 def _rows_of_districts(bags, subset):
