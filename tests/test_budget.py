@@ -15,7 +15,7 @@ BUDGETS = {
     "cmdstan": 960,
     "datasets": 320,
     "embedding": 3140,
-    "estimators": 9430,
+    "estimators": 9250,
     "families": 910,
     "kernel_means": 1870,
     "kernels": 3110,

@@ -44,6 +44,7 @@ from bdr_stan.estimators.own_program import (
 )
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.posterior import PosteriorEstimator
+from bdr_stan.estimators.trials_and_exposure import known_of_labels
 from bdr_stan.estimators.validation import (
     LANDMARKS,
     check_landmarks,
@@ -114,6 +115,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
     takes_label_sd: ClassVar[bool] = False  # whether its noise can be split into parts
     takes_samples: ClassVar[bool] = False  # whether bags may have several samples of points
     coordinates: ClassVar[Any] = Coordinates  # of its model
+    takes: ClassVar[tuple[str, ...]] = ()  # what `fit` takes of each label: trials and such
     _family: ClassVar[Any] = None  # of its labels, where these are neither normal nor classes
     # Whether the posterior is conditioned on p(y | bag, draw), as leave-one-out needs.
     has_likelihood: ClassVar[bool] = True
@@ -245,9 +247,12 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         y: ArrayLike,
         *,
         label_sd: ArrayLike | None = None,
+        trials: ArrayLike | None = None,
+        exposure: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
         **sampling: Any,
     ) -> Self:
-        """Fit to `training`, from `training_features`; `y`, `label_sd`, `sampling` as in `fit`.
+        """Fit to `training`, from `training_features`; `y` and all else, `sampling`, as in `fit`.
 
         Returns
         -------
@@ -258,11 +263,19 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         if isinstance(training, SamplesFeatures):
             self._check_samples(training, label_sd)
         labels = labels_of_training(training, TrainingFeatures, y)
+        record: Any = training.record  # names bags in messages as these do themselves
+        if getattr(self, "family", "normal") != "normal":
+            labels = self.check_labels(record, labels)
         if label_sd is not None:
             self._check_takes_label_sd()
-            label_sd = match_to_ids(label_sd, training.record.ids, "label_sd")
-            label_sd = check_label_sd(label_sd, len(labels), training.record.index)
-            self.check_label_errors(np.asarray(labels, float), label_sd)
+            label_sd = match_to_ids(label_sd, record.ids, "label_sd")
+            label_sd = check_label_sd(label_sd, len(labels), record.index)
+            self.check_label_errors(labels, label_sd)
+        given: dict[str, Any] = {"trials": trials, "exposure": exposure, "offset": offset}
+        embedding = training.embedding
+        given |= {name: getattr(embedding, name) for name in self.takes if given[name] is None}
+        known = self.check_known(record, labels, **given)
+        training = replace(training, embedding=replace(embedding, **known))
         settings = self._settings(**sampling)
         self._check_same_covariates(training)
         return self._fit_features(training, labels, label_sd, settings)
@@ -527,10 +540,25 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         Of bags to predict, without `labels`, they are by default in the columns that the fit named;
         with `complete` it raises ValueError where one that the fit had is missing.
         """
-        for name, value in given.items():
-            if value is not None:
+        family = getattr(self, "family", None)
+        if family is None:
+            for name in (name for name, value in given.items() if value is not None):
                 raise TypeError(f"{type(self).__name__} takes no {name}: leave it out")
-        return {}
+            return {}
+        takes = self.takes
+        if labels is None:  # of new bags: from the columns that the fit named
+            columns = self.result_.settings.get("label_columns", {})
+            named = {name: columns.get(name) for name in takes}
+            given = {**named, **{name: v for name, v in given.items() if v is not None}}
+            needed = self._needed if complete else []
+        else:
+            needed = [name for name in takes if name == "trials"]
+        return known_of_labels(family, bags, given, labels, takes=takes, needed=needed)
+
+    @property
+    def _needed(self):
+        """What is known of each training label, and so must be of those to predict."""
+        return [name for name in self.takes if name in self.result_.constants]
 
     @property
     def counts_labels(self) -> bool:

@@ -231,7 +231,7 @@ class InverseBDR(ProbabilisticRegressor, InverseEstimator):
         return y
 
     def check_label_errors(self, y: Array, label_sd: Array) -> None:
-        spread_of_true_labels(y, label_sd**2)
+        spread_of_true_labels(np.asarray(y, float), label_sd**2)
 
     def check_parameters(self) -> None:
         super().check_parameters()

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, asdict, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.metrics import accuracy_score, r2_score
@@ -30,13 +30,8 @@ from bdr_stan.estimators.population import Population
 from bdr_stan.estimators.prediction import ProbabilisticClassifier, ProbabilisticRegressor
 from bdr_stan.estimators.prior_predictive import PriorPredictive
 from bdr_stan.estimators.sensitivity import Sensitivity
-from bdr_stan.estimators.trials_and_exposure import check_family_labels, known_of_labels, missing
-from bdr_stan.estimators.validation import (
-    check_choice,
-    check_counts,
-    check_seed,
-    labels_of_training,
-)
+from bdr_stan.estimators.trials_and_exposure import check_family_labels, missing
+from bdr_stan.estimators.validation import check_choice, check_counts, check_seed
 from bdr_stan.families import FAMILIES, KNOWN, Family, NormalNumbers, Ordinal
 from bdr_stan.models.bdr_glm import samples_model, without_deviations
 from bdr_stan.models.label_noise import LABEL_NOISE
@@ -53,12 +48,7 @@ from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
 from bdr_stan.posterior.priors import CLASSES, REGRESSION, family_texts
 from bdr_stan.posterior.sampling import Posterior
 from bdr_stan.posterior.settings import SamplerSettings
-from bdr_stan.predictive import (
-    Contrast,
-    LognormalPredictive,
-    PointPredictive,
-    Predictive,
-)
+from bdr_stan.predictive import Contrast, LognormalPredictive, PointPredictive, Predictive
 from bdr_stan.predictive.classes import of_category
 from bdr_stan.predictive.distributions import interval_ends
 from bdr_stan.predictive.influence import (
@@ -451,7 +441,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         return FAMILIES.get(self.family)
 
     @property
-    def takes(self) -> tuple[str, ...]:
+    def takes(self) -> tuple[str, ...]:  # type: ignore[override]
         """What `fit` takes in addition to each label: trials or an exposure, and an offset."""
         return () if self._family is None else self._family.takes
 
@@ -621,37 +611,6 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         n_levels = sum(len(each or (0, 1)) - 1 for each in levels)
         return Regression(n - n_levels, scales, coefficients)
 
-    def fit_features(
-        self,
-        training: TrainingFeatures,
-        y: ArrayLike,
-        *,
-        label_sd: ArrayLike | None = None,
-        trials: ArrayLike | None = None,
-        exposure: ArrayLike | None = None,
-        offset: ArrayLike | None = None,
-        **sampling: Any,
-    ) -> Self:
-        """Fit to `training`, from `training_features`; `y` and `sampling` as in `fit`.
-
-        Returns
-        -------
-        self
-        """
-        self.check_parameters()
-        y = labels_of_training(training, TrainingFeatures, y)
-        record: Any = training.record  # names bags in messages as these do themselves
-        if self.family != "normal":
-            y = self.check_labels(record, y)
-            if label_sd is not None:
-                self.check_label_errors(y, label_sd)
-        embedding = training.embedding
-        given: dict[str, Any] = {"trials": trials, "exposure": exposure, "offset": offset}
-        given |= {name: getattr(embedding, name) for name in self.takes if given[name] is None}
-        known = self.check_known(record, y, **given)
-        training = replace(training, embedding=replace(embedding, **known))
-        return super().fit_features(training, y, label_sd=label_sd, **sampling)
-
     def _check_samples(self, bags: Samples | SamplesFeatures, label_sd: Any) -> None:
         super()._check_samples(bags, label_sd)
         given = {
@@ -769,29 +728,6 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
                 f"label_sd are errors of normal labels, not of family={self.family!r}: leave them "
                 "out"
             )
-
-    def check_known(
-        self,
-        bags: Bags,
-        labels: Array | None,
-        *,
-        complete: bool = True,
-        **given: ArrayLike | str | None,
-    ) -> dict[str, Array]:
-        takes = self.takes
-        if labels is None:  # of new bags: from the columns that the fit named
-            columns = self.result_.settings.get("label_columns", {})
-            named = {name: columns.get(name) for name in takes}
-            given = {**named, **{name: v for name, v in given.items() if v is not None}}
-            needed = self._needed if complete else []
-        else:
-            needed = [name for name in takes if name == "trials"]
-        return known_of_labels(self.family, bags, given, labels, takes=takes, needed=needed)
-
-    @property
-    def _needed(self):
-        """What is known of each training label, and so must be of those to predict."""
-        return [name for name in self.takes if name in self.result_.constants]
 
     @property
     def needs_trials(self) -> bool:
