@@ -14,7 +14,7 @@ BUDGETS = {
     "cmdstan": 960,
     "datasets": 320,
     "embedding": 3120,
-    "estimators": 9330,
+    "estimators": 8830,
     "families": 820,
     "kernel_means": 1130,
     "kernels": 2670,

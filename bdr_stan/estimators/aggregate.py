@@ -33,14 +33,15 @@ from bdr_stan.bags import (
     values_of_bags,
 )
 from bdr_stan.bags.matching import label_name
-from bdr_stan.estimators import ecological, own_totals
-from bdr_stan.estimators.base import BagRegressor, scored
-from bdr_stan.estimators.doubts_of_totals import doubts_of_rates
+from bdr_stan.estimators.base import scored
+from bdr_stan.estimators.doubts_of_totals import DoubtedRates
+from bdr_stan.estimators.ecological import EcologicalInference
 from bdr_stan.estimators.own_program import check_stock, is_plain, own_data_of_bags
+from bdr_stan.estimators.own_totals import ProgramOfTotals, check_in_memory
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.points import as_points, district_of_points, evenly_spaced
-from bdr_stan.estimators.posterior import PosteriorEstimator
-from bdr_stan.estimators.ranking import ranking
+from bdr_stan.estimators.prediction import ProbabilisticRegressor
+from bdr_stan.estimators.ranking import Ranking
 from bdr_stan.estimators.validation import (
     LANDMARKS,
     check_bag_effects,
@@ -61,11 +62,10 @@ from bdr_stan.models.plain import StanData, data_of_points, data_of_training_bag
 from bdr_stan.models.totals import totals_predictive, totals_with_effects
 from bdr_stan.posterior.priors import RATES
 from bdr_stan.posterior.sampling import sample_posterior
-from bdr_stan.posterior.settings import METHODS, SamplerSettings
+from bdr_stan.posterior.settings import METHODS
 from bdr_stan.predictive import (
     AggregatePredictive,
     Contrast,
-    Doubts,
     PointPredictive,
     Predictive,
     ProgramPredictive,
@@ -78,7 +78,7 @@ from bdr_stan.types import Array, ArrayLike, check_flags
 from bdr_stan.user_warnings import warn
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 _THINNING_DRAWS = 20
 _WARNED_THINNING_ERROR = 0.02  # on average over draws and bags
@@ -87,7 +87,9 @@ _MAX_SHARE_BEYOND = 0.05  # of the points, above which a warning is given
 
 
 @estimator
-class AggregateRegressor(BagRegressor, PosteriorEstimator):
+class AggregateRegressor(
+    Ranking, EcologicalInference, DoubtedRates, ProbabilisticRegressor, ProgramOfTotals
+):
     """Rates at points from totals of bags: malaria at a pixel from counts of districts.
 
     The function f = f0 + (a Gaussian process, by Nystrom features at landmarks) gives the rate at
@@ -201,6 +203,11 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
     True
     >>> model.predict(districts).shape
     (20,)
+    >>> sorted(model.ranking(districts, top=3).index[:3].tolist())
+    [17, 18, 19]
+    >>> slopes = model.check_context()
+    >>> bool(slopes.loc["x0", "lower"] < 0 < slopes.loc["x0", "upper"])
+    True
     """
 
     likelihood: str = "negative binomial"
@@ -237,9 +244,6 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
 
         Parameters
         ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-        y : array, shape (n,), or str
-            Label of each bag, as for `BDR.fit`.
         trials : array, shape (n,), or str, optional
             Of the binomial likelihood: people asked in each bag, or the column of the bags'
             metadata that holds them, from which predictions then take them too.
@@ -249,36 +253,6 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             margin divided by 1.645). Of the normal, negative binomial and gamma likelihoods; of
             the latter two it is a relative error, that of a label below its `label_sd` is 1.
             Predictions are of totals without this error.
-        chains, warmup, draws : int, default 4, 300, 1000
-            Chains, and iterations of each before and after warmup, which takes 1000 by default for
-            a model with a `stan_file`. Laplace and "vb" give one chain of `draws`; optimisation
-            one draw.
-        seed : int, optional
-            Seed of landmarks, kernel and Stan; default `random_state`.
-        progress : bool, optional
-            As for `BDR.fit`.
-        stan_data : dict, optional
-            Data of your own program, `stan_file`, besides those of every fit, as for `BDR.fit`.
-        **cmdstan_options
-            Arguments of the cmdstanpy method, such as ``adapt_delta=0.95``;
-            ``threads_per_chain=2`` for the links "exp" and "logit"; and ``client`` as for
-            `BDR.fit`.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError, TypeError
-            Unusable bags, labels or parameters; raised before any work starts.
-        RuntimeError
-            Stan's message if it fails.
-
-        Warns
-        -----
-        UserWarning
-            Trouble of the sampler, with the measured value and what to do.
         """
         bags, totals, known, own = self._checked(bags, y, trials, label_sd, stan_data)
         column = trials if isinstance(trials, str) else None
@@ -315,43 +289,28 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         ValueError, TypeError
             Unusable bags, labels or parameters, and options that plain programs do not have.
         """
-        own_totals.check_options(self, "a plain program")
+        self._check_program_options("a plain program")
         bags, totals, known, own = self._checked(bags, y, trials, label_sd, stan_data)
-        own_totals.check_in_memory("a plain program", bags)
+        check_in_memory("a plain program", bags)
         training = self.training_features(bags, totals, **known)
         training = replace(training, plain_data=data_of_points(bags, training.feature_map))
         with limited_blas():
             stock = self._model(training, totals)
-        model = own_totals.plain_model(self, stock, training, totals, *own)
+        model = self._plain_model(training, totals, stock, *own)
         return data_of_training_bags(model)
 
-    def _checked(
-        self,
-        bags: BagsLike,
-        y: ArrayLike,
-        trials: ArrayLike | str | None,
-        label_sd: ArrayLike | str | None,
-        stan_data: Mapping[str, ArrayLike | str] | None,
-    ) -> tuple[Bags, Array, dict[str, Any], tuple[dict[str, Array], dict[str, Array]]]:
+    def _checked(self, bags: Any, y: Any, trials: Any, label_sd: Any, stan_data: Any) -> tuple:
         """Bags, their totals, what is known of these, and the user's data, all checked."""
         bags = as_bags(bags, in_parts=self.takes_parts)
         self.check_parameters()
         self._check_parts(bags)
         totals = self.check_labels(bags, y, trials)
         trials = None if trials is None else values_of_bags(bags, trials, "trials")
-        own_totals.check_program(self, label_sd, stan_data)
+        self._check_program(self._needed_data(label_sd), stan_data)
         own = own_data_of_bags(self.stan_file, bags, stan_data)
         return bags, totals, {"trials": trials, "label_sd": label_sd}, own
 
-    def _fit_totals(
-        self,
-        bags: Bags,
-        totals: Array,
-        settings: SamplerSettings,
-        known: Mapping[str, Any],
-        own: tuple[Mapping[str, Any], ...] = ({}, {}, {}),
-        **kept: Any,
-    ) -> Self:
+    def _fit_totals(self, bags, totals, settings, known, own=({}, {}, {}), **kept):
         """Fit to bags whose totals were checked, and to what is `known` besides.
 
         `own` are data of the user's program, as given, of the bags, and others.
@@ -384,8 +343,6 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         Parameters
         ----------
         bags, y, trials, label_sd : as for `fit`
-        seed : int, optional
-            Of landmarks and bandwidth; default `random_state`.
 
         Returns
         -------
@@ -442,7 +399,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             model = self._model(training, y)
         given, of_bags, others = own
         if is_plain(self.stan_file):
-            model = own_totals.plain_model(self, model, training, y, of_bags, others)
+            model = self._plain_model(training, y, model, of_bags, others)
         if self.method == "vb":
             posterior = variational_fit(
                 model, training.rows, y, *family, draws=settings.draws, seed=settings.seed
@@ -453,8 +410,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         if training.mean_points is not None:
             constants["mean_point"] = (training.mean_points, ["bag", "feature"])
         if np.any(training.rows.known_variance):
-            name = "label_sd" if self._link.is_linear else "relative_label_sd"
-            constants[name] = np.sqrt(training.rows.known_variance), ["bag"]
+            constants[self._name_of_errors] = np.sqrt(training.rows.known_variance), ["bag"]
         columns, names = training.effect_columns, {}
         if columns is not None:
             names = dict.fromkeys(("effect_column", "other_column"), columns.names)
@@ -469,14 +425,12 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             constants=constants,
             coordinates=names,
             kernel=features.kernel,
-            **own_totals.ran_program(self, posterior, given),
+            stan_data=given,
         )
-        self._program_ran_here = True
         if not self.by_program:
             self._keep_training_predictions(training, posterior, y, settings.seed)
         else:
-            of_program = (training, posterior, y, of_bags, settings.seed)
-            self._keep_too(own_totals.groups_of_training(self, *of_program))
+            self._keep_predictions_of_program(training, posterior, y, of_bags, settings.seed)
         self._warn_of_trouble()
         return self
 
@@ -558,7 +512,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
 
     # ------------------------------------------------------------ prediction
 
-    def predict(
+    def predict(  # type: ignore[override]
         self,
         bags: BagsLike,
         *,
@@ -570,18 +524,10 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
 
         Parameters
         ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
         trials : array, shape (n,), int or str
             Of the binomial likelihood, which needs it: a number for each bag or for all, or a
             column of the bags' metadata; default the column that the fit took.
         district : as for `predictive`
-        return_std : bool, default False
-            Also return the predictive standard deviation.
-
-        Returns
-        -------
-        mean : array, shape (n,), units of y
-        sd : array, shape (n,), if `return_std`
         """
         predictive = self.predictive(bags, trials=trials, district=district)
         return (predictive.mean, predictive.sd) if return_std else predictive.mean
@@ -598,15 +544,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
 
         Parameters
         ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-        y : array, shape (n,), observed totals
-        sample_weight : array, shape (n,), optional
-            How much each bag counts.
         trials : as for `predict`
-
-        Returns
-        -------
-        float, at most 1
         """
         bags, y, sample_weight = scored(self, bags, y, sample_weight)
         from sklearn.metrics import r2_score
@@ -625,7 +563,6 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
 
         Parameters
         ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
         trials : as for `predict`
         district : bool, array, shape (n,), or str, default True
             Training bags whose effect the bags have: ids, one per bag (None: no training bag), or
@@ -637,9 +574,6 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             that are training bags themselves (the same id and the same points) have their own
             effects, others new ones. False: all have new ones, and so they have with `stan_file`,
             whatever it is.
-        stan_data : dict, optional
-            Data of your own Stan program for these bags, as for `fit`; by default those of the
-            columns that the fit named.
 
         Returns
         -------
@@ -651,8 +585,10 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         bags = self._like_training(bags)
         self._check_effects_in_parts(bags)
         if self.by_program:
-            return own_totals.predictive(self, bags, trials, district, stan_data)
-        own_totals.check_no_data(stan_data)
+            self._check_asks_for_new(district)
+            data = self._data_of_new(bags, trials, stan_data)
+            return self._program_predictive(data).with_ids_of(bags)
+        self._check_stan_data(stan_data)
         training = self._training_effects
         number, itself = training.districts(bags, district)
         if self.effect_columns_ is not None:
@@ -710,8 +646,6 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
 
         Parameters
         ----------
-        points : array, shape (n, p), Bags, or DataFrame with the columns of the fit
-            A memory map is read chunk by chunk.
         district : bool, array, or str, default True
             Training bags whose effect the rate has, where the model has effects (negative binomial
             counts, or `bag_effects`): how much the bag's label differs from what its points let
@@ -726,8 +660,6 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             rates of a bag are multiplied by one number, with the link "identity" one is added, or
             the coefficients of `bag_effects` are drawn so that they add up: as given an effect of
             the bag of which nothing else is known.
-        n_draws : int, default 1000
-            Draws of the posterior that are used, evenly spaced.
         stan_data : dict, optional
             Data of your own Stan program for bags, as for `predictive`. With `stan_file` rates are
             what the program generates as rate_new, in memory; points that are no `Bags` lie in
@@ -747,9 +679,8 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         bags = self._like_training(as_points(self, points), need_weights=totals is not None)
         if self.by_program:
             in_bags = isinstance(points, (Bags, PartitionedBags))
-            asked = (in_bags, district, totals, n_draws, stan_data)
-            return own_totals.rates(self, bags, *asked)
-        own_totals.check_no_data(stan_data)
+            return self._program_rates(bags, in_bags, district, totals, n_draws, stan_data)
+        self._check_stan_data(stan_data)
         drawn, training, effects, bag = self._draws(), self._training_effects, None, None
         if totals is not None:
             effects = self._effects_of_totals(bags, totals, n_draws)
@@ -779,12 +710,6 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
     def predict_fields(self, points: Any, *, n_draws: int = 1000) -> dict[str, PointPredictive]:
         """Posterior of each field of f at points: what covariates, space and others add to it.
 
-        Parameters
-        ----------
-        points : array, shape (n, p), Bags, or DataFrame with the columns of the fit
-        n_draws : int, default 1000
-            Draws of the posterior that are used, evenly spaced.
-
         Returns
         -------
         dict, name of the field -> PointPredictive
@@ -813,284 +738,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
             )
         }
 
-    def ranking(
-        self,
-        bags: BagsLike,
-        *,
-        top: int | None = None,
-        trials: ArrayLike | str | None = None,
-        level: float = 0.95,
-    ) -> "pd.DataFrame":
-        """Ranks of bags by their rates, with the uncertainty of both; rank 1 is the highest rate.
-
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-            Of the fit, where its bags have effects of their own.
-        top : int, optional
-            Also give the probability of being among so many bags of highest rate.
-        trials : as for `predict`
-        level : float, 0 < level < 1, default 0.95
-            Probability of the intervals of the ranks.
-
-        Returns
-        -------
-        pandas DataFrame with a row for each bag, by rank
-            rate: posterior mean of the bag's expected label per weight (of the binomial likelihood
-            the probability); rank: posterior mean of its rank; lower, upper: interval of the rank;
-            in_top: posterior probability of a rank of at most `top`.
-
-        Raises
-        ------
-        ValueError
-            Bags that have effects but are not those of the fit; `top` is not below their number;
-            or the fit has one draw.
-
-        Notes
-        -----
-        The posterior mean of the rank is the estimate of least squared error (Laird and Louis
-        1989, "Empirical Bayes ranking methods"). Rates that are known poorly have ranks near the
-        middle, and intervals that say so.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bdr_stan import AggregateRegressor, Bags
-        >>> rng = np.random.default_rng(0)
-        >>> rain = rng.uniform(size=(1000, 1))
-        >>> districts = Bags.from_points(rain, bag=(rain[:, 0] * 20).astype(int))
-        >>> cases = rng.poisson(districts.sums(5 * districts.points[:, 0]))
-        >>> model = AggregateRegressor(n_landmarks=6, method="laplace")
-        >>> model = model.fit(districts, cases, draws=200, seed=1)
-        >>> table = model.ranking(districts, top=3)
-        >>> sorted(table.index[:3].tolist())
-        [17, 18, 19]
-        """
-        return ranking(self, bags, top, trials, level)
-
     # ------------------------------------------------------------ the ecological assumption
-
-    def bounds(
-        self,
-        bags: BagsLike,
-        y: ArrayLike | str,
-        subset: BagsLike,
-        *,
-        highest_rate: float | None = None,
-        trials: ArrayLike | str | None = None,
-        level: float = 0.95,
-    ) -> "pd.DataFrame":
-        """Rate of a subset of each bag's points, and the bounds that the totals alone imply.
-
-        With y_a the total of bag a, P_S the weight of the subset and P_rest that of its other
-        points, the rate of the subset is between max(0, (y_a - r P_rest) / P_S) and
-        min(r, y_a / P_S) if the rates of all points are between 0 and r, whatever the model. What
-        lies between the bounds rests on the model: on rates that depend on the columns of a point
-        and not on the district around it, but for the district's effect.
-
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-            Of the fit, or new. Bags of the fit have their effects, where the model has such.
-        y : array, shape (n,), or str
-            Their totals, as for `fit`.
-        subset : Bags
-            Some of their points in bags of the same ids, as from ``bags.where(urban=1)``.
-        highest_rate : float, optional
-            r, in units of y per weight: 1 where no one is counted twice. Default none, and 1 of
-            the binomial likelihood.
-        trials : as for `predict`
-        level : float, 0 < level < 1, default 0.95
-            Probability of the intervals.
-
-        Returns
-        -------
-        pandas DataFrame with a row for each bag of the subset
-            lowest, highest: the bounds; mean, lower, upper: posterior of the subset's rate, in
-            units of y per weight; inside: posterior probability of a rate between the bounds.
-
-        Raises
-        ------
-        ValueError
-            A total is above what `highest_rate` allows, or the subset is none of the bags' points.
-
-        Notes
-        -----
-        The bounds are those of rates whose sum is y_a, as of events that were counted. Expected
-        rates, of which the posterior is, differ from these by chance: where counts are small part
-        of the posterior may exceed the bounds, and of a survey (binomial) y_a / trials is an
-        estimate. Where counts are large, a posterior outside of the bounds, with `inside` near 0,
-        contradicts the data. Source: Duncan and Davis (1953), "An alternative to ecological
-        correlation".
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bdr_stan import AggregateRegressor, Bags
-        >>> rng = np.random.default_rng(0)
-        >>> urban = (rng.random(4000) < np.repeat(rng.uniform(0.05, 0.95, 40), 100)).astype(float)
-        >>> districts = Bags.from_points(
-        ...     urban[:, None], bag=np.repeat(np.arange(40), 100), features=["urban"]
-        ... )
-        >>> ill = districts.sums((rng.random(4000) < 0.2 + 0.4 * urban).astype(float))
-        >>> model = AggregateRegressor(n_landmarks=2, method="laplace")
-        >>> model = model.fit(districts, ill, draws=200, seed=1)
-        >>> table = model.bounds(districts, ill, districts.where(urban=1), highest_rate=1)
-        >>> table.columns.tolist()
-        ['lowest', 'highest', 'mean', 'lower', 'upper', 'inside']
-        >>> bool(np.all(table["lowest"] <= table["highest"]))
-        True
-        """
-        return ecological.bounds(self, bags, y, subset, highest_rate, trials, level)
-
-    def context(
-        self,
-        bags: BagsLike,
-        y: ArrayLike | str,
-        subset: BagsLike,
-        *,
-        shares: ArrayLike = (0.0, 0.25, 0.5),
-        trials: ArrayLike | str | None = None,
-        level: float = 0.95,
-    ) -> "pd.DataFrame":
-        """Rate of a subset of each bag's points if rates depend on the district as well.
-
-        The rate of a point is (1 - k) times that of the model plus k times the rate of its whole
-        bag: from the model (k = 0) to the neighbourhood model (k = 1), in which all points of a bag
-        have one rate. All k fit the totals alike, so that these do not identify k: it is assumed.
-
-        Parameters
-        ----------
-        bags, y, subset : as for `bounds`
-        shares : array, shape (K,), default (0, 0.25, 0.5)
-            The shares k, from 0 to 1.
-        trials : as for `predict`
-        level : float, 0 < level < 1, default 0.95
-            Probability of the intervals.
-
-        Returns
-        -------
-        pandas DataFrame with a row for each bag of the subset and each share
-            mean, lower, upper: posterior of the subset's rate, in units of y per weight.
-
-        Raises
-        ------
-        ValueError
-            A share is outside 0 to 1, or the subset is none of the bags' points.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bdr_stan import AggregateRegressor, Bags
-        >>> rng = np.random.default_rng(0)
-        >>> urban = (rng.random(4000) < np.repeat(rng.uniform(0.05, 0.95, 40), 100)).astype(float)
-        >>> districts = Bags.from_points(
-        ...     urban[:, None], bag=np.repeat(np.arange(40), 100), features=["urban"]
-        ... )
-        >>> ill = districts.sums((rng.random(4000) < 0.2 + 0.4 * urban).astype(float))
-        >>> model = AggregateRegressor(n_landmarks=2, method="laplace")
-        >>> model = model.fit(districts, ill, draws=200, seed=1)
-        >>> table = model.context(districts, ill, districts.where(urban=1))
-        >>> table.groupby("share")["mean"].mean().round(1).tolist()
-        [0.6, 0.5, 0.5]
-        """
-        return ecological.context(self, bags, y, subset, shares, trials, level)
-
-    def check_context(self, *, level: float = 0.95) -> "pd.DataFrame":
-        """Whether the effects of the districts go with the means of their columns (Mundlak).
-
-        Rates that depend on the district around a point, beyond what the totals' own dependence on
-        the columns absorbs, leave effects of districts that go with the districts' means. A slope
-        whose interval excludes 0 contradicts the model; slopes near 0 are weak evidence for it, as
-        totals alone hardly identify such effects.
-
-        Parameters
-        ----------
-        level : float, 0 < level < 1, default 0.95
-            Probability of the intervals.
-
-        Returns
-        -------
-        pandas DataFrame with a row for each column of the points
-            mean, sd, lower, upper: slope of the effect, on the log rate (with "logit" the log
-            odds), per standard deviation of the bags' means of the column, all in one regression.
-
-        Raises
-        ------
-        ValueError
-            The model has no effects, or the bags are fewer than the columns.
-
-        Notes
-        -----
-        Source: Mundlak (1978), "On the pooling of time series and cross section data".
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bdr_stan import AggregateRegressor, Bags
-        >>> rng = np.random.default_rng(0)
-        >>> rain = rng.uniform(size=(1000, 1))
-        >>> districts = Bags.from_points(rain, bag=(rain[:, 0] * 20).astype(int), features=["rain"])
-        >>> cases = rng.poisson(districts.sums(5 * districts.points[:, 0]))
-        >>> model = AggregateRegressor(n_landmarks=6, method="laplace")
-        >>> model = model.fit(districts, cases, draws=200, seed=1)
-        >>> slopes = model.check_context()
-        >>> bool(slopes.loc["rain", "lower"] < 0 < slopes.loc["rain", "upper"])
-        True
-        """
-        check_is_fitted(self, "result_")
-        return ecological.check_context(self, level)
-
-    def doubts(
-        self,
-        bags: BagsLike,
-        y: ArrayLike | str,
-        subset: BagsLike,
-        *,
-        highest_rate: float | None = None,
-        trials: ArrayLike | str | None = None,
-        level: float = 0.95,
-    ) -> Doubts:
-        """What could make the rate of a subset of the points wrong, and how strong it must be.
-
-        The conclusion is whether the rate of the subset, over all its bags, is above or below that
-        of all points of these. Gathers the bounds that the totals alone imply, rates that depend on
-        the bag as well, effects of bags that go with the means of columns, and poor diagnostics.
-
-        Parameters
-        ----------
-        bags, y, subset, highest_rate, trials : as for `bounds`
-        level : float, 0 < level < 1, default 0.95
-            Probability of the intervals.
-
-        Returns
-        -------
-        Doubts
-            Its ``print`` is a table: reason for doubt, what the answer becomes, how strong it must
-            be to change the conclusion. `to_dataframe()` gives the table.
-
-        Raises
-        ------
-        ValueError
-            As for `bounds`.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bdr_stan import AggregateRegressor, Bags
-        >>> rng = np.random.default_rng(0)
-        >>> urban = (rng.random(4000) < np.repeat(rng.uniform(0.05, 0.95, 40), 100)).astype(float)
-        >>> districts = Bags.from_points(
-        ...     urban[:, None], bag=np.repeat(np.arange(40), 100), features=["urban"]
-        ... )
-        >>> ill = districts.sums((rng.random(4000) < 0.2 + 0.4 * urban).astype(float))
-        >>> model = AggregateRegressor(n_landmarks=2, method="optimize")
-        >>> model = model.fit(districts, ill, seed=1)
-        >>> doubts = model.doubts(districts, ill, districts.where(urban=1), highest_rate=1)
-        >>> doubts.to_dataframe().index.tolist()
-        ['The totals of bags alone', 'Rates that depend on the bag as well (context)']
-        """
-        return doubts_of_rates(self, bags, y, subset, highest_rate, trials, level)
 
     # ------------------------------------------------------------ parts of a fit
 
@@ -1125,14 +773,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         warn_beyond_box(like, self.kernel_)
         return like
 
-    def _predictive_of(
-        self,
-        bags: Bags,
-        trials: ArrayLike | str | None,
-        effects: Array | None,
-        number: Array,
-        itself: Array,
-    ) -> AggregatePredictive | Predictive:
+    def _predictive_of(self, bags, trials, effects, number, itself):
         trials, drawn = self._trials_of(bags, trials), self._draws()
         means = self._mean_totals(bags, effects)
         if self._family.has_effects and np.any(number >= 0):
@@ -1240,7 +881,7 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
         if not isinstance(bags, PartitionedBags):
             return
         if is_plain(self.stan_file):
-            own_totals.check_in_memory(self.stan_file, bags)
+            check_in_memory(self.stan_file, bags)
         if self._link.can_thin:
             raise TypeError(
                 f"link {self._link.name!r} needs all points in memory, but those of the bags lie "
@@ -1312,17 +953,9 @@ class AggregateRegressor(BagRegressor, PosteriorEstimator):
                 )
             check_counts(thin=self.thin)
         if is_plain(self.stan_file):
-            own_totals.check_options(self, self.stan_file)
+            self._check_program_options(self.stan_file)
 
-    def _predictive(
-        self,
-        means: Array,
-        noise: Array,
-        drawn: Mapping[str, Array],
-        trials: Array | None,
-        effect_sums: Array | None = None,
-        known_variance: Array | float = 0.0,
-    ) -> AggregatePredictive | Predictive:
+    def _predictive(self, means, noise, drawn, trials, effect_sums=None, known_variance=0.0):
         scales = self._scales(drawn)
         if self._link.is_linear:
             variance = known_variance

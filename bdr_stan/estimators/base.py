@@ -20,6 +20,7 @@ from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.matching import match_to_ids, rows_of_ids
 from bdr_stan.bags.record import BagsRecord, warn_of_other_ranges, warn_of_varying
 from bdr_stan.bags.tables import is_table
+from bdr_stan.estimators.parameters import describe
 from bdr_stan.estimators.prediction_table import prediction_table
 from bdr_stan.estimators.validation import StanFileOfFit, check_seed
 from bdr_stan.predictive.distributions import interval_ends
@@ -36,17 +37,6 @@ if TYPE_CHECKING:
 _ARRAYS = "bdr_stan_arrays"  # group of a file that holds arrays of parameters and settings
 _OF_FITS = ("result_", "notes_")
 _REQUESTS = "_metadata_request"  # where scikit-learn keeps what set_fit_request and such say
-# Public for subclasses and other modules; completions of a user's prompt omit them.
-_OF_SUBCLASSES = {
-    *("check_known", "check_label_errors", "check_labels", "check_parameters", "closed_form"),
-    *("by_program", "columns_of_bags", "coordinates", "counts_labels", "default_types"),
-    "exact_embeddings",
-    *("fit_features", "for_sample", "has_familiarity", "has_likelihood", "kernel_for"),
-    *("known_of_bags", "likelihood_text", "log_cdf", "methods", "needs_trials"),
-    *("predict_features", "predictive_features", "predicts_from", "prior_texts", "program_data"),
-    *("samples_posterior", "takes", "takes_label_sd", "takes_parts", "takes_samples"),
-    "training_features",
-}
 _CLASSES: dict[str, type["BagEstimator"]] = {}
 
 
@@ -74,7 +64,8 @@ class BagEstimator(BaseEstimator):
 
     def __init_subclass__(cls, **options: Any):
         for name, method in list(vars(cls).items()):
-            if inspect.isfunction(method) and name[0] != "_" and name not in _OF_SUBCLASSES:
+            if inspect.isfunction(method) and name[0] != "_":
+                describe(method, cls.__mro__[1:])
                 setattr(cls, name, answered(method))
         super().__init_subclass__(**options)
         _CLASSES[cls.__name__] = cls
@@ -89,8 +80,19 @@ class BagEstimator(BaseEstimator):
         def __getattr__(self, name):
             return unknown_attribute(self, name)
 
-    def __dir__(self) -> list[str]:
-        return [name for name in super().__dir__() if name not in _OF_SUBCLASSES]
+    def fit(self, *args: Any, **kwargs: Any) -> Self:
+        """Fit to bags and their labels.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            Unusable bags, labels or parameters; raised before any work starts.
+        """
+        raise NotImplementedError
 
     # ------------------------------------------------------------ inspection
 
@@ -355,10 +357,6 @@ class BagRegressor(RegressorMixin, BagEstimator):
     def predict(self, bags: BagsLike) -> Any:
         """Predicted label of each bag.
 
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-
         Returns
         -------
         array, shape (n,), units of y
@@ -369,14 +367,6 @@ class BagRegressor(RegressorMixin, BagEstimator):
         self, bags: BagsLike, y: ArrayLike | str, sample_weight: ArrayLike | None = None
     ) -> float:
         """R^2 of the predicted labels, as in scikit-learn's regressors.
-
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-        y : array, shape (n,), or str
-            Labels, as for `fit`.
-        sample_weight : array, shape (n,), optional
-            Weight of each bag.
 
         Returns
         -------
@@ -393,14 +383,6 @@ class BagClassifier(ClassifierMixin, BagEstimator):
         self, bags: BagsLike, y: ArrayLike | str, sample_weight: ArrayLike | None = None
     ) -> float:
         """Accuracy of the predicted classes, as in scikit-learn's classifiers.
-
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-        y : array, shape (n,), or str
-            Classes, as for `fit`.
-        sample_weight : array, shape (n,), optional
-            Weight of each bag.
 
         Returns
         -------

@@ -1,10 +1,13 @@
-"""Conformal regions of the labels of new bags, from the fit of an estimator."""
+"""Conformal regions of the labels of new bags."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
-from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.bags import BagsLike
+from bdr_stan.estimators.base import BagEstimator
 from bdr_stan.predictive import (
     ClassPredictive,
     ConformalClasses,
@@ -23,7 +26,7 @@ from bdr_stan.predictive.conformal import (
 from bdr_stan.predictive.distributions import check_level
 from bdr_stan.predictive.size_classes import Compared, SizeClasses
 from bdr_stan.results.leave_one_out import GOOD_K
-from bdr_stan.types import Array, is_integer
+from bdr_stan.types import Array, ArrayLike, is_integer
 from bdr_stan.user_warnings import warn
 
 # Draws, evenly spaced: more change regions by little, and densities of families are integrals, and
@@ -32,7 +35,7 @@ _MOST_DRAWS, _MOST_COSTLY_DRAWS = 1000, 125
 _BY_BOUNDS = {(-np.inf, np.inf): REAL, (0.0, np.inf): POSITIVE, (0.0, 1.0): SHARES}
 
 
-def check_conformal(model: Any, level: float, by_size: bool | int) -> None:
+def _check_conformal(model: Any, level: float, by_size: bool | int) -> None:
     """Raise where a fit has no conformal regions, or an argument is of no use."""
     check_level(level)
     if not isinstance(by_size, (bool, np.bool_)) and not (is_integer(by_size) and by_size >= 1):
@@ -67,51 +70,117 @@ def check_conformal(model: Any, level: float, by_size: bool | int) -> None:
         )
 
 
-def conformal(
-    model: Any, embedding: Embedding, bags: Any, level: float, by_size: bool | int
-) -> ConformalIntervals | ConformalClasses:
-    """Regions of the labels of embedded bags; see `EmbeddingEstimator.conformal`."""
-    groups, classes = model.result_.groups, getattr(model, "classes_", None)
-    if model.by_program:
-        every = groups["log_likelihood"]["y"].values
-        step = -(-every.shape[0] * every.shape[1] // _MOST_COSTLY_DRAWS)
-        log_likelihood = every[:, ::step].reshape(-1, every.shape[-1])
-        step *= model._program_step(every.shape[-1])
-        predictive = model._program_predictive(embedding, classes, step=step)
-    else:
-        draws = model._draws()
-        most = _MOST_DRAWS if model._family is None else _MOST_COSTLY_DRAWS
-        step = -(-len(next(iter(draws.values()))) // most)
-        thinned = {name: values[::step] for name, values in draws.items()}
-        predictive = model._predictive(embedding, thinned, classes)
-        if model.has_likelihood:
-            log_likelihood = _flat(groups["log_likelihood"])[::step]
+class Conformal(BagEstimator):
+    """Regions of labels that hold even where the model is wrong."""
+
+    def conformal(
+        self: Any,
+        bags: BagsLike,
+        level: float = 0.95,
+        *,
+        by_size: bool | int = True,
+        trials: ArrayLike | str | None = None,
+        exposure: ArrayLike | str | None = None,
+        offset: ArrayLike | str | None = None,
+        stan_data: Mapping[str, ArrayLike | str] | None = None,
+    ) -> ConformalIntervals | ConformalClasses:
+        """Regions of the labels of new bags that have their level even where the model is wrong.
+
+        Conformal Bayes: a label belongs to the region unless it agrees less with the posterior
+        than the labels of nearly all training bags of similar size.
+
+        Parameters
+        ----------
+        level : float, 0 < level < 1, default 0.95
+            Share of new bags, at least, whose label is in its region.
+        by_size : bool or int, default True
+            Classes of bag sizes in each of which regions have the level: at most this number,
+            bounded by quantiles of the sizes; True for up to 4, of at least 4 / (1 - level)
+            training bags each; False for one of all bags. Where bags have several samples, sizes
+            are points of all.
+
+        Returns
+        -------
+        ConformalIntervals, or ConformalClasses for classes and ordered categories
+            With `lower`, `upper` and `pieces`, as regions may be unions of intervals, or `labels`;
+            `size_class`, `pareto_k`, `contains(y)` and `to_dataframe()`.
+
+        Raises
+        ------
+        ValueError
+            Too few training bags for the level and the size classes; a fit by optimisation, which
+            has one draw, with `label_sd`, or without log_likelihood.
+
+        Warns
+        -----
+        UserWarning
+            Bags for which the weights of the draws are unreliable, see `pareto_k`.
+
+        Notes
+        -----
+        The guarantee: if training bags and a new bag are exchangeable, that is if any of them could
+        as well have been the new one, its label is in the region with a probability of at least
+        `level`, in each class of sizes, whatever the distribution of labels and however wrong the
+        model. It fails for bags from elsewhere or from a later time, and it is an average over bags
+        of a class: it does not hold for each single bag.
+
+        The regions are those of refitting the model to the training bags and the new bag with each
+        candidate label, which importance weights of the draws approximate (Fong and Holmes 2021):
+        closely where one more bag changes the posterior little, less so in NUTS fits to few bags,
+        where `pareto_k` shows it. Kernel, landmarks, and where `method` fixes them the scales of
+        the priors stay those of the training bags. Labels are compared by their predictive
+        density times the spread of their predictive distribution. At most 1,000 draws are used, of
+        families other than normal and lognormal 125, whose densities are integrals.
+        `InverseBDR`, whose posterior is not conditioned on labels, compares with the densities of
+        held-out labels instead, an approximation without weights.
+        """
+        check_is_fitted(self, "result_")
+        _check_conformal(self, level, by_size)
+        given = {"trials": trials, "exposure": exposure, "offset": offset}
+        embedding, bags = self._embedded(bags, given, stan_data=stan_data)
+        if not self.by_program:
+            self._warn_of_other_bags(embedding)
+        groups, classes = self.result_.groups, getattr(self, "classes_", None)
+        if self.by_program:
+            every = groups["log_likelihood"]["y"].values
+            step = -(-every.shape[0] * every.shape[1] // _MOST_COSTLY_DRAWS)
+            log_likelihood = every[:, ::step].reshape(-1, every.shape[-1])
+            step *= self._program_step(every.shape[-1])
+            predictive = self._program_predictive(embedding, classes, step=step)
         else:
-            log_likelihood = model.held_out_[None]
-    training = TrainingLabels(
-        log_likelihood,
-        _flat(groups["posterior_predictive"]),
-        _points(model.result_.constants["bag_size"]),
-    )
-    as_many_as_fit = isinstance(by_size, (bool, np.bool_)) and by_size
-    n_classes = None if as_many_as_fit else max(int(by_size), 1)
-    compared = Compared(
-        SizeClasses(training.sizes, level, n_classes), _points(embedding.sizes), bags
-    )
-    if isinstance(predictive, (ClassPredictive, MulticlassPredictive)):
-        regions: Any = conformal_classes(predictive, training, compared)
-    else:
-        labels = _labels(model, predictive)
-        regions = conformal_intervals(predictive, training, compared, labels)
-    high = regions.pareto_k > GOOD_K
-    if high.any():
-        warn(
-            f"regions of {np.sum(high)} of {len(high)} bags are unreliable, because each of these "
-            "bags would change the fit much (Pareto k-hat of the weights that add it up to "
-            f"{np.nanmax(regions.pareto_k):.2f}, {GOOD_K} is good): ask fit for more draws; where "
-            "that does not help, the bag is unlike those of the fit"
+            draws = self._draws()
+            most = _MOST_DRAWS if self._family is None else _MOST_COSTLY_DRAWS
+            step = -(-len(next(iter(draws.values()))) // most)
+            thinned = {name: values[::step] for name, values in draws.items()}
+            predictive = self._predictive(embedding, thinned, classes)
+            if self.has_likelihood:
+                log_likelihood = _flat(groups["log_likelihood"])[::step]
+            else:
+                log_likelihood = self.held_out_[None]
+        training = TrainingLabels(
+            log_likelihood,
+            _flat(groups["posterior_predictive"]),
+            _points(self.result_.constants["bag_size"]),
         )
-    return regions
+        as_many_as_fit = isinstance(by_size, (bool, np.bool_)) and by_size
+        n_classes = None if as_many_as_fit else max(int(by_size), 1)
+        compared = Compared(
+            SizeClasses(training.sizes, level, n_classes), _points(embedding.sizes), bags
+        )
+        if isinstance(predictive, (ClassPredictive, MulticlassPredictive)):
+            regions: Any = conformal_classes(predictive, training, compared)
+        else:
+            labels = _labels(self, predictive)
+            regions = conformal_intervals(predictive, training, compared, labels)
+        high = regions.pareto_k > GOOD_K
+        if high.any():
+            warn(
+                f"regions of {np.sum(high)} of {len(high)} bags are unreliable, because each of "
+                "these bags would change the fit much (Pareto k-hat of the weights that add it up "
+                f"to {np.nanmax(regions.pareto_k):.2f}, {GOOD_K} is good): ask fit for more draws; "
+                "where that does not help, the bag is unlike those of the fit"
+            )
+        return regions
 
 
 def _labels(model, predictive):

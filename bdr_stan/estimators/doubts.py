@@ -1,4 +1,4 @@
-"""Reasons to doubt predictions; see `PosteriorEstimator.doubts`.
+"""Reasons to doubt predictions.
 
 A reason is a function of a `Question` that gives a row of the table, or None where it does not
 apply to the fit or finds nothing.
@@ -13,6 +13,7 @@ import numpy as np
 from scipy.stats import binom
 
 from bdr_stan.bags import Bags, BagsLike, PartitionedBags, Samples
+from bdr_stan.estimators.base import BagEstimator
 from bdr_stan.predictive import ConformalIntervals
 from bdr_stan.predictive.distributions import check_level
 from bdr_stan.predictive.doubts import Doubt, Doubts
@@ -83,20 +84,66 @@ def _loaded(bags):
     return bags.load() if isinstance(bags, PartitionedBags) else bags
 
 
-def doubts(model: Any, bags: BagsLike, above: Any, level: float) -> Doubts:
-    """The reasons that apply to the predictions of bags; `above` are two ids, or None."""
-    check_level(level)
-    bags = model._like_training(bags)
-    if len(bags) < 2:
-        raise ValueError("doubts are about the order of bags: pass two bags or more")
-    found = model.predictive(bags)
-    mean = getattr(found, "mean", None)
-    if mean is None or np.ndim(mean) != 1:
-        raise TypeError("doubts are about numbers and two classes: the labels have no single mean")
-    a, b = _order(bags, mean, above)
-    question = Question(model, bags, mean, a, b, level)
-    rows = [reason(question) for reason in REASONS]
-    return Doubts(question.conclusion, [row for row in rows if row is not None])
+class DoubtedPredictions(BagEstimator):
+    """What could make conclusions from predictions wrong."""
+
+    def doubts(self: Any, bags: BagsLike, *, above: Any = None, level: float = 0.95) -> Doubts:
+        """What could make a conclusion from the predictions wrong, and how strong it must be.
+
+        Gathers what applies to the fit: poor diagnostics of the sampler, intervals that do not
+        rest on the model (`conformal`), selection of points (`sensitivity`), means of small bags
+        that the model takes as exact (attenuation), and bags that are unlike those of the fit.
+        Of more than 200 bags some of these are found from 200, evenly spaced by their predictions.
+        Trials, exposures and offsets are those of the columns that the fit named.
+
+        Parameters
+        ----------
+        bags : Bags, or list of n arrays, shapes (n_points, p), n >= 2
+        above : (id, id), optional
+            The conclusion: that the label of the first of these bags is above that of the second.
+            Default: that the bag of the highest prediction is above that of the lowest.
+        level : float, 0 < level < 1, default 0.95
+            Probability at which the conclusion is certain, and of intervals.
+
+        Returns
+        -------
+        Doubts
+            Its ``print`` is a table: reason for doubt, what the answer becomes, how strong it must
+            be to change the conclusion. `to_dataframe()` gives the table.
+
+        Raises
+        ------
+        ValueError
+            `above` names no two of the bags.
+        TypeError
+            The labels are categories, or more than two classes.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bdr_stan import BLR
+        >>> rng = np.random.default_rng(0)
+        >>> y = rng.normal(size=40)
+        >>> bags = [rng.normal(mean, size=(20, 1)) for mean in y]
+        >>> doubts = BLR(5, method="exact").fit(bags, y, seed=1).doubts(bags, above=(2, 1))
+        >>> doubts.to_dataframe().index.tolist()
+        ['The model', 'Points seen with unequal probabilities (selection)',
+         'Means of few points are measured with error (attenuation)']
+        """
+        check_level(level)
+        bags = self._like_training(bags)
+        if len(bags) < 2:
+            raise ValueError("doubts are about the order of bags: pass two bags or more")
+        found = self.predictive(bags)
+        mean = getattr(found, "mean", None)
+        if mean is None or np.ndim(mean) != 1:
+            raise TypeError(
+                "doubts are about numbers and two classes: the labels have no single mean"
+            )
+        a, b = _order(bags, mean, above)
+        question = Question(self, bags, mean, a, b, level)
+        rows = [reason(question) for reason in REASONS]
+        return Doubts(question.conclusion, [row for row in rows if row is not None])
 
 
 def _order(bags, mean, above):

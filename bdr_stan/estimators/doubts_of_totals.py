@@ -1,4 +1,4 @@
-"""Reasons to doubt the rate of a subset of points; see `AggregateRegressor.doubts`."""
+"""Reasons to doubt the rate of a subset of points."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from bdr_stan.estimators import ecological
+from bdr_stan.bags import BagsLike
+from bdr_stan.estimators.base import BagEstimator
 from bdr_stan.estimators.doubts import sampling
+from bdr_stan.estimators.ecological import SubsetRates
 from bdr_stan.predictive.distributions import interval_ends
 from bdr_stan.predictive.doubts import Doubt, Doubts
-from bdr_stan.types import Array
+from bdr_stan.types import Array, ArrayLike
 
 _SHARES = (0.25, 0.5)  # of the district's own rate, in the answer
 _INSIDE = 0.025  # posterior probability between the bounds, below which these contradict it
@@ -21,7 +23,7 @@ class Question:
     """The rate of a subset of the points of some bags, and that of all points of these."""
 
     model: Any
-    found: ecological.SubsetRates
+    found: SubsetRates
     lowest: Array  # of the rate of each subset, shape (m,)
     highest: Array
     level: float
@@ -57,23 +59,45 @@ class Question:
         )
 
 
-def doubts_of_rates(
-    model: Any,
-    bags: Any,
-    y: Any,
-    subset: Any,
-    highest_rate: float | None,
-    trials: Any,
-    level: float,
-) -> Doubts:
-    """The reasons that apply to the rate of a subset."""
-    interval_ends(level)
-    found, lowest, highest, _ = ecological.bounded_rates(
-        model, bags, y, subset, highest_rate, trials
-    )
-    question = Question(model, found, lowest, highest, level)
-    rows = [reason(question) for reason in (sampling, totals_alone, context, effects)]
-    return Doubts(question.conclusion, [row for row in rows if row is not None])
+class DoubtedRates(BagEstimator):
+    """What could make the rate of a subset of points wrong, of a model of totals."""
+
+    def doubts(
+        self: Any,
+        bags: BagsLike,
+        y: ArrayLike | str,
+        subset: BagsLike,
+        *,
+        highest_rate: float | None = None,
+        trials: ArrayLike | str | None = None,
+        level: float = 0.95,
+    ) -> Doubts:
+        """What could make the rate of a subset of the points wrong, and how strong it must be.
+
+        The conclusion is whether the rate of the subset, over all its bags, is above or below that
+        of all points of these. Gathers the bounds that the totals alone imply, rates that depend on
+        the bag as well, effects of bags that go with the means of columns, and poor diagnostics.
+
+        Parameters
+        ----------
+        bags, y, subset, highest_rate, trials : as for `bounds`
+
+        Returns
+        -------
+        Doubts
+            Its ``print`` is a table: reason for doubt, what the answer becomes, how strong it must
+            be to change the conclusion. `to_dataframe()` gives the table.
+
+        Raises
+        ------
+        ValueError
+            As for `bounds`.
+        """
+        interval_ends(level)
+        found, lowest, highest, _ = self._bounded_rates(bags, y, subset, highest_rate, trials)
+        question = Question(self, found, lowest, highest, level)
+        rows = [reason(question) for reason in (sampling, totals_alone, context, effects)]
+        return Doubts(question.conclusion, [row for row in rows if row is not None])
 
 
 def totals_alone(question: Question) -> Doubt:
@@ -114,7 +138,7 @@ def context(question: Question) -> Doubt:
 def effects(question: Question) -> Doubt | None:
     """Effects of the bags that go with the means of columns."""
     try:
-        slopes = ecological.check_context(question.model, question.level)
+        slopes = question.model.check_context(level=question.level)
     except ValueError:  # a model without effects, or of few bags
         return None
     clear = slopes[(slopes["lower"] > 0) | (slopes["upper"] < 0)]

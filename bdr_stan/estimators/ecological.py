@@ -1,12 +1,14 @@
-"""Bounds and context of rates of subsets of points; see `AggregateRegressor.bounds`."""
+"""Ecological inference: rates of subsets of points, their bounds, and what they rest on."""
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr, ndtri
+from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan.aggregate.ecological import deterministic_bounds, slopes_of_effects
 from bdr_stan.bags import Bags, BagsLike
+from bdr_stan.estimators.base import BagEstimator
 from bdr_stan.predictive.distributions import interval_ends
 from bdr_stan.types import Array, ArrayLike, is_number
 
@@ -29,59 +31,262 @@ class SubsetRates(NamedTuple):
     names: list[str]  # of these districts, in messages
 
 
-def bounds(
-    model: Any,
-    bags: BagsLike,
-    y: ArrayLike | str,
-    subset: BagsLike,
-    highest_rate: float | None,
-    trials: ArrayLike | str | None,
-    level: float,
-) -> "pd.DataFrame":
-    """Table of the bounds of the rates of subsets, and of their posteriors."""
-    ends = interval_ends(level)
-    found, lowest, highest, inside = bounded_rates(model, bags, y, subset, highest_rate, trials)
-    lower, upper = np.quantile(found.rates, ends, axis=0)
-    return _table(
-        found.subset,
-        lowest=lowest,
-        highest=highest,
-        mean=found.rates.mean(axis=0),
-        lower=lower,
-        upper=upper,
-        inside=inside,
-    )
+class EcologicalInference(BagEstimator):
+    """Rates of subsets of the points of bags, of a model of totals."""
 
+    def bounds(
+        self: Any,
+        bags: BagsLike,
+        y: ArrayLike | str,
+        subset: BagsLike,
+        *,
+        highest_rate: float | None = None,
+        trials: ArrayLike | str | None = None,
+        level: float = 0.95,
+    ) -> "pd.DataFrame":
+        """Rate of a subset of each bag's points, and the bounds that the totals alone imply.
 
-def bounded_rates(
-    model: Any,
-    bags: BagsLike,
-    y: ArrayLike | str,
-    subset: BagsLike,
-    highest_rate: float | None,
-    trials: ArrayLike | str | None,
-) -> tuple[SubsetRates, Array, Array, Array]:
-    """Rates of subsets under each draw, their deterministic bounds, probability between these.
+        With y_a the total of bag a, P_S the weight of the subset and P_rest that of its other
+        points, the rate of the subset is between max(0, (y_a - r P_rest) / P_S) and
+        min(r, y_a / P_S) if the rates of all points are between 0 and r, whatever the model. What
+        lies between the bounds rests on the model: on rates that depend on the columns of a point
+        and not on the district around it, but for the district's effect.
 
-    The last three have the shape (m,). Rates given the totals are those between the bounds.
-    """
-    found = subset_rates(model, bags, y, subset, trials)
-    highest_rate = _highest_rate(model, highest_rate)
-    too_many = np.flatnonzero(found.totals > highest_rate * found.weights * (1 + _ROUNDING))
-    if len(too_many):
-        i = too_many[0]
-        raise ValueError(
-            f"{found.names[i]} has a rate of {found.totals[i] / found.weights[i]:.4g} "
-            f"({len(too_many)} in all), above highest_rate={highest_rate:g}: raise it, or check "
-            "the weights of the points"
+        Parameters
+        ----------
+        bags : Bags, or list of n arrays, shapes (n_points, p)
+            Of the fit, or new. Bags of the fit have their effects, where the model has such.
+        subset : Bags
+            Some of their points in bags of the same ids, as from ``bags.where(urban=1)``.
+        highest_rate : float, optional
+            r, in units of y per weight: 1 where no one is counted twice. Default none, and 1 of
+            the binomial likelihood.
+        trials : as for `predict`
+
+        Returns
+        -------
+        pandas DataFrame with a row for each bag of the subset
+            lowest, highest: the bounds; mean, lower, upper: posterior of the subset's rate, in
+            units of y per weight; inside: posterior probability of a rate between the bounds.
+
+        Raises
+        ------
+        ValueError
+            A total is above what `highest_rate` allows, or the subset is none of the bags' points.
+
+        Notes
+        -----
+        The bounds are those of rates whose sum is y_a, as of events that were counted. Expected
+        rates, of which the posterior is, differ from these by chance: where counts are small part
+        of the posterior may exceed the bounds, and of a survey (binomial) y_a / trials is an
+        estimate. Where counts are large, a posterior outside of the bounds, with `inside` near 0,
+        contradicts the data. Source: Duncan and Davis (1953), "An alternative to ecological
+        correlation".
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bdr_stan import AggregateRegressor, Bags
+        >>> rng = np.random.default_rng(0)
+        >>> urban = (rng.random(4000) < np.repeat(rng.uniform(0.05, 0.95, 40), 100)).astype(float)
+        >>> districts = Bags.from_points(
+        ...     urban[:, None], bag=np.repeat(np.arange(40), 100), features=["urban"]
+        ... )
+        >>> ill = districts.sums((rng.random(4000) < 0.2 + 0.4 * urban).astype(float))
+        >>> model = AggregateRegressor(n_landmarks=2, method="laplace")
+        >>> model = model.fit(districts, ill, draws=200, seed=1)
+        >>> table = model.bounds(districts, ill, districts.where(urban=1), highest_rate=1)
+        >>> table.columns.tolist()
+        ['lowest', 'highest', 'mean', 'lower', 'upper', 'inside']
+        >>> bool(np.all(table["lowest"] <= table["highest"]))
+        True
+        >>> table = model.context(districts, ill, districts.where(urban=1))
+        >>> table.groupby("share")["mean"].mean().round(1).tolist()
+        [0.6, 0.5, 0.5]
+        >>> doubts = model.doubts(districts, ill, districts.where(urban=1), highest_rate=1)
+        >>> doubts.to_dataframe().index.tolist()
+        ['The totals of bags alone', 'Rates that depend on the bag as well (context)']
+        """
+        ends = interval_ends(level)
+        found, lowest, highest, inside = self._bounded_rates(bags, y, subset, highest_rate, trials)
+        lower, upper = np.quantile(found.rates, ends, axis=0)
+        return _table(
+            found.subset,
+            lowest=lowest,
+            highest=highest,
+            mean=found.rates.mean(axis=0),
+            lower=lower,
+            upper=upper,
+            inside=inside,
         )
-    part = found.subset.totals
-    lowest, highest = deterministic_bounds(found.totals, found.weights, part, highest_rate)
-    if found.sd is None:
-        inside = np.mean((found.rates >= lowest) & (found.rates <= highest), axis=0)
-        return found, lowest, highest, inside
-    rates, inside = _between(lowest, highest, found.rates, found.sd)
-    return found._replace(rates=rates), lowest, highest, inside
+
+    def context(
+        self: Any,
+        bags: BagsLike,
+        y: ArrayLike | str,
+        subset: BagsLike,
+        *,
+        shares: ArrayLike = (0.0, 0.25, 0.5),
+        trials: ArrayLike | str | None = None,
+        level: float = 0.95,
+    ) -> "pd.DataFrame":
+        """Rate of a subset of each bag's points if rates depend on the district as well.
+
+        The rate of a point is (1 - k) times that of the model plus k times the rate of its whole
+        bag: from the model (k = 0) to the neighbourhood model (k = 1), in which all points of a bag
+        have one rate. All k fit the totals alike, so that these do not identify k: it is assumed.
+
+        Parameters
+        ----------
+        bags, y, subset : as for `bounds`
+        shares : array, shape (K,), default (0, 0.25, 0.5)
+            The shares k, from 0 to 1.
+        trials : as for `predict`
+
+        Returns
+        -------
+        pandas DataFrame with a row for each bag of the subset and each share
+            mean, lower, upper: posterior of the subset's rate, in units of y per weight.
+
+        Raises
+        ------
+        ValueError
+            A share is outside 0 to 1, or the subset is none of the bags' points.
+        """
+        import pandas as pd
+
+        ends = interval_ends(level)
+        shares = _shares(shares)
+        found = self._subset_rates(bags, y, subset, trials)
+        if found.sd is not None:
+            noise = np.random.default_rng(0).standard_normal(found.rates.shape)
+            found = found._replace(rates=found.rates + found.sd * noise)
+        tables = {}
+        for share in shares:
+            rates = (1 - share) * found.rates + share * found.totals / found.weights
+            lower, upper = np.quantile(rates, ends, axis=0)
+            tables[share] = _table(found.subset, mean=rates.mean(axis=0), lower=lower, upper=upper)
+        table = pd.concat(tables, names=["share"]).swaplevel()
+        return table.loc[[(each, share) for each in found.subset.index for share in shares]]
+
+    def check_context(self: Any, *, level: float = 0.95) -> "pd.DataFrame":
+        """Whether the effects of the districts go with the means of their columns (Mundlak).
+
+        Rates that depend on the district around a point, beyond what the totals' own dependence on
+        the columns absorbs, leave effects of districts that go with the districts' means. A slope
+        whose interval excludes 0 contradicts the model; slopes near 0 are weak evidence for it, as
+        totals alone hardly identify such effects.
+
+        Returns
+        -------
+        pandas DataFrame with a row for each column of the points
+            mean, sd, lower, upper: slope of the effect, on the log rate (with "logit" the log
+            odds), per standard deviation of the bags' means of the column, all in one regression.
+
+        Raises
+        ------
+        ValueError
+            The model has no effects, or the bags are fewer than the columns.
+
+        Notes
+        -----
+        Source: Mundlak (1978), "On the pooling of time series and cross section data".
+        """
+        import pandas as pd
+
+        check_is_fitted(self, "result_")
+        interval_ends(level)
+        training, columns = self._training_effects, self.effect_columns_
+        if training.effects is None or training.mean_points is None:
+            raise ValueError(
+                "the check needs effects of the training bags, which this fit does not have: use "
+                "likelihood='negative binomial' or bag_effects=True, with bags in memory"
+            )
+        n, p = training.mean_points.shape
+        if n < p + 3:
+            raise ValueError(f"{n} bags are too few for slopes in {p} columns: at least {p + 3}")
+        effects = training.effects
+        if columns is not None:  # those of the bags' average rates
+            effects = np.einsum("snk,nk->sn", effects, columns(training.mean_points))
+        slope, sd = slopes_of_effects(effects, training.mean_points)
+        z = ndtri((1 + level) / 2)
+        names = self.result_.settings.get("feature_names") or [f"x{k}" for k in range(p)]
+        index = pd.Index(names, name="column")
+        columns = {"mean": slope, "sd": sd, "lower": slope - z * sd, "upper": slope + z * sd}
+        return pd.DataFrame(columns, index=index)
+
+    def _bounded_rates(self, bags, y, subset, highest_rate, trials):
+        """Rates of subsets under each draw, their deterministic bounds, probability between these.
+
+        The last three have the shape (m,). Rates given the totals are those between the bounds.
+        """
+        found = self._subset_rates(bags, y, subset, trials)
+        highest_rate = _highest_rate(self, highest_rate)
+        too_many = np.flatnonzero(found.totals > highest_rate * found.weights * (1 + _ROUNDING))
+        if len(too_many):
+            i = too_many[0]
+            raise ValueError(
+                f"{found.names[i]} has a rate of {found.totals[i] / found.weights[i]:.4g} "
+                f"({len(too_many)} in all), above highest_rate={highest_rate:g}: raise it, or "
+                "check the weights of the points"
+            )
+        part = found.subset.totals
+        lowest, highest = deterministic_bounds(found.totals, found.weights, part, highest_rate)
+        if found.sd is None:
+            inside = np.mean((found.rates >= lowest) & (found.rates <= highest), axis=0)
+            return found, lowest, highest, inside
+        rates, inside = _between(lowest, highest, found.rates, found.sd)
+        return found._replace(rates=rates), lowest, highest, inside
+
+    def _subset_rates(self, bags, y, subset, trials):
+        """Rates of subsets under each draw, with the effects of their districts where these have.
+
+        Where coefficients differ between districts, those of the outcomes of the subsets' points,
+        given the districts' totals.
+        """
+        bags, subset = self._like_training(bags), self._like_training(subset)
+        if not (isinstance(bags, Bags) and isinstance(subset, Bags)):
+            raise TypeError(
+                "bounds need points in memory, but these lie in partitions: use bags.load()"
+            )
+        if {"label_sd", "relative_label_sd"} & set(self.result_.constants):
+            raise ValueError(
+                "rates of subsets follow from totals without errors, but those of the fit have "
+                "known errors, label_sd: use predict of the subset"
+            )
+        totals = self.check_labels(bags, y, _given_trials(self, trials))
+        if self._family.has_trials:
+            totals = bags.totals * totals / self._trials_of(bags, trials)
+        negative = np.flatnonzero(totals < 0)
+        if len(negative):
+            i = negative[0]
+            raise ValueError(
+                f"the total of {bags.name(i)} is {totals[i]:.4g} ({len(negative)} in all), but "
+                "rates between 0 and highest_rate have no negative sums"
+            )
+        rows = _rows_of_districts(bags, subset)
+        weights = bags.totals[rows]
+        if np.any(subset.totals > weights * (1 + _ROUNDING)):
+            i = np.argmax(subset.totals / weights)
+            raise ValueError(
+                f"the subset of {bags.name(rows[i])} has the weight {subset.totals[i]:.4g}, but "
+                f"all its points {weights[i]:.4g}: take it from the same bags, as bags.where(...)"
+            )
+        names = [bags.name(row) for row in rows]
+        if self.effect_columns_ is not None:
+            whole = bags.take(rows)
+            mean, sd = self._subsets_given_totals(subset, whole, totals[rows])
+            if len(mean) == 1:
+                mean, sd = (np.repeat(a, _OF_MODE, axis=0) for a in (mean, sd))
+            rates = mean / subset.totals
+            return SubsetRates(subset, rates, sd / subset.totals, totals[rows], weights, names)
+        training = self._training_effects
+        number = training.districts(bags, True)[0][rows]
+        effects = training.of_bags(subset, number, number >= 0, self._draws().get("tau"))
+        rates = self._mean_totals(subset, effects)
+        if not self._family.has_trials:
+            rates = rates / subset.totals
+        return SubsetRates(subset, rates, None, totals[rows], weights, names)
 
 
 def _between(lowest, highest, mean, sd):
@@ -94,115 +299,6 @@ def _between(lowest, highest, mean, sd):
     share = np.random.default_rng(0).uniform(size=mean.shape)
     z = np.clip(ndtri(start + share * probability), first, last)
     return mean + sd * np.where(flipped, -z, z), probability.mean(axis=0)
-
-
-def context(
-    model: Any,
-    bags: BagsLike,
-    y: ArrayLike | str,
-    subset: BagsLike,
-    shares: ArrayLike,
-    trials: ArrayLike | str | None,
-    level: float,
-) -> "pd.DataFrame":
-    """Table of the rates of subsets by the share of the districts' own rates in them."""
-    import pandas as pd
-
-    ends = interval_ends(level)
-    shares = _shares(shares)
-    found = subset_rates(model, bags, y, subset, trials)
-    if found.sd is not None:
-        noise = np.random.default_rng(0).standard_normal(found.rates.shape)
-        found = found._replace(rates=found.rates + found.sd * noise)
-    tables = {}
-    for share in shares:
-        rates = (1 - share) * found.rates + share * found.totals / found.weights
-        lower, upper = np.quantile(rates, ends, axis=0)
-        tables[share] = _table(found.subset, mean=rates.mean(axis=0), lower=lower, upper=upper)
-    table = pd.concat(tables, names=["share"]).swaplevel()
-    return table.loc[[(each, share) for each in found.subset.index for share in shares]]
-
-
-def check_context(model: Any, level: float) -> "pd.DataFrame":
-    """Table of the slopes of the districts' effects in the means of the columns."""
-    import pandas as pd
-
-    interval_ends(level)
-    training, columns = model._training_effects, model.effect_columns_
-    if training.effects is None or training.mean_points is None:
-        raise ValueError(
-            "the check needs effects of the training bags, which this fit does not have: use "
-            "likelihood='negative binomial' or bag_effects=True, with bags in memory"
-        )
-    n, p = training.mean_points.shape
-    if n < p + 3:
-        raise ValueError(f"{n} bags are too few for slopes in {p} columns: at least {p + 3}")
-    effects = training.effects
-    if columns is not None:  # those of the bags' average rates
-        effects = np.einsum("snk,nk->sn", effects, columns(training.mean_points))
-    slope, sd = slopes_of_effects(effects, training.mean_points)
-    z = ndtri((1 + level) / 2)
-    names = model.result_.settings.get("feature_names") or [f"x{k}" for k in range(p)]
-    index = pd.Index(names, name="column")
-    columns = {"mean": slope, "sd": sd, "lower": slope - z * sd, "upper": slope + z * sd}
-    return pd.DataFrame(columns, index=index)
-
-
-def subset_rates(
-    model: Any,
-    bags: BagsLike,
-    y: ArrayLike | str,
-    subset: BagsLike,
-    trials: ArrayLike | str | None,
-) -> SubsetRates:
-    """Rates of subsets under each draw, with the effects of their districts where these have.
-
-    Where coefficients differ between districts, those of the outcomes of the subsets' points, given
-    the districts' totals.
-    """
-    bags, subset = model._like_training(bags), model._like_training(subset)
-    if not (isinstance(bags, Bags) and isinstance(subset, Bags)):
-        raise TypeError(
-            "bounds need points in memory, but these lie in partitions: use bags.load()"
-        )
-    if {"label_sd", "relative_label_sd"} & set(model.result_.constants):
-        raise ValueError(
-            "rates of subsets follow from totals without errors, but those of the fit have known "
-            "errors, label_sd: use predict of the subset"
-        )
-    totals = model.check_labels(bags, y, _given_trials(model, trials))
-    if model._family.has_trials:
-        totals = bags.totals * totals / model._trials_of(bags, trials)
-    negative = np.flatnonzero(totals < 0)
-    if len(negative):
-        i = negative[0]
-        raise ValueError(
-            f"the total of {bags.name(i)} is {totals[i]:.4g} ({len(negative)} in all), but rates "
-            "between 0 and highest_rate have no negative sums"
-        )
-    rows = _rows_of_districts(bags, subset)
-    weights = bags.totals[rows]
-    if np.any(subset.totals > weights * (1 + _ROUNDING)):
-        i = np.argmax(subset.totals / weights)
-        raise ValueError(
-            f"the subset of {bags.name(rows[i])} has the weight {subset.totals[i]:.4g}, but all "
-            f"its points {weights[i]:.4g}: take it from the same bags, as bags.where(...)"
-        )
-    names = [bags.name(row) for row in rows]
-    if model.effect_columns_ is not None:
-        whole = bags.take(rows)
-        mean, sd = model._subsets_given_totals(subset, whole, totals[rows])
-        if len(mean) == 1:
-            mean, sd = (np.repeat(a, _OF_MODE, axis=0) for a in (mean, sd))
-        rates = mean / subset.totals
-        return SubsetRates(subset, rates, sd / subset.totals, totals[rows], weights, names)
-    training = model._training_effects
-    number = training.districts(bags, True)[0][rows]
-    effects = training.of_bags(subset, number, number >= 0, model._draws().get("tau"))
-    rates = model._mean_totals(subset, effects)
-    if not model._family.has_trials:
-        rates = rates / subset.totals
-    return SubsetRates(subset, rates, None, totals[rows], weights, names)
 
 
 def _rows_of_districts(bags, subset):

@@ -24,20 +24,17 @@ from bdr_stan.bags.matching import label_name, match_to_ids
 from bdr_stan.embedding.compressed_embedding import Labels
 from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.covariates import Covariates, check_columns, learn_covariates
-from bdr_stan.embedding.familiarity import MIN_BAGS, Familiarity
+from bdr_stan.embedding.familiarity import Familiarity
 from bdr_stan.embedding.mean_embedding import Embedding, embed
 from bdr_stan.embedding.samples import SamplesFeatures, embed_samples, samples_features
 from bdr_stan.embedding.training import TrainingFeatures, training_features
-from bdr_stan.estimators.conformal import check_conformal, conformal
-from bdr_stan.estimators.doubts import doubts
+from bdr_stan.estimators.conformal import Conformal
+from bdr_stan.estimators.doubts import DoubtedPredictions
+from bdr_stan.estimators.familiarity import Familiar
 from bdr_stan.estimators.own_program import (
     FEWEST_DRAWS,
     MOST_NUMBERS,
-    DataAtLabels,
-    OwnProgram,
     at_labels,
-    check_declares,
-    check_own_data,
     check_stock,
     draws_of_program,
     is_plain,
@@ -47,6 +44,7 @@ from bdr_stan.estimators.own_program import (
 )
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.posterior import PosteriorEstimator
+from bdr_stan.estimators.trials_and_exposure import known_of_labels
 from bdr_stan.estimators.validation import (
     LANDMARKS,
     check_landmarks,
@@ -69,8 +67,6 @@ from bdr_stan.models.plain import (
 from bdr_stan.posterior.sampling import Posterior, sample_posterior
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.predictive import ClassPredictive, Predictive
-from bdr_stan.predictive.doubts import Doubts
-from bdr_stan.predictive.regions import ConformalClasses, ConformalIntervals
 from bdr_stan.results.arviz_groups import few_enough, training_groups
 from bdr_stan.results.result import Result
 from bdr_stan.threads import limited_blas
@@ -78,13 +74,13 @@ from bdr_stan.types import Array, ArrayLike
 from bdr_stan.user_warnings import warn
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 _OF_SAMPLES = ("kernel", "bandwidth", "n_landmarks", "landmarks")  # may be dicts, one for each
 
 
 @estimator
-class EmbeddingEstimator(PosteriorEstimator):
+class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstimator):
     """Base of the Bayesian estimators on mean embeddings, of labels and of classes.
 
     Bags become mean embeddings at landmarks (`training_features`), these the data of a model
@@ -95,17 +91,6 @@ class EmbeddingEstimator(PosteriorEstimator):
     ----------
     n_landmarks : int, default 60
         At most: by k-means fewer where the points have fewer different values.
-    kernel : str or Kernel, default "rbf"
-        A name of `bdr_stan.kernels.KERNELS`, such as "matern32" or "cauchy", or a kernel:
-        ``RBF(columns=["age"]) + Matern32(columns=["income"])``.
-    bandwidth : float, array, shape (p,), "scaled", "ard" or "median", default "scaled"
-        Of a kernel given by name, in the units of the points. "median" is
-        sqrt(median squared distance / 2) of the columns as given; "scaled" and "ard" the same of
-        columns divided by their standard deviations.
-    bandwidth_scale : float, default 1
-        Factor on all bandwidths.
-    landmarks : {"kmeans", "random"} or array, shape (d, p), default "kmeans"
-        Centres of clusters of the points, a random choice of them, or points of your own.
 
     Of bags with several samples `n_landmarks`, `kernel`, `bandwidth` and `landmarks` may be dicts
     with one for each sample: ``kernel={"residents": "linear + rbf", "houses": "matern32"}``.
@@ -130,10 +115,10 @@ class EmbeddingEstimator(PosteriorEstimator):
     takes_label_sd: ClassVar[bool] = False  # whether its noise can be split into parts
     takes_samples: ClassVar[bool] = False  # whether bags may have several samples of points
     coordinates: ClassVar[Any] = Coordinates  # of its model
+    takes: ClassVar[tuple[str, ...]] = ()  # what `fit` takes of each label: trials and such
     _family: ClassVar[Any] = None  # of its labels, where these are neither normal nor classes
     # Whether the posterior is conditioned on p(y | bag, draw), as leave-one-out needs.
     has_likelihood: ClassVar[bool] = True
-    # Names of data that fits pass to a plain program, those of new bags without "_new".
     program_data: ClassVar[tuple[str, ...]] = DATA
     # Variables whose draws, where there are any, predictions use.
     predicts_from: ClassVar[tuple[str, ...]] = ("intercept", "w", "sigma", "sigma_point", "eta")
@@ -163,10 +148,6 @@ class EmbeddingEstimator(PosteriorEstimator):
             A dict, or `Samples`, has several samples per bag by their names, such as
             ``{"residents": people, "houses": houses}``, of which a bag may lack some: for BDR,
             Shrinkage and, where no bag lacks any, BLR.
-        y : array, shape (n,), or str
-            Label of each bag, or the name of a column of the bags' metadata. A pandas Series is
-            matched to the ids of the bags by its index, which must contain them all; anything
-            else, and a Series with the default index, is in the order of the bags.
         label_sd : array, shape (n,), or str, optional
             Known standard error of each label, units of y, or the name of a column of the bags'
             metadata: for labels that are survey estimates, say. Its square adds to the noise
@@ -182,39 +163,6 @@ class EmbeddingEstimator(PosteriorEstimator):
         offset : array, shape (n,), or str, optional
             Known part of each label's linear predictor, such as the log odds of the last election;
             or the name of a column, as for `trials`. Of all families but the normal ones.
-        chains, warmup, draws : int, default 4, 300, 1000
-            Chains, and iterations of each before and after warmup, which takes 1000 by default for
-            BDRClassifier and for a model with a `stan_file`. Laplace and the exact method give
-            one chain of `draws`; optimisation one draw.
-        seed : int, optional
-            Seed of landmarks, bandwidth and Stan; default `random_state`.
-        progress : bool, optional
-            Progress on stderr, with the time that is left: by default of steps that take longer
-            than ten seconds, and of compiling, which happens once; True shows it from the first
-            second, False never.
-        stan_data : dict, optional
-            Data that your own program, `stan_file`, declares besides those of every fit: by name
-            the name of a column of the bags' metadata, or an array. If the program declares a name
-            with "_new" after it, too, it gets there the values of new bags, from the same column.
-        **cmdstan_options
-            Arguments of the cmdstanpy method, such as ``adapt_delta=0.95``; and, for NUTS,
-            ``client``, a Dask client whose workers run the chains.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError, TypeError
-            Unusable bags, labels or parameters; raised before any work starts.
-        RuntimeError
-            Stan's message if it fails.
-
-        Warns
-        -----
-        UserWarning
-            Poor diagnostics, with their values and advice.
         """
         start = time.monotonic()
         given = {"trials": trials, "exposure": exposure, "offset": offset}
@@ -289,7 +237,7 @@ class EmbeddingEstimator(PosteriorEstimator):
             label_sd = label_sd_values(bags, label_sd)
             self.check_label_errors(labels, label_sd)
         known = self.check_known(bags, labels, **given)
-        self._check_program(known, label_sd, stan_data, several=isinstance(bags, Samples))
+        self._check_program(self._needed_data(known, label_sd), stan_data)
         of_bags, others = own_data_of_bags(self.stan_file, bags, stan_data)
         return bags, labels, label_sd, known | ({"own_data": of_bags} if of_bags else {}), others
 
@@ -299,24 +247,35 @@ class EmbeddingEstimator(PosteriorEstimator):
         y: ArrayLike,
         *,
         label_sd: ArrayLike | None = None,
+        trials: ArrayLike | None = None,
+        exposure: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
         **sampling: Any,
     ) -> Self:
-        """Fit to `training`, from `training_features`; `y`, `label_sd`, `sampling` as in `fit`.
+        """Fit to `training`, from `training_features`; `y` and all else, `sampling`, as in `fit`.
 
         Returns
         -------
         self
         """
         self.check_parameters()
-        self._check_program({}, label_sd, None, several=isinstance(training, SamplesFeatures))
+        self._check_program(self._needed_data({}, label_sd))
         if isinstance(training, SamplesFeatures):
             self._check_samples(training, label_sd)
         labels = labels_of_training(training, TrainingFeatures, y)
+        record: Any = training.record  # names bags in messages as these do themselves
+        if getattr(self, "family", "normal") != "normal":
+            labels = self.check_labels(record, labels)
         if label_sd is not None:
             self._check_takes_label_sd()
-            label_sd = match_to_ids(label_sd, training.record.ids, "label_sd")
-            label_sd = check_label_sd(label_sd, len(labels), training.record.index)
-            self.check_label_errors(np.asarray(labels, float), label_sd)
+            label_sd = match_to_ids(label_sd, record.ids, "label_sd")
+            label_sd = check_label_sd(label_sd, len(labels), record.index)
+            self.check_label_errors(labels, label_sd)
+        given: dict[str, Any] = {"trials": trials, "exposure": exposure, "offset": offset}
+        embedding = training.embedding
+        given |= {name: getattr(embedding, name) for name in self.takes if given[name] is None}
+        known = self.check_known(record, labels, **given)
+        training = replace(training, embedding=replace(embedding, **known))
         settings = self._settings(**sampling)
         self._check_same_covariates(training)
         return self._fit_features(training, labels, label_sd, settings)
@@ -338,9 +297,6 @@ class EmbeddingEstimator(PosteriorEstimator):
             model = self._plain_model(training, y, model, **known_errors)
             model = replace(model, data={**model.data, **others})
         posterior, constants = self._sample(model, settings)
-        if is_plain(self.stan_file):
-            ran = OwnProgram.of_fit(self.stan_file, posterior.density.stan_input.data, given)
-            classes["program"] = ran.kept()
         self._keep_posterior(
             model,
             posterior,
@@ -351,9 +307,9 @@ class EmbeddingEstimator(PosteriorEstimator):
             kernel=training.kernel,
             covariates=training.covariates,
             coordinates=training.coordinates,
+            stan_data=given,
             **classes,
         )
-        self._program_ran_here = True
         self._keep_training_predictions(training, posterior, y, known_errors, settings.seed)
         self._warn_of_trouble()
         return self
@@ -417,10 +373,6 @@ class EmbeddingEstimator(PosteriorEstimator):
     def kernel_for(self, bags: BagsLike) -> str | Kernel:
         """`kernel`, or the name that "auto" stands for with these bags.
 
-        Parameters
-        ----------
-        bags : Bags, or list of arrays
-
         Returns
         -------
         str or Kernel
@@ -443,8 +395,6 @@ class EmbeddingEstimator(PosteriorEstimator):
         Parameters
         ----------
         bags : Bags, or list of arrays
-        seed : int, optional
-            Default `random_state`.
         progress : bool, optional
             False shows nothing; by default a pass longer than ten seconds is reported on stderr.
 
@@ -488,7 +438,6 @@ class EmbeddingEstimator(PosteriorEstimator):
 
         Parameters
         ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
         training : TrainingFeatures, optional
             Default those of this model's fit.
 
@@ -518,14 +467,8 @@ class EmbeddingEstimator(PosteriorEstimator):
 
         Parameters
         ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-        trials, exposure, offset : array, shape (n,), or str, optional
-            As for `fit`; by default those of the columns that the fit named.
         groups : bool, default True
             False leaves out the effects of groups: labels in a group of effect 0.
-        stan_data : dict, optional
-            Data of your own Stan program for these bags, as for `fit`; by default those of the
-            columns that the fit named.
 
         Returns
         -------
@@ -545,78 +488,6 @@ class EmbeddingEstimator(PosteriorEstimator):
         embedding, bags = self._embedded(bags, given, groups, stan_data)
         return self.predictive_features(embedding).with_ids_of(bags)
 
-    def conformal(
-        self,
-        bags: BagsLike,
-        level: float = 0.95,
-        *,
-        by_size: bool | int = True,
-        trials: ArrayLike | str | None = None,
-        exposure: ArrayLike | str | None = None,
-        offset: ArrayLike | str | None = None,
-        stan_data: Mapping[str, ArrayLike | str] | None = None,
-    ) -> ConformalIntervals | ConformalClasses:
-        """Regions of the labels of new bags that have their level even where the model is wrong.
-
-        Conformal Bayes: a label belongs to the region unless it agrees less with the posterior
-        than the labels of nearly all training bags of similar size.
-
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-        level : float, 0 < level < 1, default 0.95
-            Share of new bags, at least, whose label is in its region.
-        by_size : bool or int, default True
-            Classes of bag sizes in each of which regions have the level: at most this number,
-            bounded by quantiles of the sizes; True for up to 4, of at least 4 / (1 - level)
-            training bags each; False for one of all bags. Where bags have several samples, sizes
-            are points of all.
-        trials, exposure, offset : array, shape (n,), or str, optional
-            As for `predictive`, and so is `stan_data`.
-
-        Returns
-        -------
-        ConformalIntervals, or ConformalClasses for classes and ordered categories
-            With `lower`, `upper` and `pieces`, as regions may be unions of intervals, or `labels`;
-            `size_class`, `pareto_k`, `contains(y)` and `to_dataframe()`.
-
-        Raises
-        ------
-        ValueError
-            Too few training bags for the level and the size classes; a fit by optimisation, which
-            has one draw, with `label_sd`, or without log_likelihood.
-
-        Warns
-        -----
-        UserWarning
-            Bags for which the weights of the draws are unreliable, see `pareto_k`.
-
-        Notes
-        -----
-        The guarantee: if training bags and a new bag are exchangeable, that is if any of them could
-        as well have been the new one, its label is in the region with a probability of at least
-        `level`, in each class of sizes, whatever the distribution of labels and however wrong the
-        model. It fails for bags from elsewhere or from a later time, and it is an average over bags
-        of a class: it does not hold for each single bag.
-
-        The regions are those of refitting the model to the training bags and the new bag with each
-        candidate label, which importance weights of the draws approximate (Fong and Holmes 2021):
-        closely where one more bag changes the posterior little, less so in NUTS fits to few bags,
-        where `pareto_k` shows it. Kernel, landmarks, and where `method` fixes them the scales of
-        the priors stay those of the training bags. Labels are compared by their predictive
-        density times the spread of their predictive distribution. At most 1,000 draws are used, of
-        families other than normal and lognormal 125, whose densities are integrals.
-        `InverseBDR`, whose posterior is not conditioned on labels, compares with the densities of
-        held-out labels instead, an approximation without weights.
-        """
-        check_is_fitted(self, "result_")
-        check_conformal(self, level, by_size)
-        given = {"trials": trials, "exposure": exposure, "offset": offset}
-        embedding, bags = self._embedded(bags, given, stan_data=stan_data)
-        if not self.by_program:
-            self._warn_of_other_bags(embedding)
-        return conformal(self, embedding, bags, level, by_size)
-
     @property
     def contrast(self) -> Any:
         """Only of the estimators that are linear in the embedding: raises AttributeError."""
@@ -625,148 +496,17 @@ class EmbeddingEstimator(PosteriorEstimator):
             "were another sample: fit BDR, or BDRClassifier, for the effect of a change"
         )
 
-    def doubts(self, bags: BagsLike, *, above: Any = None, level: float = 0.95) -> Doubts:
-        """What could make a conclusion from the predictions wrong, and how strong it must be.
-
-        Gathers what applies to the fit: poor diagnostics of the sampler, intervals that do not
-        rest on the model (`conformal`), selection of points (`sensitivity`), means of small bags
-        that the model takes as exact (attenuation), and bags that are unlike those of the fit.
-        Of more than 200 bags some of these are found from 200, evenly spaced by their predictions.
-        Trials, exposures and offsets are those of the columns that the fit named.
-
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p), n >= 2
-        above : (id, id), optional
-            The conclusion: that the label of the first of these bags is above that of the second.
-            Default: that the bag of the highest prediction is above that of the lowest.
-        level : float, 0 < level < 1, default 0.95
-            Probability at which the conclusion is certain, and of intervals.
-
-        Returns
-        -------
-        Doubts
-            Its ``print`` is a table: reason for doubt, what the answer becomes, how strong it must
-            be to change the conclusion. `to_dataframe()` gives the table.
-
-        Raises
-        ------
-        ValueError
-            `above` names no two of the bags.
-        TypeError
-            The labels are categories, or more than two classes.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bdr_stan import BLR
-        >>> rng = np.random.default_rng(0)
-        >>> y = rng.normal(size=40)
-        >>> bags = [rng.normal(mean, size=(20, 1)) for mean in y]
-        >>> doubts = BLR(5, method="exact").fit(bags, y, seed=1).doubts(bags, above=(2, 1))
-        >>> doubts.to_dataframe().index.tolist()
-        ['The model', 'Points seen with unequal probabilities (selection)',
-         'Means of few points are measured with error (attenuation)']
-        """
-        return doubts(self, bags, above, level)
-
     def _embedded(self, bags, given, groups=True, stan_data=None):
         """New bags embedded with what is known of their labels, such as trials, and the bags."""
         bags = self._like_training(bags)
         if isinstance(bags, Samples):
             bags.check_order(**given)
-        if stan_data is not None:
-            check_own_data(self.stan_file, stan_data, self.program_data)
+        self._check_stan_data(stan_data)
         known = self.known_of_bags(bags, **given, groups=groups)
         program = self._program
         if program is not None:
             known["own_data"] = own_data_of_new_bags(program.columns, bags, stan_data)
         return embedded(bags, self._feature_map, known), bags
-
-    def familiarity(self, bags: BagsLike) -> "pd.DataFrame":
-        """How far bags are from the training bags, as p-values: whether they come from elsewhere.
-
-        A bag like the training bags has a p-value of at most 0.05 with probability 0.05, whatever
-        its size. A bag from elsewhere is found if it has points enough.
-
-        Parameters
-        ----------
-        bags : Bags, PartitionedBags, or list of n arrays, shapes (n_points, p)
-
-        Returns
-        -------
-        pandas DataFrame of n rows, indexed by the bags' ids under their column's name
-            familiarity, the p-value: of 100 bags like the training bags some 5 are below 0.05; and
-            distance, from the average training bag in standard deviations of such bags of the same
-            size, about 1 for most of these.
-
-        Raises
-        ------
-        ValueError
-            The fit was to fewer than 20 bags, to bags of one point each, to bags in partitions by
-            BLR or with more embeddings than are kept, or saved by an earlier version.
-        TypeError
-            The bags have several samples.
-
-        Notes
-        -----
-        Distances are those of Mahalanobis with the covariance of embeddings between bags plus that
-        within bags over their size. P-values are ranks among training bags of similar size, each
-        left out of the covariances; below 1 / (n + 1), n of these bags, the tail is extrapolated,
-        down to 1e-6. They are those of single bags, about the points alone: neither labels nor
-        covariates enter.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bdr_stan import Shrinkage
-        >>> rng = np.random.default_rng(0)
-        >>> y = rng.normal(size=60)
-        >>> bags = [rng.normal(mean, size=(40, 1)) for mean in y]
-        >>> model = Shrinkage(n_landmarks=6).fit(bags, y, seed=1)
-        >>> near, far = rng.normal(0.5, size=(40, 1)), rng.normal(8.0, size=(40, 1))
-        >>> found = model.familiarity([near, far])
-        >>> (found["familiarity"] < 0.01).tolist()
-        [False, True]
-        """
-        import pandas as pd
-
-        check_is_fitted(self, "result_")
-        self._check_familiarity()
-        bags = self._like_training(bags)
-        found = self._familiarity_columns(embed(bags, self._feature_map), distance=True)
-        return pd.DataFrame(found, index=pd.Index(bags.index, name=bags.id_name))
-
-    @property
-    def has_familiarity(self) -> bool:
-        """Whether the fit keeps what `familiarity` needs."""
-        return getattr(self, "_familiarity", None) is not None
-
-    def _check_familiarity(self):
-        """Raise where the fit keeps nothing to compare new bags with."""
-        if self.has_familiarity:
-            return
-        if "samples" in self.result_.settings:
-            raise TypeError(
-                "familiarity is of bags with one sample, but those of the fit have several: fit "
-                "one of these alone"
-            )
-        n = len(self.result_.labels)
-        if n < MIN_BAGS:
-            raise ValueError(f"the fit is to {n} bags, but familiarity needs at least {MIN_BAGS}")
-        raise ValueError(
-            "the fit keeps no distances of its training bags, as those of BLR to bags in "
-            "partitions, of embeddings too many to keep, to bags of one point each, and of earlier "
-            "versions: fit again to bags in memory, such as a sample of them"
-        )
-
-    def _familiarity_columns(self, embedding, *, distance=False):
-        """P-values of embedded bags, and distances, by name; none where the fit has none."""
-        found = self._familiarity
-        if found is None:
-            return {}
-        columns = {"familiarity": found.p_values(embedding)}
-        return columns | ({"distance": found.distance(embedding)} if distance else {})
 
     def predictive_features(self, embedding: Embedding) -> Any:
         """Posterior predictive distribution of bags, from their `embedding` by `embed`."""
@@ -778,7 +518,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         return self._predictive(embedding, self._draws(), classes)
 
     def check_labels(self, bags: Bags, y: ArrayLike) -> Array:
-        """Labels as an array, checked; see `bags.labels`."""
+        """Labels `y` of `bags` as an array, checked."""
         return check_classes(bags, y) if is_classifier(self) else check_labels(bags, y)
 
     @property
@@ -787,39 +527,46 @@ class EmbeddingEstimator(PosteriorEstimator):
         own = {} if self._program is None else self._program.columns
         return [*super().columns_of_bags, *(column for column in own.values() if column)]
 
-    def _known_of_labels(
+    def check_known(
         self,
         bags: Bags,
-        given: Mapping[str, ArrayLike | str | None],
-        labels: Array | None = None,
+        labels: Array | None,
         *,
         complete: bool = True,
+        **given: ArrayLike | str | None,
     ) -> dict[str, Array]:
-        """Trials, exposure, offset of bags by name, checked; none but for families of `BDR`."""
-        for name, value in given.items():
-            if value is not None:
+        """What is `given` of the labels of `bags`, by name, each of shape (n,): trials and such.
+
+        Of bags to predict, without `labels`, they are by default in the columns that the fit named;
+        with `complete` it raises ValueError where one that the fit had is missing.
+        """
+        family = getattr(self, "family", None)
+        if family is None:
+            for name in (name for name, value in given.items() if value is not None):
                 raise TypeError(f"{type(self).__name__} takes no {name}: leave it out")
-        return {}
+            return {}
+        takes = self.takes
+        if labels is None:  # of new bags: from the columns that the fit named
+            columns = self.result_.settings.get("label_columns", {})
+            named = {name: columns.get(name) for name in takes}
+            given = {**named, **{name: v for name, v in given.items() if v is not None}}
+            needed = self._needed if complete else []
+        else:
+            needed = [name for name in takes if name == "trials"]
+        return known_of_labels(family, bags, given, labels, takes=takes, needed=needed)
+
+    @property
+    def _needed(self):
+        """What is known of each training label, and so must be of those to predict."""
+        return [name for name in self.takes if name in self.result_.constants]
 
     @property
     def counts_labels(self) -> bool:
         """Whether labels have probabilities as counts, not a density or classes."""
         return self._family is not None and self._family.likelihood.is_count
 
-    def check_known(
-        self,
-        bags: Bags,
-        labels: Array,
-        trials: ArrayLike | str | None = None,
-        exposure: ArrayLike | str | None = None,
-        offset: ArrayLike | str | None = None,
-    ) -> dict[str, Array]:
-        """Trials, exposure, offset of labels by name, as `fit` takes them, each of shape (n,)."""
-        given = {"trials": trials, "exposure": exposure, "offset": offset}
-        return self._known_of_labels(bags, given, labels)
-
     def check_label_errors(self, y: Array, label_sd: Array) -> None:
-        """Raise ValueError where the standard errors explain all variation of the labels."""
+        """Raise ValueError where errors `label_sd` explain all variation of the labels `y`."""
 
     def check_parameters(self) -> None:
         super().check_parameters()
@@ -829,21 +576,6 @@ class EmbeddingEstimator(PosteriorEstimator):
             one = self if name is None else self.for_sample(name)
             check_kernel_and_bandwidth(one.kernel, one.bandwidth)
             check_landmarks(one.landmarks, one.n_landmarks, LANDMARKS)
-
-    def _check_program(
-        self, known: Mapping[str, Any], label_sd: Any, stan_data: Any, *, several: bool
-    ) -> None:
-        """Raise, or warn, if a program of the user does not read what the fit passes."""
-        if stan_data is not None:
-            check_own_data(self.stan_file, stan_data, self.program_data)
-        if self.stan_file is None:
-            return
-        if several:
-            raise ValueError("stan_file is for bags with one sample: leave it out")
-        if not is_plain(self.stan_file):
-            return
-        needed = {n: text for n, text in self._needed_data(known, label_sd).items() if text}
-        check_declares(self.stan_file, needed, stan_data, self.program_data)
 
     def _needed_data(self, known: Mapping[str, Any], label_sd: Any) -> dict[str, str]:
         """Names of data that a plain program must declare -> what this fit would pass by them."""
@@ -863,7 +595,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         return sorted({name for value in given if isinstance(value, Mapping) for name in value})
 
     def for_sample(self, name: str) -> Self:
-        """An estimator of one sample of the bags alone, without covariates and terms."""
+        """An estimator of the sample `name` of bags alone, without covariates and terms."""
         named = {parameter: getattr(self, parameter) for parameter in _OF_SAMPLES}
         others = {"prior": None, "stan_file": None, **dict.fromkeys(self._columns())}
         own = {p: value[name] for p, value in named.items() if isinstance(value, Mapping)}
@@ -875,6 +607,8 @@ class EmbeddingEstimator(PosteriorEstimator):
 
     def _check_samples(self, bags: Samples | SamplesFeatures, label_sd: Any) -> None:
         """Raise where the parameters do not go with the samples of the bags."""
+        if self.stan_file is not None:
+            raise ValueError("stan_file is for bags with one sample: leave it out")
         for parameter in _OF_SAMPLES:
             value = getattr(self, parameter)
             if isinstance(value, Mapping) and set(value) != set(bags.samples):
@@ -906,15 +640,11 @@ class EmbeddingEstimator(PosteriorEstimator):
 
     # ------------------------------------------------------------ programs of users
 
-    def _plain_model(
-        self, training: Any, y: Array, stock: Any, *, label_sd: Array | None = None
-    ) -> Any:
+    def _plain_model(self, training: Any, y: Array, stock: Any, *, label_sd: Any = None) -> Any:
         """The model of the plain program in the place of a stock model."""
         return plain_model(stock, training.embedding, self._program_labels(y), label_sd)
 
-    def _program_bags(
-        self, program: OwnProgram, embedding: Embedding, label_sd: Array | None
-    ) -> tuple[dict[str, Any], DataAtLabels]:
+    def _program_bags(self, program, embedding, label_sd):
         """Embedded bags as data of the user's program, with any labels, and other labels' data."""
         y, n = program.data["y"], len(embedding.mean)
         labels = np.full(n, 0 if self.counts_labels and not is_classifier(self) else y.min())
@@ -934,15 +664,7 @@ class EmbeddingEstimator(PosteriorEstimator):
         most = FEWEST_DRAWS if self._family is not None else MOST_NUMBERS // max(n_bags, 1)
         return self._step_to(max(most, FEWEST_DRAWS))
 
-    def _program_predictive(
-        self,
-        embedding: Embedding,
-        classes: Array | None,
-        *,
-        label_sd: Array | None = None,
-        step: int | None = None,
-        repeated: int | None = None,
-    ) -> Any:
+    def _program_predictive(self, embedding, classes, *, label_sd=None, step=None, repeated=None):
         """Predictive distribution of embedded bags by the user's own program.
 
         A single draw, of an optimisation, is repeated.
@@ -954,8 +676,6 @@ class EmbeddingEstimator(PosteriorEstimator):
         predictive = program.predictive(
             draws_of_program(self, step, repeated),
             bags,
-            seed=self.result_.settings["run"]["arguments"]["seed"],
-            engine=self.engine,
             is_count=self.counts_labels,
             logarithms=getattr(self, "family", "normal") == "lognormal",
             data_at=data_at,
@@ -1013,19 +733,16 @@ class EmbeddingEstimator(PosteriorEstimator):
         self,
         bags: Bags,
         *,
-        trials: ArrayLike | str | None = None,
-        exposure: ArrayLike | str | None = None,
-        offset: ArrayLike | str | None = None,
         groups: bool = True,
         complete: bool = True,
+        **given: ArrayLike | str | None,
     ) -> dict[str, Array]:
         """What predictions take besides the mean embeddings of bags: fields of `Embedding`.
 
-        With `complete` it raises ValueError where one that the fit had is missing; without
-        `groups` effects of groups are left out.
+        `complete` and `given` are as for `check_known`; without `groups` effects of groups are left
+        out.
         """
-        given = {"trials": trials, "exposure": exposure, "offset": offset}
-        known = self._known_of_labels(bags, given, complete=complete)
+        known = self.check_known(bags, None, complete=complete, **given)
         if not groups and not getattr(self, "groups", None):
             raise ValueError("groups=False leaves out effects of groups, but the fit has none")
         if self._covariates is not None:

@@ -217,7 +217,7 @@ class InverseBDR(ProbabilisticRegressor, InverseEstimator):
     takes_label_sd = True
 
     def check_labels(self, bags: Bags, y: ArrayLike) -> Array:
-        """Labels as an array, once they are known to be of use and within the bounds."""
+        """Labels `y` of `bags`, once they are known to be of use and within the bounds."""
         check_bounds(self.bounds)
         y = super().check_labels(bags, y)
         if len(y) < _MIN_BAGS:
@@ -230,7 +230,7 @@ class InverseBDR(ProbabilisticRegressor, InverseEstimator):
         return y
 
     def check_label_errors(self, y: Array, label_sd: Array) -> None:
-        spread_of_true_labels(y, label_sd**2)
+        spread_of_true_labels(np.asarray(y, float), label_sd**2)
 
     def check_parameters(self) -> None:
         super().check_parameters()
@@ -299,7 +299,7 @@ class InverseBDRClassifier(ProbabilisticClassifier, InverseEstimator):
     """
 
     def check_labels(self, bags: Bags, y: ArrayLike) -> Array:
-        """Labels as an array, once they are known to be of use."""
+        """Labels `y` of `bags`, once they are known to be of use."""
         return check_classes(bags, y, several=True)
 
     def _model(self, training, y):

@@ -130,9 +130,6 @@ class JointRegressor(AggregateRegressor):
 
         Parameters
         ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-        y : array, shape (n,), or str
-            Label of each bag, as for `AggregateRegressor.fit`.
         surveys : Bags, or list of m arrays, shapes (n_points, p), or dict of these
             At least 2 places with the columns of `bags`: of one point, or of several weighted
             points where the place is known up to an area. Several surveys are a dict of their
@@ -143,31 +140,13 @@ class JointRegressor(AggregateRegressor):
             names, or one column of the metadata of all.
         examined : array, shape (m,), or str, or dict of these
             How many people were examined at each place, at least 1.
-        label_sd : array, shape (n,), or str, optional
-            Known standard error of each total, as for `AggregateRegressor.fit`.
-        chains, warmup, draws, seed, progress, **cmdstan_options
-            As for `AggregateRegressor.fit`.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError, TypeError
-            Unusable bags, labels, surveys or parameters; raised before any work starts.
-        RuntimeError
-            Stan's message if it fails.
 
         Warns
         -----
         UserWarning
             Trouble of the sampler, and a survey that disagrees with the totals.
         """
-        bags = as_bags(bags, in_parts=True)
-        self.check_parameters()
-        self._check_parts(bags)
-        totals = self.check_labels(bags, y)
+        bags, totals, *_ = self._checked(bags, y, None, label_sd, None)
         checked_surveys(bags, surveys, positives, examined, self.kernel)
         settings = self._settings(chains, warmup, draws, seed, progress, **cmdstan_options)
         known = {
@@ -194,8 +173,6 @@ class JointRegressor(AggregateRegressor):
         Parameters
         ----------
         bags, y, surveys, positives, examined, label_sd : as for `fit`
-        seed : int, optional
-            Of landmarks and bandwidth; default `random_state`.
 
         Returns
         -------
@@ -256,11 +233,8 @@ class JointRegressor(AggregateRegressor):
 
         Parameters
         ----------
-        points : array, shape (n, p), Bags, or DataFrame with the columns of the fit
         survey : str, optional
             Name of the survey, needed where the fit has several.
-        n_draws : int, default 1000
-            Draws of the posterior that are used, evenly spaced.
 
         Returns
         -------

@@ -1,13 +1,11 @@
 """Estimators that are linear in the embedding: a label is the average of a function of points."""
 
-import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, asdict, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import check_is_fitted
@@ -28,17 +26,12 @@ from bdr_stan.estimators.embedding import EmbeddingEstimator, embedded
 from bdr_stan.estimators.own_program import check_stock
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.points import as_points, evenly_spaced
-from bdr_stan.estimators.population import population
+from bdr_stan.estimators.population import Population
 from bdr_stan.estimators.prediction import ProbabilisticClassifier, ProbabilisticRegressor
-from bdr_stan.estimators.prior_predictive import prior_groups
-from bdr_stan.estimators.sensitivity import selection_bounds
-from bdr_stan.estimators.trials_and_exposure import check_family_labels, known_of_labels, missing
-from bdr_stan.estimators.validation import (
-    check_choice,
-    check_counts,
-    check_seed,
-    labels_of_training,
-)
+from bdr_stan.estimators.prior_predictive import PriorPredictive
+from bdr_stan.estimators.sensitivity import Sensitivity
+from bdr_stan.estimators.trials_and_exposure import check_family_labels, missing
+from bdr_stan.estimators.validation import check_choice, check_counts, check_seed
 from bdr_stan.families import FAMILIES, KNOWN, Family, NormalNumbers, Ordinal
 from bdr_stan.models.bdr_glm import samples_model, without_deviations
 from bdr_stan.models.label_errors import LABEL_NOISE
@@ -55,13 +48,7 @@ from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
 from bdr_stan.posterior.priors import CLASSES, REGRESSION, family_texts
 from bdr_stan.posterior.sampling import Posterior
 from bdr_stan.posterior.settings import SamplerSettings
-from bdr_stan.predictive import (
-    Contrast,
-    LognormalPredictive,
-    PointPredictive,
-    Predictive,
-    SelectionBounds,
-)
+from bdr_stan.predictive import Contrast, LognormalPredictive, PointPredictive, Predictive
 from bdr_stan.predictive.classes import of_category
 from bdr_stan.predictive.distributions import interval_ends
 from bdr_stan.predictive.influence import (
@@ -72,7 +59,6 @@ from bdr_stan.predictive.influence import (
     without_gaps,
 )
 from bdr_stan.predictive.robustness import Regression
-from bdr_stan.results.inference_data import InferenceData, build
 from bdr_stan.results.result import Result
 from bdr_stan.types import Array, ArrayLike, check_flags
 from bdr_stan.user_warnings import warn
@@ -89,7 +75,7 @@ _SCALES = ("sigma", "sigma_point", "rho", "eta", "term_sd")
 
 
 @estimator
-class LinearEstimator(EmbeddingEstimator):
+class LinearEstimator(PriorPredictive, Population, Sensitivity, EmbeddingEstimator):
     """Base of the estimators that are linear in the embedding.
 
     Parameters
@@ -101,160 +87,6 @@ class LinearEstimator(EmbeddingEstimator):
 
     _: KW_ONLY
     covariates: Sequence[str] | None = None
-
-    def prior_predictive(
-        self,
-        bags: BagsLike,
-        y: ArrayLike | None = None,
-        *,
-        draws: int = 1000,
-        seed: int | None = None,
-        trials: ArrayLike | str | None = None,
-        exposure: ArrayLike | str | None = None,
-        offset: ArrayLike | str | None = None,
-        stan_data: Mapping[str, ArrayLike | str] | None = None,
-    ) -> InferenceData:
-        """Parameters and labels of bags under the priors alone.
-
-        Whether labels come out in a plausible range shows whether the priors are sensible.
-
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-        y : array, shape (n,), or str, optional
-            Labels, by whose spread default priors are scaled: of a model that is not fitted.
-        draws : int, default 1000
-            Draws of the parameters, and of the labels of each bag.
-        seed : int, optional
-            Default `random_state`.
-        trials, exposure, offset : array, shape (n,), or str, optional
-            As for `predictive`, and so is `stan_data`.
-
-        Returns
-        -------
-        InferenceData (ArviZ 0.x) or DataTree (1.x)
-            Groups prior, parameters as in the group posterior, and prior_predictive, y (chain,
-            draw, bag), of classes their numbers. The `idata` of a fit has both groups from then on,
-            for ``az.plot_prior_posterior`` of ArviZ 1.x or ``az.plot_dist_comparison`` of 0.x, and
-            ``az.plot_ppc(group="prior")`` of 0.x.
-
-        Raises
-        ------
-        ValueError
-            The model is not fitted, and `y` is missing.
-
-        Notes
-        -----
-        Of a user's own program, NUTS draws without training bags. Scales of groups and smooth
-        functions, which it takes as fixed, are those of the fit.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bdr_stan import BLR
-        >>> rng = np.random.default_rng(0)
-        >>> bags = [rng.normal(mean, 1, (20, 1)) for mean in range(5)]
-        >>> prior = BLR(3).prior_predictive(bags, np.arange(5.0), seed=1)
-        >>> prior["prior_predictive"]["y"].shape
-        (1, 1000, 5)
-        """
-        check_counts(draws=draws)
-        check_seed(seed)
-        given: dict[str, Any] = {"trials": trials, "exposure": exposure, "offset": offset}
-        of_program = {} if stan_data is None else {"stan_data": stan_data}
-        fitted = self
-        if "result_" not in vars(self):
-            if y is None:
-                raise ValueError(
-                    "default priors are scaled by the labels: give y, or fit the model first"
-                )
-            fitted = clone(self).set_params(method="optimize")
-            fitted.fit(bags, y, seed=seed, **given, **of_program)
-        embedding, bags = fitted._embedded(bags, given, stan_data=stan_data)
-        seed = self._seed(seed)
-        groups = prior_groups(
-            fitted, embedding, bags.index, draws, secrets.randbelow(2**31) if seed is None else seed
-        )
-        if fitted is self:
-            self._keep_too(groups)
-        return build(groups)
-
-    def population(
-        self,
-        bags: BagsLike,
-        by: str | list[str] | None = None,
-        *,
-        weights: ArrayLike | str | None = None,
-        total: bool = False,
-        minus: BagsLike | None = None,
-        category: Any = None,
-    ) -> Predictive:
-        """Weighted mean, or total, of the labels of many bags, such as of a region's counties.
-
-        Under each posterior draw the bags share the parameters, so that their errors do not average
-        out as independent ones would (poststratification, if the weights are those of a census).
-        The bags may be unlike those of the fit: the prior of their embeddings is estimated from
-        themselves, from 30 bags on; fewer are not shrunk, or as those of the fit where some lack
-        the sample.
-
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-            Also a subgroup of their points, as from `Bags.where`.
-        by : str or list of str, optional
-            Columns of the bags' metadata: one population per value, or combination of values; or
-            `bags.id_name`, by which each bag is one. Default one population of all bags.
-        weights : array, shape (n,), Series, or str, optional
-            Weight of each bag, >= 0, such as its inhabitants, or the column of the metadata that
-            has them; default equal weights.
-        total : bool, default False
-            The weighted sum instead of the weighted mean. With trials or an exposure, from the
-            columns that the fit named, means are of the rates, counts per trial or per unit of
-            exposure, with trials or exposures as default weights; sums are of the counts.
-        minus : Bags, optional
-            Another subgroup, whose population is subtracted, under the same draws.
-        category : class or list of classes, optional
-            Of ordered categories those whose share of bags is meant, such as ["fair", "good"].
-
-        Returns
-        -------
-        Predictive
-            One distribution per group, in units of y (of two classes: the share of bags of the
-            second), with `mean`, `sd`, `interval(level)`, `sample(size)` and `to_dataframe()`.
-
-        Raises
-        ------
-        ValueError
-            There is no such column or category, a bag without group, a negative weight, or a group
-            without weight.
-        TypeError
-            Labels are ordered categories, and `category` is missing.
-
-        Notes
-        -----
-        Given a draw the labels of bags are independent and their sum is taken as normal: exact for
-        normal labels, by the central limit theorem for others. Labels that are known from the fit
-        are predicted as if they were not. Labels of subgroups rest on the assumption that a label
-        depends on the distribution of all points of its bag in the same way as on that of a
-        subgroup: where people vote otherwise because of their neighbours, it fails.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import pandas as pd
-        >>> from bdr_stan import BLR, Bags
-        >>> rng = np.random.default_rng(0)
-        >>> y = rng.normal(size=40)
-        >>> bags = Bags.from_list(
-        ...     [rng.normal(mean, size=(100, 1)) for mean in y],
-        ...     metadata=pd.DataFrame({"region": np.repeat(["north", "south"], 20)}),
-        ... )
-        >>> model = BLR(5, method="exact").fit(bags, y, seed=1)
-        >>> regions = model.population(bags, by="region").to_dataframe()
-        >>> regions.index.tolist(), regions.columns.tolist()
-        (['north', 'south'], ['mean', 'sd', 'lower', 'upper'])
-        """
-        return population(self, bags, by, weights, total, minus, category)
 
     def contrast(  # type: ignore[override]
         self,
@@ -279,8 +111,6 @@ class LinearEstimator(EmbeddingEstimator):
             classes the probability of the second.
         trials, exposure, offset : array, shape (n,), or str, optional
             Of both versions, as for `predictive`.
-        category : class or list of classes, optional
-            Of more than two classes those whose probability is meant, such as ["fair", "good"].
 
         Returns
         -------
@@ -360,70 +190,9 @@ class LinearEstimator(EmbeddingEstimator):
             moved[both], sd[has] = found.mean, np.hypot(sd[has], found.sd)
         return Movement(moved, sd)
 
-    def _regression_of_contrast(
-        self, first: Array | None, second: Array | None
-    ) -> Regression | None:
+    def _regression_of_contrast(self, first: Any, second: Any) -> Regression | None:
         """Regression in which the contrast is linear, if any; columns of the versions, (n, Q)."""
         return None
-
-    def sensitivity(
-        self,
-        bags: BagsLike,
-        *,
-        selection: ArrayLike = (1, 1.25, 1.5, 2),
-        level: float = 0.95,
-        trials: ArrayLike | str | None = None,
-        exposure: ArrayLike | str | None = None,
-        offset: ArrayLike | str | None = None,
-        n_draws: int = 1000,
-    ) -> SelectionBounds:
-        """Bounds of each bag's expected label if its points were seen with unequal probabilities.
-
-        People of some kinds answer surveys less often than others; what they would have said is
-        not known. If the right weights of the points differ from the given ones by at most a
-        factor G, a label lies between two bounds, and no further assumption narrows them.
-
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-            Of several samples, points of each may be selected.
-        selection : array, shape (K,), default (1, 1.25, 1.5, 2)
-            Factors G >= 1. With 2 some points had twice the probability that their weights imply,
-            others half of it.
-        level : float, 0 < level < 1, default 0.95
-            Probability of the intervals.
-        trials, exposure, offset : array, shape (n,), or str, optional
-            As for `predictive`.
-        n_draws : int, default 1000
-            Draws of the posterior that are used, evenly spaced.
-
-        Returns
-        -------
-        SelectionBounds
-            With `lowest` and `highest`, bounds of the expected label, and `lower` and `upper`, the
-            ends of their predictive intervals, each of shape (K, n); ``fails_at(a, b)``, the factor
-            at which bag a is no longer certain to be above bag b; and `to_dataframe()`. In units of
-            y, of families too: the expected label increases with the linear predictor, whose bounds
-            are exact. Of classes the probability of the second.
-
-        Raises
-        ------
-        ValueError
-            A factor below 1, or a level that is no probability.
-        TypeError
-            The labels are ordered categories, or the points lie in partitions.
-
-        Notes
-        -----
-        Under each draw the linear predictor is a mean over the bag's points of a function f, for
-        `BDR` shrunk as the bag's embedding is. Its extremes over the weights are those of a
-        linear-fractional programme, which a threshold of f solves. The bounds describe selection
-        within these bags; the parameters of the fit, effects of covariates, groups and smooths, and
-        the effective sizes of the bags are as without it. At G = 1 they are the prediction under
-        these draws. Sources: Aronow and Lee (2013); Miratrix, Wager and Zubizarreta (2018).
-        """
-        given = {"trials": trials, "exposure": exposure, "offset": offset}
-        return selection_bounds(self, bags, selection, level, n_draws, **given)
 
     def influence(
         self, points: Any, *, sample: str | None = None, n_draws: int = 1000
@@ -435,12 +204,8 @@ class LinearEstimator(EmbeddingEstimator):
 
         Parameters
         ----------
-        points : array, shape (n, p), Bags, or DataFrame with the columns of the fit
-            A memory map is read chunk by chunk.
         sample : str, optional
             Of bags with several samples the one that the points are like.
-        n_draws : int, default 1000
-            Draws of the posterior that are used, evenly spaced.
 
         Returns
         -------
@@ -480,8 +245,6 @@ class LinearEstimator(EmbeddingEstimator):
             this one.
         n_points : int, default 500
             Points of the sample.
-        n_draws : int, default 1000
-            Draws of the posterior that are used, evenly spaced.
         seed : int, default 0
             Of the sample.
 
@@ -515,11 +278,8 @@ class LinearEstimator(EmbeddingEstimator):
 
         Parameters
         ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
         sample, n_points, n_draws, seed
             As for `influence_along`.
-        level : float, 0 < level < 1, default 0.95
-            Probability of the intervals.
 
         Returns
         -------
@@ -681,7 +441,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         return FAMILIES.get(self.family)
 
     @property
-    def takes(self) -> tuple[str, ...]:
+    def takes(self) -> tuple[str, ...]:  # type: ignore[override]
         """What `fit` takes in addition to each label: trials or an exposure, and an offset."""
         return () if self._family is None else self._family.takes
 
@@ -721,10 +481,6 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         bags : Bags, or list of n arrays, shapes (n_points, p)
             Of several samples a dict of such or of tables, or `Samples`: the bags of the first one
             in its order, then those that only later ones have.
-        return_std : bool, default False
-            Also return the predictive standard deviation.
-        trials, exposure, offset : array, shape (n,), or str, optional
-            As for `fit`; by default those of the columns that the fit named.
         groups : bool, default True
             False leaves out the effects of groups.
 
@@ -755,22 +511,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         exposure: ArrayLike | str | None = None,
         offset: ArrayLike | str | None = None,
     ) -> float:
-        """R^2 of the predicted labels, as in scikit-learn's regressors; of categories accuracy.
-
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-        y : array, shape (n,), or str
-            Labels, as for `fit`.
-        sample_weight : array, shape (n,), optional
-            Weight of each bag.
-        trials, exposure, offset : array, shape (n,), or str, optional
-            As for `predict`.
-
-        Returns
-        -------
-        float, at most 1
-        """
+        """R^2 of the predicted labels, as in scikit-learn's regressors; of categories accuracy."""
         bags, y, sample_weight = scored(self, bags, y, sample_weight)
         mean = self.predict(bags, trials=trials, exposure=exposure, offset=offset)
         of_kind = accuracy_score if self._is_ordinal else r2_score
@@ -778,12 +519,6 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
 
     def predict_terms(self, bags: BagsLike, *, level: float = 0.95) -> "pd.DataFrame":
         """What each term adds to the linear predictor of each bag, with its interval.
-
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-        level : float, 0 < level < 1, default 0.95
-            Probability of the intervals.
 
         Returns
         -------
@@ -857,9 +592,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         drawn = effects @ columns.T
         return values, Contrast(lambda i: drawn[:, i], len(values), len(drawn))
 
-    def _regression_of_contrast(
-        self, first: Array | None, second: Array | None
-    ) -> Regression | None:
+    def _regression_of_contrast(self, first: Any, second: Any) -> Regression | None:
         if self.family != "normal":
             return None
         n, draws = len(self.result_.labels) - 1, self._draws()
@@ -878,50 +611,15 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         n_levels = sum(len(each or (0, 1)) - 1 for each in levels)
         return Regression(n - n_levels, scales, coefficients)
 
-    def fit_features(
-        self,
-        training: TrainingFeatures,
-        y: ArrayLike,
-        *,
-        label_sd: ArrayLike | None = None,
-        trials: ArrayLike | None = None,
-        exposure: ArrayLike | None = None,
-        offset: ArrayLike | None = None,
-        **sampling: Any,
-    ) -> Self:
-        """Fit to embedded bags, from `training_features`; the other arguments are those of `fit`.
-
-        Returns
-        -------
-        self
-        """
-        self.check_parameters()
-        y = labels_of_training(training, TrainingFeatures, y)
-        record: Any = training.record  # names bags in messages as these do themselves
-        if self.family != "normal":
-            y = self.check_labels(record, y)
-            if label_sd is not None:
-                self.check_label_errors(y, label_sd)
-        embedding = training.embedding
-        given = {"trials": trials, "exposure": exposure, "offset": offset}
-        given |= {name: getattr(embedding, name) for name in self.takes if given[name] is None}
-        known = self.check_known(record, y, **given)
-        training = replace(training, embedding=replace(embedding, **known))
-        return super().fit_features(training, y, label_sd=label_sd, **sampling)
-
     def _check_samples(self, bags: Samples | SamplesFeatures, label_sd: Any) -> None:
         super()._check_samples(bags, label_sd)
-        given = [
-            name
-            for name, is_given in (
-                ("label_sd", label_sd is not None),
-                ("label_noise='size'", self.label_noise == "size"),
-                ("method='exact'", self.method == "exact"),
-            )
-            if is_given
-        ]
-        if given:
-            raise ValueError(f"{given[0]} is for bags with one sample: leave it out")
+        given = {
+            "label_sd": label_sd is not None,
+            "label_noise='size'": self.label_noise == "size",
+            "method='exact'": self.method == "exact",
+        }
+        for name in (name for name, is_given in given.items() if is_given):
+            raise ValueError(f"{name} is for bags with one sample: leave it out")
         self._check_complete(bags, bags.samples)
 
     def _check_complete(self, bags: Samples | SamplesFeatures, names: Iterable[str]) -> None:
@@ -978,7 +676,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         super().check_parameters()
 
     def check_labels(self, bags: Bags, y: ArrayLike) -> Any:
-        """Labels as an array, of categories a pandas Categorical, known to suit the family."""
+        """Labels `y` of `bags`, of categories a pandas Categorical, known to suit the family."""
         self._check_family()
         if self._family is not None:
             if self.stan_file is not None and self._without_deviations(len(bags)):
@@ -1030,29 +728,6 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
                 f"label_sd are errors of normal labels, not of family={self.family!r}: leave them "
                 "out"
             )
-
-    def _known_of_labels(
-        self,
-        bags: Bags,
-        given: Mapping[str, ArrayLike | str | None],
-        labels: Array | None = None,
-        *,
-        complete: bool = True,
-    ) -> dict[str, Array]:
-        takes = self.takes
-        if labels is None:  # of new bags: from the columns that the fit named
-            columns = self.result_.settings.get("label_columns", {})
-            named = {name: columns.get(name) for name in takes}
-            given = {**named, **{name: v for name, v in given.items() if v is not None}}
-            needed = self._needed if complete else []
-        else:
-            needed = [name for name in takes if name == "trials"]
-        return known_of_labels(self.family, bags, given, labels, takes=takes, needed=needed)
-
-    @property
-    def _needed(self):
-        """What is known of each training label, and so must be of those to predict."""
-        return [name for name in self.takes if name in self.result_.constants]
 
     @property
     def needs_trials(self) -> bool:

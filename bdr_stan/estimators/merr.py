@@ -42,10 +42,6 @@ class MERR(ProbabilisticRegressor):
 
     Parameters
     ----------
-    kernel : str or Kernel, default "rbf"
-        Kernel of points k, a name of `bdr_stan.kernels.KERNELS` or an object.
-    bandwidth : float, array of shape (p,), "scaled", "ard" or "median", default "scaled"
-        Of a kernel given by name, in the units of the points; see `Stationary`.
     outer : "linear", str or Kernel, default "linear"
         Kernel of kernel means: their inner product, or a kernel of the distance between them, as
         an object of one bandwidth, in the units of RKHS distances, or by name, with the bandwidth
@@ -60,8 +56,6 @@ class MERR(ProbabilisticRegressor):
         on the span of the kernel at these points (Nystrom), in one pass over the points.
     n_landmarks : int, default 60
         Where `landmarks` is a name.
-    random_state : int, optional
-        Seed where `fit` gets none.
 
     Attributes
     ----------
@@ -131,25 +125,9 @@ class MERR(ProbabilisticRegressor):
 
         Parameters
         ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-        y : array, shape (n,)
-            Label of each bag.
-        validation : (bags, y), optional
-            Bags and labels by whose squared error alpha is chosen.
         products : array, shape (n, n), optional
             Inner products of the kernel means of the bags where they are known, as `set_kernels`
             gives them for a whole grid of kernels at once; not with landmarks.
-        seed : int, optional
-            Seed of landmarks and of the sample for the median rule; default `random_state`.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError, TypeError
-            Unusable bags, labels or parameters; raised before any work starts.
         """
         bags = as_bags(bags)
         y = check_labels(bags, y)
@@ -238,10 +216,6 @@ class MERR(ProbabilisticRegressor):
 
     def predictive(self, bags: BagsLike) -> Predictive:
         """Predictive distribution of the labels of new bags, by the Gaussian process.
-
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
 
         Returns
         -------

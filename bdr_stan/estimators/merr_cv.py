@@ -56,8 +56,6 @@ class MERRCV(BagRegressor):
     average : bool, default False
         Predict by a weighted average of the best regression of every family of `kernels` with
         every entry of `outers`, instead of by the best of all.
-    random_state : int, optional
-        Seed of the sample of points behind the default kernels.
 
     Attributes
     ----------
@@ -118,21 +116,8 @@ class MERRCV(BagRegressor):
 
         Parameters
         ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-        y : array, shape (n,), label of each bag
         validation : (bags, y), optional
             Held-out bags and labels; default the folds of `cv`.
-        seed : int, optional
-            Default `random_state`.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError, TypeError
-            Unusable bags, labels or parameters; raised before any work starts.
         """
         bags = as_bags(bags)
         y = check_labels(bags, y)

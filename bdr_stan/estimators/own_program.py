@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -37,7 +37,7 @@ def check_stock(model: Any) -> None:
         )
 
 
-def is_plain(program: PathName | None) -> bool:
+def is_plain(program: PathName | None) -> TypeGuard[PathName]:
     """Whether a program reads the data of a plain one, new bags among them."""
     return program is not None and "N_new" in declared(program, "data")
 
@@ -184,6 +184,8 @@ class OwnProgram:
     data: dict[str, Any]  # of the training bags
     # Names of the user's own data of new bags -> column of the metadata, None for arrays.
     columns: dict[str, str | None]
+    seed: int = 1  # of predictions, by this engine
+    engine: str | None = None
 
     @classmethod
     def of_fit(
@@ -235,8 +237,6 @@ class OwnProgram:
         draws: Mapping[str, Array],
         bags: Mapping[str, Any],
         *,
-        seed: int,
-        engine: str | None,
         is_count: bool = False,
         logarithms: bool = False,
         data_at: DataAtLabels = at_labels,
@@ -254,7 +254,7 @@ class OwnProgram:
 
         def generated(wanted, i, labels):
             new = as_new(take_bags(others, i)) | data_at(i, labels)
-            return self._generated(wanted, draws, new, seed, engine)
+            return self._generated(wanted, draws, new)
 
         def log_density(i, labels):
             self.check_generates("log_lik", "densities and probabilities of labels")
@@ -274,27 +274,20 @@ class OwnProgram:
             lambda i: labels[:, i], n, n_draws, log_density=log_density, is_count=is_count
         )
 
-    def rates(
-        self,
-        draws: Mapping[str, Array],
-        points: Mapping[str, Any],
-        *,
-        seed: int,
-        engine: str | None,
-    ) -> Array:
+    def rates(self, draws: Mapping[str, Array], points: Mapping[str, Any]) -> Array:
         """Rates at n new points, shape (S, n), by draws of parameters, each (S, ...).
 
         `points` are from `data_of_totals`, or `without_bags` of these.
         """
         self.check_generates("rate_new", "rates of points", size="P_new")
-        return self._generated("rate_new", draws, as_new(points), seed, engine)
+        return self._generated("rate_new", draws, as_new(points))
 
-    def _generated(self, wanted, draws, new, seed, engine):
+    def _generated(self, wanted, draws, new):
         """A variable of the program, shape (S, ...), with data of new bags."""
         has_nodes = "node" in self.data and wanted != "log_lik"
         data = {**self.data, **new, **(NO_NODES if has_nodes else {})}
         found = generated_quantities(
-            self.name, self.code, data, draws, [wanted], seed=seed, engine=engine
+            self.name, self.code, data, draws, [wanted], seed=self.seed, engine=self.engine
         )
         return found[wanted]
 
@@ -322,7 +315,8 @@ def program_to_run(model: Any) -> OwnProgram:
         )
     if not getattr(model, "_program_ran_here", False):
         program.check_may_run(model.stan_file)
-    return program
+    seed = model.result_.settings["run"]["arguments"]["seed"]
+    return replace(program, seed=seed, engine=model.engine)
 
 
 def draws_of_program(model: Any, step: int, repeated: int | None = None) -> dict[str, Array]:

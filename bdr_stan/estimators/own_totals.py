@@ -1,19 +1,12 @@
 """Fits of `AggregateRegressor` by a plain Stan program of the user's own, and its predictions."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
-from bdr_stan.aggregate.training import AggregateFeatures
 from bdr_stan.bags import PartitionedBags
 from bdr_stan.estimators.own_program import (
     FEWEST_DRAWS,
     MOST_NUMBERS,
-    OwnProgram,
-    check_declares,
     check_has_data,
-    check_own_data,
     check_stock,
     draws_of_program,
     is_plain,
@@ -21,21 +14,16 @@ from bdr_stan.estimators.own_program import (
     program_to_run,
 )
 from bdr_stan.estimators.points import evenly_spaced
+from bdr_stan.estimators.posterior import PosteriorEstimator
 from bdr_stan.models.plain import (
     DATA_OF_TOTALS,
-    PlainModel,
     data_of_points,
     data_of_totals,
     plain_totals_model,
     without_bags,
 )
-from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
-from bdr_stan.posterior.sampling import Posterior
-from bdr_stan.predictive import ProgramPredictive
 from bdr_stan.predictive.program import ProgramRates
 from bdr_stan.results.arviz_groups import training_groups
-from bdr_stan.results.inference_data import Groups
-from bdr_stan.types import Array, ArrayLike, PathName
 
 # Data that come with an option, and what to do where a program reads them without it.
 _OPTIONS = {
@@ -44,190 +32,123 @@ _OPTIONS = {
     "sigma_scale": "fit with likelihood='normal', or leave it out of the program",
 }
 
-# ---------------------------------------------------------------- fits
 
+class ProgramOfTotals(PosteriorEstimator):
+    """What a model of totals does with a plain program of the user's own."""
 
-def check_options(model: Any, program: PathName | None) -> None:
-    """Raise ValueError for parameters that a plain program cannot follow."""
-    if model.thin is not None:
-        raise ValueError(f"{program} takes all points of a bag: leave thin out")
-    if model.bag_effects and model._link.is_linear:
-        raise ValueError(
-            "bag_effects of the normal likelihood are those of the stock program: leave them out, "
-            f"and write effects of bags into {program}"
+    program_data = DATA_OF_TOTALS
+
+    # ------------------------------------------------------------ fits
+
+    def _check_program_options(self, program):
+        """Raise ValueError for parameters that a plain program cannot follow."""
+        if self.thin is not None:
+            raise ValueError(f"{program} takes all points of a bag: leave thin out")
+        if self.bag_effects and self._link.is_linear:
+            raise ValueError(
+                "bag_effects of the normal likelihood are those of the stock program: leave them "
+                f"out, and write effects of bags into {program}"
+            )
+
+    def _needed_data(self, label_sd):
+        """Names of data that a plain program must declare -> what this fit would pass by them."""
+        return {
+            self._name_of_errors: "label_sd" * (label_sd is not None),
+            "trials": "trials" * self._family.has_trials,
+            "tau_scale": "bag_effects" * bool(self.bag_effects),
+        }
+
+    def _plain_model(self, training, y, stock, of_bags, others):
+        """The model of the plain program in the place of a stock model, with the user's data."""
+        found = plain_totals_model(stock, self._data_of_training(training, y, of_bags), others)
+        if is_plain(self.stan_file):
+            check_has_data(self.stan_file, found.data, _OPTIONS)
+        return found
+
+    def _keep_predictions_of_program(self, training, posterior, y, of_bags, seed):
+        """Add what the program predicts of the training bags, as if these were new."""
+        program = self._program
+        if program is None or not program.generates("y_new"):
+            return
+        data = self._data_of_training(training, y, of_bags)
+        groups = training_groups(
+            self._program_predictive(data, repeated=1),
+            posterior.draws,
+            y,
+            training.record.index,
+            has_likelihood=program.generates("log_lik"),
+            thinning=self._program_step(data),
+            seed=seed,
+        )
+        self._keep_too(groups)
+
+    def _data_of_training(self, training, y, of_bags):
+        labels = y.astype(int) if self._family.is_count else y
+        errors = np.sqrt(np.broadcast_to(training.rows.known_variance, len(y)))
+        known = {"trials": training.trials, self._name_of_errors: errors}
+        return {**data_of_totals(training.plain_data, labels, **known), **of_bags}
+
+    @property
+    def _name_of_errors(self):
+        """Name of known errors of labels, of which those of counts are relative to these."""
+        return "label_sd" if self._link.is_linear else "relative_label_sd"
+
+    # ------------------------------------------------------------ predictions
+
+    def _program_predictive(self, data, repeated=None):
+        """Predictive distribution of the bags with these data by the user's own program."""
+        return program_to_run(self).predictive(
+            draws_of_program(self, self._program_step(data), repeated),
+            data,
+            is_count=self._family.is_count,
         )
 
+    def _program_rates(self, bags, in_bags, district, totals, n_draws, stan_data):
+        """Rates at the points of `bags` by the program; without `in_bags` they lie in none."""
+        self._check_asks_for_new(district, totals)
+        program = program_to_run(self)
+        if in_bags:
+            trials = np.ones(len(bags)) if self.needs_trials else None  # no rate depends on them
+            data = self._data_of_new(bags, trials, stan_data)
+        elif stan_data is not None:
+            raise ValueError("stan_data are of bags, but the points are in none: pass Bags")
+        else:
+            own = {name: program.data[name][:1] for name in program.columns}
+            points = data_of_points(bags, self.feature_map_)
+            data = without_bags({**data_of_totals(points, self._any_labels(program, 1)), **own})
+        drawn = draws_of_program(self, 1)
+        drawn = {name: evenly_spaced(values, n_draws) for name, values in drawn.items()}
+        return ProgramRates(program.rates(drawn, data))
 
-def check_program(model: Any, label_sd: Any, stan_data: Any) -> None:
-    """Raise, or warn, if a program of the user does not read what the fit passes."""
-    if stan_data is not None:
-        check_own_data(model.stan_file, stan_data, DATA_OF_TOTALS)
-    if not is_plain(model.stan_file):
-        return
-    needed = {
-        _name_of_errors(model): "label_sd" * (label_sd is not None),
-        "trials": "trials" * model._family.has_trials,
-        "tau_scale": "bag_effects" * bool(model.bag_effects),
-    }
-    needed = {name: text for name, text in needed.items() if text}
-    check_declares(model.stan_file, needed, stan_data, DATA_OF_TOTALS)
+    def _check_asks_for_new(self, district, totals=None):
+        """Raise ValueError where the program would have to know effects of training bags."""
+        if totals is not None or not isinstance(district, bool):
+            check_stock(self)
+
+    def _data_of_new(self, bags, trials, stan_data):
+        program = program_to_run(self)
+        check_in_memory(self.stan_file, bags)
+        self._check_stan_data(stan_data)
+        own = own_data_of_new_bags(program.columns, bags, stan_data)
+        trials = self._trials_of(bags, trials)
+        points = data_of_points(bags, self.feature_map_)
+        labels = self._any_labels(program, len(bags))
+        return {**data_of_totals(points, labels, trials=trials), **own}
+
+    def _any_labels(self, program, n):
+        """Labels that n bags may have, of the type that the program takes."""
+        y = program.data["y"]
+        return np.full(n, 0 if self._family.is_count else y.min(), y.dtype)
+
+    def _program_step(self, data):
+        """Predictions of a program use every so manyth draw of a chain."""
+        return self._step_to(max(MOST_NUMBERS // (data["N"] + data["P"]), FEWEST_DRAWS))
 
 
-def check_in_memory(program: PathName | None, bags: Any) -> None:
+def check_in_memory(program, bags):
     """Raise TypeError for bags whose points lie in partitions."""
     if isinstance(bags, PartitionedBags):
         raise TypeError(
             f"{program} takes all points in memory, but those of the bags lie in "
             "partitions: pass bags.load()"
         )
-
-
-def plain_model(
-    model: Any,
-    stock: LatentGaussianModel,
-    training: AggregateFeatures,
-    y: Array,
-    of_bags: Mapping[str, Any],
-    others: Mapping[str, Any],
-) -> PlainModel:
-    """The model of the user's plain program, in place of a stock one, with data of the user's."""
-    found = plain_totals_model(stock, _data_of_training(model, training, y, of_bags), others)
-    if is_plain(model.stan_file):
-        check_has_data(model.stan_file, found.data, _OPTIONS)
-    return found
-
-
-def ran_program(model: Any, posterior: Posterior, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The user's plain program as a fit ran it, as a setting of the result; {} of others."""
-    if not is_plain(model.stan_file):
-        return {}
-    assert posterior.density is not None
-    data = posterior.density.stan_input.data
-    return {"program": OwnProgram.of_fit(model.stan_file, data, given).kept()}
-
-
-def groups_of_training(
-    model: Any,
-    training: AggregateFeatures,
-    posterior: Posterior,
-    y: Array,
-    of_bags: Mapping[str, Any],
-    seed: int | None,
-) -> Groups:
-    """What the program predicts of the training bags, as if these were new; {} if nothing."""
-    program = model._program
-    if program is None or not program.generates("y_new"):
-        return {}
-    data = _data_of_training(model, training, y, of_bags)
-    return training_groups(
-        _predictive(model, data, repeated=1),
-        posterior.draws,
-        y,
-        training.record.index,
-        has_likelihood=program.generates("log_lik"),
-        thinning=_step(model, data),
-        seed=seed,
-    )
-
-
-def _data_of_training(model, training, y, of_bags):
-    labels = y.astype(int) if model._family.is_count else y
-    errors = np.sqrt(np.broadcast_to(training.rows.known_variance, len(y)))
-    known = {"trials": training.trials, _name_of_errors(model): errors}
-    return {**data_of_totals(training.plain_data, labels, **known), **of_bags}
-
-
-def _name_of_errors(model):
-    """Name of known errors of labels, of which those of counts are relative to these."""
-    return "label_sd" if model._link.is_linear else "relative_label_sd"
-
-
-# ---------------------------------------------------------------- predictions
-
-
-def predictive(
-    model: Any,
-    bags: Any,
-    trials: ArrayLike | str | None,
-    district: Any,
-    stan_data: Mapping[str, ArrayLike | str] | None,
-) -> ProgramPredictive:
-    """Predictive distribution of new bags by the user's program, as of `AggregateRegressor`."""
-    _check_asks_for_new(model, district)
-    return _predictive(model, _data_of_new(model, bags, trials, stan_data)).with_ids_of(bags)
-
-
-def rates(
-    model: Any,
-    bags: Any,
-    in_bags: bool,
-    district: Any,
-    totals: Any,
-    n_draws: int,
-    stan_data: Mapping[str, ArrayLike | str] | None,
-) -> ProgramRates:
-    """Rates at the points of `bags` by the user's program; without `in_bags` they lie in none."""
-    _check_asks_for_new(model, district, totals)
-    program = program_to_run(model)
-    if in_bags:
-        trials = np.ones(len(bags)) if model.needs_trials else None  # which no rate depends on
-        data = _data_of_new(model, bags, trials, stan_data)
-    elif stan_data is not None:
-        raise ValueError("stan_data are of bags, but the points are in none: pass Bags")
-    else:
-        own = {name: program.data[name][:1] for name in program.columns}
-        points = data_of_points(bags, model.feature_map_)
-        data = without_bags({**data_of_totals(points, _any_labels(model, program, 1)), **own})
-    drawn = draws_of_program(model, 1)
-    drawn = {name: evenly_spaced(values, n_draws) for name, values in drawn.items()}
-    return ProgramRates(program.rates(drawn, data, seed=_seed(model), engine=model.engine))
-
-
-def check_no_data(stan_data: Any) -> None:
-    """Raise TypeError for data of a user's program where the fit ran none."""
-    if stan_data is not None:
-        check_own_data(None, stan_data, DATA_OF_TOTALS)
-
-
-def _check_asks_for_new(model, district, totals=None):
-    """Raise ValueError where the program would have to know effects of training bags."""
-    if totals is not None or not isinstance(district, bool):
-        check_stock(model)
-
-
-def _data_of_new(model, bags, trials, stan_data):
-    program = program_to_run(model)
-    check_in_memory(model.stan_file, bags)
-    if stan_data is not None:
-        check_own_data(model.stan_file, stan_data, DATA_OF_TOTALS)
-    own = own_data_of_new_bags(program.columns, bags, stan_data)
-    trials = model._trials_of(bags, trials)
-    points = data_of_points(bags, model.feature_map_)
-    labels = _any_labels(model, program, len(bags))
-    return {**data_of_totals(points, labels, trials=trials), **own}
-
-
-def _any_labels(model, program, n):
-    """Labels that n bags may have, of the type that the program takes."""
-    y = program.data["y"]
-    return np.full(n, 0 if model._family.is_count else y.min(), y.dtype)
-
-
-def _predictive(model, data, repeated=None):
-    """Predictive distribution of the bags with these data by the program."""
-    return program_to_run(model).predictive(
-        draws_of_program(model, _step(model, data), repeated),
-        data,
-        seed=_seed(model),
-        engine=model.engine,
-        is_count=model._family.is_count,
-    )
-
-
-def _step(model, data):
-    """Predictions of a program use every so manyth draw of a chain."""
-    return model._step_to(max(MOST_NUMBERS // (data["N"] + data["P"]), FEWEST_DRAWS))
-
-
-def _seed(model):
-    return model.result_.settings["run"]["arguments"]["seed"]

@@ -1,17 +1,63 @@
-"""Parameters of estimators: fields of their classes, inherited and documented once."""
+"""Parameters of estimators and of their methods: inherited by classes, and documented once."""
 
 import inspect
 import re
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar, dataclass_transform
+from typing import Any, TypeVar, dataclass_transform
 
 from bdr_stan.arguments import answered
 
 T = TypeVar("T")
 
-_INHERITED = ("Parameters", "Attributes")  # sections that include the entries of base classes
+# Sections that include the entries of base classes, and those of methods that these may omit.
+_WITH_ENTRIES = ("Parameters", "Attributes", "Raises")
+_OMITTED = ("Returns", "Warns")
 _HEADING = re.compile(r"^(\w[\w ]*)\n-+\n", re.MULTILINE)
+# Parameters of classes and of methods whose docstrings say nothing else of them.
+_COMMON = """Parameters
+----------
+bags : Bags, or list of n arrays, shapes (n_points, p)
+y : array, shape (n,), or str
+    Label of each bag, or the name of a column of the bags' metadata.
+sample_weight : array, shape (n,), optional
+    Weight of each bag.
+validation : (bags, y), optional
+    Bags and labels by whose squared error alpha is chosen.
+return_std : bool, default False
+    Also return the predictive standard deviation.
+trials, exposure, offset : array, shape (n,), or str, optional
+    As for `fit`; by default those of the columns that the fit named.
+points : array, shape (n, p), Bags, or DataFrame with the columns of the fit
+    A memory map is read chunk by chunk.
+level : float, 0 < level < 1, default 0.95
+    Probability of the intervals.
+n_draws : int, default 1000
+    Draws of the posterior that are used, evenly spaced.
+seed : int, optional
+    Of all that is drawn; default `random_state`.
+bags_a, bags_b : Bags, or lists of n arrays, shapes (n_points, p)
+    The bags after the change, and before: label of `bags_a` less that of `bags_b`.
+category : class or list of classes, optional
+    Of more than two classes those whose probability is meant, such as ["fair", "good"].
+stan_data : dict, optional
+    Data of your own Stan program for these bags, as for `fit`; by default those of the columns that
+    the fit named.
+kernel : str or Kernel, default "rbf"
+    A name of `bdr_stan.kernels.KERNELS`, such as "matern32" or "cauchy", or a kernel:
+    ``RBF(columns=["age"]) + Matern32(columns=["income"])``.
+bandwidth : float, array, shape (p,), "scaled", "ard" or "median", default "scaled"
+    Of a kernel given by name, in the units of the points. "median" is
+    sqrt(median squared distance / 2) of the columns as given; "scaled" and "ard" the same of
+    columns divided by their standard deviations.
+bandwidth_scale : float, default 1
+    Factor on all bandwidths.
+landmarks : {"kmeans", "random"} or array, shape (d, p), default "kmeans"
+    Centres of clusters of the points, a random choice of them, or points of your own.
+random_state : int, optional
+    Seed where `fit` gets none.
+"""
 
 
 @dataclass_transform(eq_default=False)
@@ -19,36 +65,75 @@ def estimator(cls: type[T]) -> type[T]:
     """Make the fields of a class and of its bases the parameters of its constructor.
 
     scikit-learn reads the parameters from the signature of the constructor. The sections
-    Parameters and Attributes of the docstring gain the entries of the base classes.
+    Parameters and Attributes of the docstring gain the entries of the base classes, and of
+    parameters that several estimators share.
     """
     cls = dataclass(eq=False, repr=False)(cls)
     cls.__init__ = answered(cls.__init__)  # type: ignore[method-assign]
     if sys.flags.optimize > 1:  # which strips docstrings
         return cls
-    order = list(inspect.signature(cls).parameters)
-    docs = [_sections(c.__dict__["__doc__"]) for c in cls.__mro__ if c.__dict__.get("__doc__")]
-    doc = docs[0]
-    for name in _INHERITED:
-        entries: dict[str, str] = {}
-        for sections in docs:
-            entries = {**_entries(sections.get(name, "")), **entries}
-        if name == "Parameters":
-            entries = {each: entries[each] for each in order}
-        doc[name] = "\n".join(entries.values())
-    cls.__doc__ = "\n\n".join(
-        [doc.pop(""), *(f"{name}\n{'-' * len(name)}\n{text}" for name, text in doc.items() if text)]
-    )
+    docs = [c.__dict__["__doc__"] for c in cls.__mro__ if c.__dict__.get("__doc__")]
+    cls.__doc__ = _completed([*docs, _COMMON], list(inspect.signature(cls).parameters))
     return cls
+
+
+def describe(method: Callable[..., Any], bases: tuple[type, ...]) -> None:
+    """Complete a docstring by those of the same method of bases, and what is common to all.
+
+    It gains the entries of parameters that it omits, and what is returned and raised. Without
+    sections, in bases too, it stays as it is.
+    """
+    name, ours = method.__name__, (base for base in bases if base.__module__.startswith("bdr_stan"))
+    inherited = [vars(base)[name].__doc__ for base in ours if name in vars(base)]
+    docs = [inspect.cleandoc(doc) for doc in (method.__doc__, *inherited) if doc]
+    if not method.__doc__ or not any(map(_HEADING.search, docs)):
+        return
+    named = re.findall(r"`(\w+)`", _HEADING.split(docs[0])[0])
+    parameters = list(inspect.signature(method).parameters)
+    method.__doc__ = _completed([*docs, _COMMON], parameters, _OMITTED, in_text=named)
+
+
+def _completed(
+    docs: list[str],
+    parameters: list[str],
+    omitted: Sequence[str] = (),
+    in_text: Sequence[str] = (),
+) -> str:
+    """The first docstring with what it lacks of the others; parameters in their order."""
+    doc, *others = (_sections(each) for each in docs)
+    for name in omitted:
+        doc.setdefault(name, next((other[name] for other in others if name in other), ""))
+    for name in _WITH_ENTRIES:
+        entries = _entries(doc.get(name, ""))
+        for other in others:
+            known = {each for names in entries for each in names}.union(in_text)
+            found = _entries(other.get(name, ""))
+            added = {k: v for k, v in found.items() if k in entries or known.isdisjoint(k)}
+            entries = added | entries
+        if name == "Parameters":
+            # A group of parameters is described where the first of them is.
+            places = {k: parameters.index(k[0]) for k in entries if set(k) <= set(parameters)}
+            if omitted:  # a method of a base describes parameters that subclasses add
+                places |= {k: len(places) for k in _entries(doc.get(name, "")) if k not in places}
+            entries = {k: entries[k] for k in sorted(places, key=lambda k: places[k])}
+        doc[name] = "\n".join(entries.values())
+    order = dict.fromkeys(["", "Parameters", "Attributes", "Returns", "Raises", "Warns", *doc])
+    sections = {name: doc[name] for name in order if doc.get(name)}
+    return "\n\n".join(
+        f"{name}\n{'-' * len(name)}\n{text}" if name else text for name, text in sections.items()
+    )
 
 
 def _sections(doc: str) -> dict[str, str]:
     """Text of each section of a docstring by its heading, the summary under ""."""
     summary, *rest = _HEADING.split(inspect.cleandoc(doc))
-    sections = dict(zip(rest[::2], rest[1::2], strict=True))
-    first = {"": summary, "Parameters": "", "Attributes": ""}
-    return {name: text.strip() for name, text in (first | sections).items()}
+    sections = {"": summary} | dict(zip(rest[::2], rest[1::2], strict=True))
+    return {name: text.strip() for name, text in sections.items()}
 
 
-def _entries(section: str) -> dict[str, str]:
-    """Each entry of a section by the name of its parameter."""
-    return {text.split(" ")[0].rstrip(","): text for text in re.split(r"\n(?=\S)", section) if text}
+def _entries(section: str) -> dict[tuple[str, ...], str]:
+    """Each entry of a section by the names that it describes."""
+    texts = [text for text in re.split(r"\n(?=\S)", section) if text]
+    heads = [text.splitlines()[0].split(" : ")[0] for text in texts]
+    names = [tuple(each.strip().lstrip("*") for each in head.split(",")) for head in heads]
+    return dict(zip(names, texts, strict=True))

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY
 from html import escape
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from sklearn.utils.validation import check_is_fitted
 
@@ -13,7 +13,7 @@ from bdr_stan.bags import BagsLike
 from bdr_stan.bags.record import BagsRecord
 from bdr_stan.embedding.covariates import Covariates
 from bdr_stan.estimators.base import BagEstimator
-from bdr_stan.estimators.own_program import OwnProgram
+from bdr_stan.estimators.own_program import OwnProgram, check_declares, check_own_data, is_plain
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.validation import check_prior, check_stan_file, checked_settings
 from bdr_stan.extras import require_stanli
@@ -51,8 +51,6 @@ class PosteriorEstimator(BagEstimator):
         What runs the Stan program: CmdStan, compiled, or stanli, an interpreter that needs no
         compiler (extra "stanli"). Default: CmdStan, but stanli, with a warning, where CmdStan is
         not set up and stanli is installed.
-    random_state : int, optional
-        Seed where `fit` gets none.
     """
 
     _: KW_ONLY
@@ -66,8 +64,48 @@ class PosteriorEstimator(BagEstimator):
     samples_posterior = True
     methods: ClassVar[tuple[str, ...]] = METHODS
     closed_form: ClassVar[tuple[str, ...]] = ()  # methods without a Stan program
+    # Names of data that fits pass to a plain program, those of new bags without "_new".
+    program_data: ClassVar[tuple[str, ...]] = ()
     prior_texts: ClassVar[dict[str, tuple[str, str, str]]] = {}  # see `bdr_stan.posterior.priors`
     _default_warmup: ClassVar[int] = WARMUP  # of the package's own program
+
+    def fit(self, bags: BagsLike, y: ArrayLike, *args: Any, **kwargs: Any) -> Self:
+        """Fit to bags and their labels.
+
+        Parameters
+        ----------
+        y : array, shape (n,), or str
+            Label of each bag, or the name of a column of the bags' metadata. A pandas Series is
+            matched to the ids of the bags by its index, which must contain them all; anything
+            else, and a Series with the default index, is in the order of the bags.
+        chains, warmup, draws : int, default 4, 300, 1000
+            Chains, and iterations of each before and after warmup, which takes 1000 by default for
+            BDRClassifier and for a model with a `stan_file`. Laplace, "vb" and the exact method
+            give one chain of `draws`; optimisation one draw.
+        progress : bool, optional
+            Progress on stderr, with the time that is left: by default of steps that take longer
+            than ten seconds, and of compiling, which happens once; True shows it from the first
+            second, False never.
+        stan_data : dict, optional
+            Data that your own program, `stan_file`, declares besides those of every fit: by name
+            the name of a column of the bags' metadata, or an array. If the program declares a name
+            with "_new" after it, too, it gets there the values of new bags, from the same column.
+        **cmdstan_options
+            Arguments of the cmdstanpy method, such as ``adapt_delta=0.95``, and
+            ``threads_per_chain=2`` for the links "exp" and "logit" of totals; and, for NUTS,
+            ``client``, a Dask client whose workers run the chains.
+
+        Raises
+        ------
+        RuntimeError
+            Stan's message if it fails.
+
+        Warns
+        -----
+        UserWarning
+            Poor diagnostics, with their values and advice.
+        """
+        raise NotImplementedError
 
     def __str__(self) -> str:
         text = super().__str__()
@@ -231,6 +269,23 @@ class PosteriorEstimator(BagEstimator):
             raise ValueError(f"method={self.method!r} runs no Stan program: leave engine out")
         check_engine(self.engine)
 
+    def _check_program(
+        self, needed: Mapping[str, str], stan_data: Mapping[str, Any] | None = None
+    ) -> None:
+        """Raise, or warn, if a program of the user does not read what a fit passes.
+
+        `needed` are names of data that a plain one must declare -> what the fit passes by them.
+        """
+        self._check_stan_data(stan_data)
+        if is_plain(self.stan_file):
+            needed = {name: text for name, text in needed.items() if text}
+            check_declares(self.stan_file, needed, stan_data, self.program_data)
+
+    def _check_stan_data(self, stan_data: Mapping[str, Any] | None) -> None:
+        """Raise TypeError or ValueError unless the user's program reads these data."""
+        if stan_data is not None:
+            check_own_data(self.stan_file, stan_data, self.program_data)
+
     def _settings(
         self,
         chains: int = 4,
@@ -270,6 +325,7 @@ class PosteriorEstimator(BagEstimator):
         constants: Mapping[str, tuple[ArrayLike, Sequence[str]]],
         covariates: Covariates | None = None,
         coordinates: Mapping[str, Sequence[str]] = MappingProxyType({}),
+        stan_data: Mapping[str, Any] = MappingProxyType({}),
         **kept: Any,
     ) -> None:
         """Set the result of a fit: draws, `constants` for predictions, and settings."""
@@ -293,6 +349,12 @@ class PosteriorEstimator(BagEstimator):
         density = posterior.density
         small = density is not None and density.n_numbers <= LARGEST_POINTWISE
         self._density = density if small else None
+        if is_plain(self.stan_file):
+            assert density is not None
+            kept["program"] = OwnProgram.of_fit(
+                self.stan_file, density.stan_input.data, stan_data
+            ).kept()
+        self._program_ran_here = True
         self._keep(Result(groups, {**record.settings, "priors": model.priors, "run": run, **kept}))
 
     @property

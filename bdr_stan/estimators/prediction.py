@@ -17,12 +17,6 @@ class ProbabilisticRegressor(BagRegressor):
     def predict(self, bags: BagsLike, return_std: bool = False) -> Array | tuple[Array, Array]:
         """Posterior predictive mean of each bag's label.
 
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-        return_std : bool, default False
-            Also return the predictive standard deviation.
-
         Returns
         -------
         mean : array, shape (n,), units of y
@@ -41,10 +35,6 @@ class ProbabilisticClassifier(BagClassifier):
     def predict(self, bags: BagsLike) -> Array:
         """Most probable class of each bag.
 
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-
         Returns
         -------
         array, shape (n,), labels out of `classes_`
@@ -54,10 +44,6 @@ class ProbabilisticClassifier(BagClassifier):
 
     def predict_proba(self, bags: BagsLike) -> Array:
         """Posterior predictive probability of each class.
-
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
 
         Returns
         -------

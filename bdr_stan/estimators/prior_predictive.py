@@ -1,11 +1,16 @@
 """What the priors of a model imply: draws of its parameters and of labels, before the data."""
 
+import secrets
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import is_classifier
+from sklearn.base import clone, is_classifier
 
+from bdr_stan.bags import BagsLike
 from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.estimators.base import BagEstimator
+from bdr_stan.estimators.validation import check_counts, check_seed
 from bdr_stan.models.plain import GENERATED, as_new, data_of_bags, take_bags
 from bdr_stan.posterior.model import Draws, StanInput
 from bdr_stan.posterior.priors import draw_scale
@@ -13,8 +18,8 @@ from bdr_stan.posterior.sampling import run
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.posterior.terms import effect_sds
 from bdr_stan.results.arviz_groups import draws_group, labels_group
-from bdr_stan.results.inference_data import Groups
-from bdr_stan.types import Array
+from bdr_stan.results.inference_data import Groups, InferenceData, build
+from bdr_stan.types import Array, ArrayLike
 from bdr_stan.user_warnings import warn
 
 if TYPE_CHECKING:
@@ -25,7 +30,82 @@ _ADAPT_DELTA, _WARMUP, _CHAINS = 0.99, 1000, 4
 _OF_WEIGHTS = ("w", "beta", "gamma", "intercept", "term_effect")
 
 
-def prior_groups(model: Any, embedding: Embedding, ids: Any, n: int, seed: int) -> Groups:
+class PriorPredictive(BagEstimator):
+    """Parameters and labels under the priors alone."""
+
+    def prior_predictive(
+        self: Any,
+        bags: BagsLike,
+        y: ArrayLike | None = None,
+        *,
+        draws: int = 1000,
+        seed: int | None = None,
+        trials: ArrayLike | str | None = None,
+        exposure: ArrayLike | str | None = None,
+        offset: ArrayLike | str | None = None,
+        stan_data: Mapping[str, ArrayLike | str] | None = None,
+    ) -> InferenceData:
+        """Parameters and labels of bags under the priors alone.
+
+        Whether labels come out in a plausible range shows whether the priors are sensible.
+
+        Parameters
+        ----------
+        y : array, shape (n,), or str, optional
+            Labels, by whose spread default priors are scaled: of a model that is not fitted.
+        draws : int, default 1000
+            Draws of the parameters, and of the labels of each bag.
+
+        Returns
+        -------
+        InferenceData (ArviZ 0.x) or DataTree (1.x)
+            Groups prior, parameters as in the group posterior, and prior_predictive, y (chain,
+            draw, bag), of classes their numbers. The `idata` of a fit has both groups from then on,
+            for ``az.plot_prior_posterior`` of ArviZ 1.x or ``az.plot_dist_comparison`` of 0.x, and
+            ``az.plot_ppc(group="prior")`` of 0.x.
+
+        Raises
+        ------
+        ValueError
+            The model is not fitted, and `y` is missing.
+
+        Notes
+        -----
+        Of a user's own program, NUTS draws without training bags. Scales of groups and smooth
+        functions, which it takes as fixed, are those of the fit.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bdr_stan import BLR
+        >>> rng = np.random.default_rng(0)
+        >>> bags = [rng.normal(mean, 1, (20, 1)) for mean in range(5)]
+        >>> prior = BLR(3).prior_predictive(bags, np.arange(5.0), seed=1)
+        >>> prior["prior_predictive"]["y"].shape
+        (1, 1000, 5)
+        """
+        check_counts(draws=draws)
+        check_seed(seed)
+        given: dict[str, Any] = {"trials": trials, "exposure": exposure, "offset": offset}
+        of_program = {} if stan_data is None else {"stan_data": stan_data}
+        fitted = self
+        if "result_" not in vars(self):
+            if y is None:
+                raise ValueError(
+                    "default priors are scaled by the labels: give y, or fit the model first"
+                )
+            fitted = clone(self).set_params(method="optimize")
+            fitted.fit(bags, y, seed=seed, **given, **of_program)
+        embedding, bags = fitted._embedded(bags, given, stan_data=stan_data)
+        seed = self._seed(seed)
+        seed = secrets.randbelow(2**31) if seed is None else seed
+        groups = _prior_groups(fitted, embedding, bags.index, draws, seed)
+        if fitted is self:
+            self._keep_too(groups)
+        return build(groups)
+
+
+def _prior_groups(model: Any, embedding: Embedding, ids: Any, n: int, seed: int) -> Groups:
     """Groups prior and prior_predictive of embedded bags, n draws, under the priors of a fit."""
     if model.by_program:
         return _by_program(model, embedding, ids, n, seed)

@@ -1,4 +1,4 @@
-"""Ranks of districts by their rates; see `AggregateRegressor.ranking`."""
+"""Ranks of districts by their rates."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -6,6 +6,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from bdr_stan.bags import Bags, BagsLike
+from bdr_stan.estimators.base import BagEstimator
 from bdr_stan.estimators.own_program import check_stock
 from bdr_stan.estimators.validation import check_counts
 from bdr_stan.predictive.distributions import interval_ends
@@ -15,42 +16,80 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def ranking(
-    model: Any, bags: BagsLike, top: int | None, trials: ArrayLike | str | None, level: float
-) -> "pd.DataFrame":
-    """Table of the rates of districts and their ranks, highest rate first."""
-    import pandas as pd
+class Ranking(BagEstimator):
+    """Ranks of bags by their rates, of a model of totals."""
 
-    ends = interval_ends(level)
-    check_stock(model)
-    bags = model._like_training(bags)
-    n = len(bags)
-    if top is not None:
-        check_counts(top=top)
-        if top >= n:
-            raise ValueError(f"top must be below the number of bags, {n}, found {top}")
-    if model._family.has_effects or model.effect_columns_ is not None:
-        _check_effects_are_known(model, bags)
-    totals = model.predictive(bags, trials=trials).expected(np.arange(n))
-    if len(totals) == 1:
-        raise ValueError(
-            f"method={model.method!r} has one draw, so that ranks have no uncertainty: fit with "
-            "method='nuts' or 'laplace'"
-        )
-    people = model._trials_of(bags, trials) if model._family.has_trials else bags.totals
-    rates = totals / people
-    ranks = rankdata(-rates, axis=1)
-    lower, upper = np.quantile(ranks, ends, axis=0, method="inverted_cdf")
-    columns = {
-        "rate": rates.mean(axis=0),
-        "rank": ranks.mean(axis=0),
-        "lower": lower,
-        "upper": upper,
-    }
-    if top is not None:
-        columns["in_top"] = np.mean(ranks <= top, axis=0)
-    index = pd.Index(bags.index, name=bags.id_name)
-    return pd.DataFrame(columns, index=index).sort_values("rank", kind="stable")
+    def ranking(
+        self: Any,
+        bags: BagsLike,
+        *,
+        top: int | None = None,
+        trials: ArrayLike | str | None = None,
+        level: float = 0.95,
+    ) -> "pd.DataFrame":
+        """Ranks of bags by their rates, with the uncertainty of both; rank 1 is the highest rate.
+
+        Parameters
+        ----------
+        bags : Bags, or list of n arrays, shapes (n_points, p)
+            Of the fit, where its bags have effects of their own.
+        top : int, optional
+            Also give the probability of being among so many bags of highest rate.
+        trials : as for `predict`
+        level : float, 0 < level < 1, default 0.95
+            Probability of the intervals of the ranks.
+
+        Returns
+        -------
+        pandas DataFrame with a row for each bag, by rank
+            rate: posterior mean of the bag's expected label per weight (of the binomial likelihood
+            the probability); rank: posterior mean of its rank; lower, upper: interval of the rank;
+            in_top: posterior probability of a rank of at most `top`.
+
+        Raises
+        ------
+        ValueError
+            Bags that have effects but are not those of the fit; `top` is not below their number;
+            or the fit has one draw.
+
+        Notes
+        -----
+        The posterior mean of the rank is the estimate of least squared error (Laird and Louis
+        1989, "Empirical Bayes ranking methods"). Rates that are known poorly have ranks near the
+        middle, and intervals that say so.
+        """
+        import pandas as pd
+
+        ends = interval_ends(level)
+        check_stock(self)
+        bags = self._like_training(bags)
+        n = len(bags)
+        if top is not None:
+            check_counts(top=top)
+            if top >= n:
+                raise ValueError(f"top must be below the number of bags, {n}, found {top}")
+        if self._family.has_effects or self.effect_columns_ is not None:
+            _check_effects_are_known(self, bags)
+        totals = self.predictive(bags, trials=trials).expected(np.arange(n))
+        if len(totals) == 1:
+            raise ValueError(
+                f"method={self.method!r} has one draw, so that ranks have no uncertainty: fit with "
+                "method='nuts' or 'laplace'"
+            )
+        people = self._trials_of(bags, trials) if self._family.has_trials else bags.totals
+        rates = totals / people
+        ranks = rankdata(-rates, axis=1)
+        lower, upper = np.quantile(ranks, ends, axis=0, method="inverted_cdf")
+        columns = {
+            "rate": rates.mean(axis=0),
+            "rank": ranks.mean(axis=0),
+            "lower": lower,
+            "upper": upper,
+        }
+        if top is not None:
+            columns["in_top"] = np.mean(ranks <= top, axis=0)
+        index = pd.Index(bags.index, name=bags.id_name)
+        return pd.DataFrame(columns, index=index).sort_values("rank", kind="stable")
 
 
 def _check_effects_are_known(model: Any, bags: Bags) -> None:

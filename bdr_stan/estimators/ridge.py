@@ -54,13 +54,6 @@ class RBFNetwork(BagRegressor):
     ----------
     n_landmarks : int, default 60
         Landmarks, or frequencies where ``features="fourier"``.
-    bandwidth : float, array of shape (p,), "scaled", "ard" or "median", default "scaled"
-        Of a kernel given by name, in the units of the points. "median" is
-        sqrt(median squared distance / 2) on columns as they are; "scaled" and "ard" the same on
-        columns divided by their standard deviations.
-    kernel : str or Kernel, default "rbf"
-        A name of `bdr_stan.kernels.KERNELS`, such as "matern32" or "cauchy", or a kernel:
-        ``RBF(columns=["age"]) + Matern32(columns=["income"])``.
     features : {"landmarks", "fourier"}, default "landmarks"
         The kernel at the landmarks, or random Fourier features of the Gaussian kernel, a cosine
         and a sine for each frequency.
@@ -69,12 +62,6 @@ class RBFNetwork(BagRegressor):
         lowest squared error on the validation bags of `fit`, else of leave-one-out
         cross-validation. "loo": of 49 from 10^-12 to 1 times the largest squared singular value
         of the centred training embeddings.
-    bandwidth_scale : float, default 1
-        Factor on all bandwidths.
-    landmarks : {"kmeans", "random"} or array, shape (d, p), default "kmeans"
-        Centres of clusters of the points, a random choice of them, or points of your own.
-    random_state : int, optional
-        Seed where `fit` gets none.
 
     Attributes
     ----------
@@ -132,22 +119,6 @@ class RBFNetwork(BagRegressor):
 
         Parameters
         ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-        y : array, shape (n,)
-            Label of each bag.
-        validation : (bags, y), optional
-            Bags and labels by whose squared error alpha is chosen.
-        seed : int, optional
-            Seed of landmarks and bandwidth; default `random_state`.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError, TypeError
-            Unusable bags, labels or parameters; raised before any work starts.
         """
         bags = as_bags(bags, in_parts=self.takes_parts)
         y = check_labels(bags, y)
@@ -219,12 +190,6 @@ class RBFNetwork(BagRegressor):
 
     def training_features(self, bags: BagsLike, *, seed: int | None = None) -> TrainingFeatures:
         """Choose landmarks and bandwidth, and embed training bags in one pass over their points.
-
-        Parameters
-        ----------
-        bags : Bags, or list of arrays
-        seed : int, optional
-            Default `random_state`.
 
         Returns
         -------

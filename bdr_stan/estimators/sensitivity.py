@@ -1,15 +1,15 @@
-"""Bounds of labels under unknown selection of points; see `LinearEstimator.sensitivity`."""
+"""Bounds of labels under unknown selection of points."""
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from bdr_stan.bags import Bags, BagsLike, Samples
-from bdr_stan.embedding.mean_embedding import Embedding, embed
-from bdr_stan.embedding.samples import embed_samples
+from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.selection import SelectedPoints
+from bdr_stan.estimators.base import BagEstimator
+from bdr_stan.estimators.embedding import embedded
 from bdr_stan.estimators.points import evenly_spaced
 from bdr_stan.estimators.validation import check_counts
 from bdr_stan.predictive.distributions import check_level
@@ -18,62 +18,106 @@ from bdr_stan.threads import map_in_threads
 from bdr_stan.types import Array, ArrayLike
 
 
-def selection_bounds(
-    model: Any,
-    bags: BagsLike,
-    selection: ArrayLike,
-    level: float,
-    n_draws: int,
-    **given: ArrayLike | str | None,
-) -> SelectionBounds:
-    """Bounds of the expected labels of bags whose weights are right up to each factor.
+class Sensitivity(BagEstimator):
+    """Bounds of labels under unknown selection of points."""
 
-    `given` are trials, exposure and offset.
-    """
-    factors = _factors(selection)
-    check_level(level)
-    check_counts(n_draws=n_draws)
-    bags = model._like_training(bags)
-    if getattr(model, "_is_ordinal", False):
-        raise TypeError(
-            "ordered categories have no expected label: sensitivity is for numbers and two classes"
-        )
-    for points in getattr(bags, "samples", {"": bags}).values():
-        if not isinstance(points, Bags):
+    def sensitivity(
+        self: Any,
+        bags: BagsLike,
+        *,
+        selection: ArrayLike = (1, 1.25, 1.5, 2),
+        level: float = 0.95,
+        trials: ArrayLike | str | None = None,
+        exposure: ArrayLike | str | None = None,
+        offset: ArrayLike | str | None = None,
+        n_draws: int = 1000,
+    ) -> SelectionBounds:
+        """Bounds of each bag's expected label if its points were seen with unequal probabilities.
+
+        People of some kinds answer surveys less often than others; what they would have said is
+        not known. If the right weights of the points differ from the given ones by at most a
+        factor G, a label lies between two bounds, and no further assumption narrows them.
+
+        Parameters
+        ----------
+        bags : Bags, or list of n arrays, shapes (n_points, p)
+            Of several samples, points of each may be selected.
+        selection : array, shape (K,), default (1, 1.25, 1.5, 2)
+            Factors G >= 1. With 2 some points had twice the probability that their weights imply,
+            others half of it.
+
+        Returns
+        -------
+        SelectionBounds
+            With `lowest` and `highest`, bounds of the expected label, and `lower` and `upper`, the
+            ends of their predictive intervals, each of shape (K, n); ``fails_at(a, b)``, the factor
+            at which bag a is no longer certain to be above bag b; and `to_dataframe()`. In units of
+            y, of families too: the expected label increases with the linear predictor, whose bounds
+            are exact. Of classes the probability of the second.
+
+        Raises
+        ------
+        ValueError
+            A factor below 1, or a level that is no probability.
+        TypeError
+            The labels are ordered categories, or the points lie in partitions.
+
+        Notes
+        -----
+        Under each draw the linear predictor is a mean over the bag's points of a function f, for
+        `BDR` shrunk as the bag's embedding is. Its extremes over the weights are those of a
+        linear-fractional programme, which a threshold of f solves. The bounds describe selection
+        within these bags; the parameters of the fit, effects of covariates, groups and smooths, and
+        the effective sizes of the bags are as without it. At G = 1 they are the prediction under
+        these draws. Sources: Aronow and Lee (2013); Miratrix, Wager and Zubizarreta (2018).
+        """
+        given = {"trials": trials, "exposure": exposure, "offset": offset}
+        factors = _factors(selection)
+        check_level(level)
+        check_counts(n_draws=n_draws)
+        bags = self._like_training(bags)
+        if getattr(self, "_is_ordinal", False):
             raise TypeError(
-                "sensitivity needs the points of each bag in memory, but these lie in partitions: "
-                "pass bags.load()"
+                "ordered categories have no expected label: sensitivity is for numbers and two "
+                "classes"
             )
-    if isinstance(bags, Samples):
-        bags.check_order(**given)
-    known = model.known_of_bags(bags, **given)
-    embedded = embed_samples if isinstance(bags, Samples) else embed
-    embedding = replace(embedded(bags, model._feature_map), **known)
-    model._warn_of_other_bags(embedding)
-    draws = {name: evenly_spaced(drawn, n_draws) for name, drawn in model._draws().items()}
-    parts = _parts(model, bags, embedding, draws)
-    classes, n_draws = getattr(model, "classes_", None), len(draws["w"])
+        for points in getattr(bags, "samples", {"": bags}).values():
+            if not isinstance(points, Bags):
+                raise TypeError(
+                    "sensitivity needs the points of each bag in memory, but these lie in "
+                    "partitions: pass bags.load()"
+                )
+        if isinstance(bags, Samples):
+            bags.check_order(**given)
+        known = self.known_of_bags(bags, **given)
+        embedding = embedded(bags, self._feature_map, known)
+        self._warn_of_other_bags(embedding)
+        draws = {name: evenly_spaced(drawn, n_draws) for name, drawn in self._draws().items()}
+        parts = _parts(self, bags, embedding, draws)
+        classes, n_draws = getattr(self, "classes_", None), len(draws["w"])
 
-    def shifts(i, factors):
-        """How far the predictors of bags i move, (2, K, S, m): the sum over their samples."""
-        found = np.zeros((2, len(factors), n_draws, len(i)))
-        for rows, part in parts:
-            has = np.flatnonzero(rows[i] >= 0)
-            own = map_in_threads(partial(part.shifts, factors=factors), rows[i[has]])
-            for column, shift in zip(has, own, strict=True):
-                found[..., column] += shift
-        return found
+        def shifts(i, factors):
+            """How far the predictors of bags i move, (2, K, S, m): the sum over their samples."""
+            found = np.zeros((2, len(factors), n_draws, len(i)))
+            for rows, part in parts:
+                has = np.flatnonzero(rows[i] >= 0)
+                own = map_in_threads(partial(part.shifts, factors=factors), rows[i[has]])
+                for column, shift in zip(has, own, strict=True):
+                    found[..., column] += shift
+            return found
 
-    def predictives(i, factors):
-        """Of each factor the distributions of bags i where predictors are least, and largest."""
-        some = embedding.take(i)
-        return [
-            tuple(model._predictive(some, draws | {"shift": each}, classes) for each in of_factor)
-            for of_factor in np.swapaxes(shifts(i, factors), 0, 1)
-        ]
+        def predictives(i, factors):
+            """Of each factor the distributions of bags i at their least and largest predictors."""
+            some = embedding.take(i)
+            return [
+                tuple(
+                    self._predictive(some, draws | {"shift": each}, classes) for each in of_factor
+                )
+                for of_factor in np.swapaxes(shifts(i, factors), 0, 1)
+            ]
 
-    n = len(embedding.mean)
-    return SelectionBounds(predictives, n, n_draws, factors, level, bags.ids, bags.id_name)
+        n = len(embedding.mean)
+        return SelectionBounds(predictives, n, n_draws, factors, level, bags.ids, bags.id_name)
 
 
 def _parts(model: Any, bags: Any, embedding: Embedding, draws: dict[str, Array]) -> list[Any]:

@@ -37,6 +37,15 @@ class Stack(BagEstimator):
         Not fitted; with a method that draws from the posterior. Default: BDR, InverseBDR and, for
         points of at most 20 columns, additive InverseBDR, the latter two by Laplace's
         approximation. Held-out densities weigh these, so their k-hat raises no warning.
+
+    Attributes
+    ----------
+    models_ : list of fitted estimators
+        Each with its `idata`.
+    weights_ : array, shape (len(models),), of sum 1
+    comparison_ : pandas.DataFrame
+        One row per model: elpd (expected log predictive density), its se, p (effective number of
+        parameters), max_pareto_k (above 0.7 do not trust the elpd) and weight.
     """
 
     models: list[EmbeddingEstimator] | None = None
@@ -55,14 +64,8 @@ class Stack(BagEstimator):
         ----------
         bags : Bags, or list of n arrays, shapes (n_points, p)
             Or several samples per bag, as a dict or `Samples`, where all `models` take them.
-        y : array, shape (n,)
-            Label of each bag.
         **options
             Those of the models' `fit`, such as chains, draws and seed.
-
-        Returns
-        -------
-        self
 
         Raises
         ------
@@ -104,10 +107,6 @@ class Stack(BagEstimator):
     def predictive(self, bags: BagsLike) -> Any:
         """Predictive distribution of the labels of new bags: the weighted mixture of the models'.
 
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-
         Returns
         -------
         Predictive or ClassPredictive, or Blend where one of the models is an InverseBDR
@@ -119,13 +118,6 @@ class Stack(BagEstimator):
 
     def contrast(self, bags_a: BagsLike, bags_b: BagsLike, *, category: Any = None) -> Contrast:
         """Posterior of the effect of a change of the points: the mixture of the models'.
-
-        Parameters
-        ----------
-        bags_a, bags_b : Bags, or lists of n arrays, shapes (n_points, p)
-            The bags after the change, and before: label of `bags_a` less that of `bags_b`.
-        category : class or list of classes, optional
-            Of more than two classes those whose probability is meant.
 
         Returns
         -------
@@ -266,6 +258,7 @@ class Stack(BagEstimator):
         self.weights_ = self.comparison_["weight"].to_numpy()
 
 
+@estimator
 class Stacked(ProbabilisticRegressor, Stack):
     """Average of regressors, weighted by how well each predicts labels it has not seen.
 
@@ -276,22 +269,6 @@ class Stacked(ProbabilisticRegressor, Stack):
 
     `Stacked()` is the model to try first where you do not know which fits: BDR for labels that are
     linear in the embedding, InverseBDR for labels that are bounded, skewed or on few values.
-
-    Parameters
-    ----------
-    models : list of BLR, Shrinkage, BDR or InverseBDR, optional
-        Not fitted; with a method that draws from the posterior. Default: BDR, InverseBDR and, for
-        points of at most 20 columns, additive InverseBDR, the latter two by Laplace's
-        approximation. Held-out densities weigh these, so their k-hat raises no warning.
-
-    Attributes
-    ----------
-    models_ : list of fitted estimators
-        Each with its `idata`.
-    weights_ : array, shape (len(models),), of sum 1
-    comparison_ : pandas.DataFrame
-        One row per model: elpd (expected log predictive density), its se, p (effective number of
-        parameters), max_pareto_k (above 0.7 do not trust the elpd) and weight.
 
     Notes
     -----
@@ -318,6 +295,7 @@ class Stacked(ProbabilisticRegressor, Stack):
     default_types = BDR, InverseBDR
 
 
+@estimator
 class StackedClassifier(ProbabilisticClassifier, Stack):
     """Average of classifiers of two classes, as `Stacked` is of regressors.
 
@@ -330,8 +308,6 @@ class StackedClassifier(ProbabilisticClassifier, Stack):
 
     Attributes
     ----------
-    models_, weights_, comparison_
-        As those of `Stacked`.
     classes_ : array, shape (2,)
 
     Examples

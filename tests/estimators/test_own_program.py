@@ -7,6 +7,7 @@ import arviz as az
 import numpy as np
 import pandas as pd
 import pytest
+from builders.programs import edited
 
 from bdr_stan import BDR, BLR, Bags, BDRClassifier, BLRClassifier, InverseBDR, Shrinkage, load
 from bdr_stan.cmdstan.programs import eject, program_path
@@ -47,17 +48,6 @@ LABELS = {
     "ordinal": np.digitize(CENTRE, [-1, 0, 1]),
     "classes": np.where(CENTRE + RNG.normal(0, 0.5, N) > 0, "well", "sick"),
 }
-
-
-def edited(tmp_path, *changes, name="bdr"):
-    """A plain program with texts replaced, each of which must be there."""
-    text = program_path(name, fast=False).read_text()
-    for old, new in changes:
-        assert old in text
-        text = text.replace(old, new)
-    path = tmp_path / "my_program.stan"
-    path.write_text(text)
-    return path
 
 
 def fitted(cls=BDR, label="normal", *, bags=TRAINING, options=None, **parameters):

@@ -2,11 +2,11 @@
 
 import json
 import warnings
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
-from builders import reference
+from builders import programs, reference
 from builders.rates import country, labels, sums, surface
 
 from bdr_stan import AggregateRegressor, Bags, JointRegressor, load
@@ -52,17 +52,7 @@ def fitted(name, own=True, long=False):
     return quiet_fit(model, BAGS, labels(BAGS, *FITS[name]), **(LONG if long else SHORT))
 
 
-def edited(folder, *changes, name="totals_exp_poisson"):
-    """A copy of a program with some texts replaced, each of which it has."""
-    text = path_of(name).read_text()
-    for old, new in changes:
-        assert old in text
-        text = text.replace(old, new)
-    path = folder / "edited.stan"
-    path.write_text(text)
-    return path
-
-
+edited = partial(programs.edited, name="totals_exp_poisson")
 REPORTING = [
     ("vector[P] weight;", "vector[N] reporting;  vector[N_new] reporting_new;  vector[P] weight;"),
     ("lambda = sums(weight .* rate,", "lambda = reporting .* sums(weight .* rate,"),
