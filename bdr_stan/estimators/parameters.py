@@ -83,7 +83,7 @@ def describe(method: Callable[..., Any], bases: tuple[type, ...]) -> None:
     It gains the entries of parameters that it omits, and what is returned and raised. Without
     sections, in bases too, it stays as it is.
     """
-    name, ours = method.__name__, (base for base in bases if base.__module__.startswith("bdr_stan"))
+    name, ours = method.__name__, (base for base in bases if "sklearn" not in base.__module__)
     inherited = [vars(base)[name].__doc__ for base in ours if name in vars(base)]
     docs = [inspect.cleandoc(doc) for doc in (method.__doc__, *inherited) if doc]
     if not method.__doc__ or not any(map(_HEADING.search, docs)):

@@ -30,8 +30,7 @@ def public_objects():
 def inner_names():
     """Members that completions of a user's prompt omit, as they are for other modules."""
     bags = bdr_stan.Bags([[0.0]], [0, 1])
-    objects = (bdr_stan.BDR(), bdr_stan.BDRClassifier(), bdr_stan.AggregateRegressor(),
-               bags, bdr_stan.Samples({"x": bags}))  # fmt: skip
+    objects = (bags, bdr_stan.Samples({"x": bags}))
     return {name for each in objects for name in set(object.__dir__(each)) - set(dir(each))}
 
 
