@@ -14,6 +14,7 @@ import resource
 import warnings
 
 import numpy as np
+import pandas as pd
 
 from bdr_stan import (
     BDR,
@@ -44,28 +45,30 @@ ESTIMATORS = {
 
 
 def bags_and_labels(seed, n):
-    """n bags of unequal sizes, and labels of each kind."""
+    """n bags of unequal sizes with two correlated covariates, and labels of each kind."""
     rng = np.random.default_rng(seed)
     sizes = np.ceil(rng.lognormal(np.log(20), 1, n)).astype(int)
     centre = rng.normal(size=(n, 5))
     points = 1.5 * np.repeat(centre, sizes, axis=0) + rng.normal(size=(sizes.sum(), 5))
-    bags = Bags.from_points(points, sizes=sizes)
     curve = np.sin(1.5 * centre[:, 0]) + 0.5 * centre[:, 1] * centre[:, 2]
     rate = np.exp(0.3 * np.sin(points[:, 0]) + 0.3 * points[:, 1])
     totals = np.add.reduceat(rate, np.r_[0, np.cumsum(sizes)[:-1]])
     counts = rng.poisson(totals * rng.gamma(10, 0.1, n))
     share = 1 / (1 + np.exp(-rate + 1))
     part = np.add.reduceat(share, np.r_[0, np.cumsum(sizes)[:-1]]) / sizes
-    return bags, {
+    labels = {
         "normal": curve + 0.3 * rng.normal(size=n),
         "binary": (curve + 0.5 * rng.normal(size=n) > 0).astype(int),
         "totals": totals + rng.normal(size=n),
         "counts": counts,
         "trials": rng.binomial(50, part),
     }
+    first = centre[:, 0] + 0.2 * rng.normal(size=n)
+    covariates = pd.DataFrame({"first": first, "second": first + 0.3 * rng.normal(size=n)})
+    return Bags.from_points(points, sizes=sizes, metadata=covariates), labels
 
 
-def measured(model, kind, seed, n, warmup, draws):
+def measured(model, kind, seed, n, warmup, draws, **sampling):
     """Diagnostics of one fit by NUTS, and the processor seconds of its chains."""
     bags, labels = bags_and_labels(seed, n)
     more = {"trials": np.full(n, 50)} if kind == "trials" else {}
@@ -73,7 +76,7 @@ def measured(model, kind, seed, n, warmup, draws):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.set_params(method="nuts").fit(
-            bags, labels[kind], seed=seed, warmup=warmup, draws=draws, **more
+            bags, labels[kind], seed=seed, warmup=warmup, draws=draws, **more, **sampling
         )
     return {**model.diagnostics(), "seconds": _children() - before}
 

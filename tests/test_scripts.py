@@ -77,6 +77,7 @@ SAYS = {
     "benchmarks/same_results.py": "largest of all: 0.0e+00, the same results",
     "benchmarks/stacking.py": "Behind the best member:",
     "benchmarks/warmup.py": "R-hat  diverged",
+    "benchmarks/whitening.py": "| BLR | 40 | diagonal metric |",
     "benchmarks/set_kernels.py": "one kernel after the other",
 }
 ELSEWHERE = {
