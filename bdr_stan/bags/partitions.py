@@ -7,7 +7,7 @@ order they finish in, so that no result depends on the number of workers.
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 from joblib import parallel_config
@@ -21,9 +21,6 @@ from bdr_stan.bags.parts import Part, PartReader, check_client, in_order
 from bdr_stan.bags.scan import ScannedTable, merge_scans, scan
 from bdr_stan.extras import require
 from bdr_stan.types import Array, ArrayLike
-
-if TYPE_CHECKING:
-    pass
 
 
 class PartitionedBags(BagsBase):
