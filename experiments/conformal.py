@@ -215,7 +215,7 @@ equally.
 bag how reliable they are, and values above 0.7 raise a warning. In that case run `fit` with more
 draws; if that does not help, the bag is unlike the training bags. Landmarks, kernel and, with
 `"exact"` and `"laplace"`, the scales of the priors are computed only from the training bags. In
-fits to few bags, by any method, the coverage is that of refitting only approximately.
+fits to few bags, by any method, the coverage equals the coverage of refitting only approximately.
 
 **What to expect.** If the model is right, regions are about as wide as its own intervals. If it is
 wrong, they are wider in some classes and narrower in others. A region can be a union of intervals
@@ -232,8 +232,8 @@ approximation. A fit with `method="optimize"` has one draw and no regions.
 Written by `python experiments/conformal.py --output docs`: {splits} random splits into {train}
 training and {test} test bags. Gamma bags have 5 (half of them), 20 or 100 points; bags of digits
 have 1 to 300 images, and their label, the mean digit, is a number. `BDR` models the sampling error
-of the points. `BLR` takes the means of even one point as exact, and is wrong for small bags and for
-large ones. The level is 90%; widths are means over test bags, in units of the label.
+of the points. `BLR` treats even the mean of one point as exact, and is wrong for small bags and for
+large bags. The level is 90%; widths are means over test bags, in units of the label.
 
 {table}
 

@@ -252,12 +252,13 @@ as they are:
 
 {sentence}
 
-The true change is 1. Two strengths describe an omitted cause: `c_y`, the share of the labels'
-residual variance that it explains, and `c_d`, the share by which adjusting for it reduces the
-precision of the contrast (for the coefficient of one column: the share of the column's residual
-variance that it explains). The robustness value is the strength at which both are equal and the
-contrast can be 0. Each covariate of the fit is a benchmark: the table shows how an omitted cause of
-the same strength could change the contrast (`mean`, moved towards 0) and its interval.
+The true change is 1. Two strengths describe an omitted cause. `c_y` is the share of the labels'
+residual variance that it explains. `c_d` is the share by which adjusting for it reduces the
+precision of the contrast; for the coefficient of one column, `c_d` is the share of the column's
+residual variance that the omitted cause explains. The robustness value is the strength at which
+both are equal and the contrast can be 0. Each covariate of the fit is a benchmark: the table shows
+how an omitted cause of the same strength could change the contrast (`mean`, moved towards 0) and
+its interval.
 
 {benchmarks}
 
