@@ -248,8 +248,6 @@ def main():
 TEXT = """\
 # Attenuation: regressions on small bags
 
-Written by `python experiments/attenuation.py --output docs`.
-
 A mean over few points is a noisy measurement of the mean of the distribution that the points are
 from (*errors in variables*). A regression on such means is flatter than the truth, the more so the
 smaller the bags. This is called *attenuation* or *regression dilution*. In *scalar-on-distribution
@@ -302,7 +300,9 @@ All bags of a data set have one size, so the labels do not identify eta, the sca
 the embeddings: a larger eta with smaller weights predicts the same labels. `BDR` takes the log sd
 of its prior from the standard error of the moment estimate of the embeddings' covariance
 ([priors](priors.md)). With a log sd of 2 weights and eta drift together, and the curve can be
-several times too steep, while R-hat warns."""
+several times too steep, while R-hat warns.
+
+Reproduce: `python experiments/attenuation.py --output docs`"""
 
 
 if __name__ == "__main__":

@@ -229,17 +229,19 @@ approximation. A fit with `method="optimize"` has one draw and no regions.
 
 ## Coverage by bag size
 
-Written by `python experiments/conformal.py --output docs`: {splits} random splits into {train}
-training and {test} test bags. Gamma bags have 5 (half of them), 20 or 100 points; bags of digits
-have 1 to 300 images, and their label, the mean digit, is a number. `BDR` models the sampling error
-of the points. `BLR` treats even the mean of one point as exact, and is wrong for small bags and for
-large bags. The level is 90%; widths are means over test bags, in units of the label.
+The table has results of {splits} random splits into {train} training and {test} test bags. Gamma
+bags have 5 (half of them), 20 or 100 points; bags of digits have 1 to 300 images, and their label,
+the mean digit, is a number. `BDR` models the sampling error of the points. `BLR` treats even the
+mean of one point as exact, and is wrong for small bags and for large bags. The level is 90%; widths
+are means over test bags, in units of the label.
 
 {table}
 
 ![Coverage of regions and of the models' own intervals](conformal.png)
 
 {measured}
+
+Reproduce: `python experiments/conformal.py --output docs`
 """
 
 if __name__ == "__main__":

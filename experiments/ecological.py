@@ -21,7 +21,7 @@ from experiments.report import arguments, markdown, write
 
 PAGE = """# Two-by-two tables: rates of groups from the rates of counties
 
-Written by `python experiments/ecological.py --output docs`. Of each county the share X of a group
+Of each county the share X of a group
 and the overall rate are known, and the rates of the group and of all others are wanted. "census" is
 literacy of black and white people in 1,040 counties of the US in 1910 by race, whose cells are
 known (the data of the R package [eco](https://cran.r-project.org/package=eco)); the others are
@@ -39,6 +39,8 @@ column, and eco its option `context`.
   hold less than they say. Compare both before you report one.
 - With context, intervals are wider than they need to be: only the curvature of the labels in the
   share tells whether a group's rate depends on its share.
+
+Reproduce: `python experiments/ecological.py --output docs`
 """
 _ECO = """suppressMessages(library(eco)); a <- commandArgs(TRUE); d <- read.csv(a[1]); set.seed(1)
 W <- eco(Y ~ X, data=d, context=a[3]=="context", n.draws=15000, burnin=5000, thin=4)$W

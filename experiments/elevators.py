@@ -244,7 +244,6 @@ splits differ from ours, so differences of about one sd are inconclusive.
 TEXT = """\
 # Elevators: outcomes of individuals from totals of bags
 
-Made by `{command} --output docs`.
 {source}
 Rows are shuffled and divided 70/10/10/10% into training, early-stop, validation and test rows. Each
 part is sorted by one column and cut into bags of about 30 (negative binomial sizes, sd 15); the
@@ -273,6 +272,8 @@ Per split, learning the length scales with VBAgg, whose posterior is exact for n
 fixed scales, took {learning} s, and two chains of NUTS, which also sample noise and scale, {nuts} s
 (medians, two busy cores). NUTS: {divergences} divergences, largest R-hat {r_hat}, smallest bulk ESS
 {ess}.
+
+Reproduce: `{command} --output docs`
 """
 
 

@@ -121,8 +121,6 @@ def main():
 TEXT = """\
 # Out-of-distribution groups
 
-Written by `python experiments/familiarity.py --output docs`.
-
 ```python
 found = model.familiarity(new)  # columns familiarity, a p-value, and distance
 found[found["familiarity"] <= 0.01]  # bags unlike those of the fit
@@ -181,6 +179,8 @@ than any training bag are compared with the smallest ones, and 10% of new bags o
 same simulator are also flagged.
 
 {found}
+
+Reproduce: `python experiments/familiarity.py --output docs`
 """
 
 

@@ -189,8 +189,6 @@ def report(country, args, run):
     text = f"""\
 # Malaria in districts, mapped to pixels
 
-Written by `python experiments/malaria.py{" --quick" if args.quick else ""} --output docs`.
-
 A simulated country (`data_gen/malaria.py`): {len(country.rate):,} pixels in {len(country.bags)}
 districts of {country.bags.sizes.min()} to {country.bags.sizes.max():,} pixels,
 {country.y.sum():,} cases; {len(train.bags)} training and {len(test.bags)} test districts. Log rates
@@ -230,6 +228,8 @@ Learning the kernel took {learning[1]:.0f} s (few: {learning[0]:.0f} s); means a
 deviations of all {len(country.rate):,} pixels from 1000 draws took {mapping:.0f} s.
 
 {markdown(pd.DataFrame(cost).T.round(3), text_or_nothing)}
+
+Reproduce: `python experiments/malaria.py{" --quick" if args.quick else ""} --output docs`
 """
     print(f"\n{text}")
     if args.output is None:

@@ -329,8 +329,6 @@ def page(rows, args):
     return f"""\
 # Maps from totals compared with other tools
 
-Written by `python experiments/map_peers.py{options} --output docs`.
-
 {wrapped(about_places(args))}
 
 {markdown(counts_table(rows), digits=2)}
@@ -346,7 +344,9 @@ Written by `python experiments/map_peers.py{options} --output docs`.
 Scores of the log rates: correlation, root mean square error and mean error of the posterior median,
 and the share of pixels whose 95% interval contains the true rate.
 
-{NOTES}"""
+{NOTES}
+Reproduce: `python experiments/map_peers.py{options} --output docs`
+"""
 
 
 def wrapped(text):

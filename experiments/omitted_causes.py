@@ -228,8 +228,6 @@ def main():
 TEXT = """\
 # Omitted causes of a contrast
 
-Written by `python experiments/omitted_causes.py --output docs`.
-
 How would the label change if all people were two years older? A contrast answers this under the
 model, which adjusts for its covariates. It has a causal meaning only if no omitted cause of the
 label differs between bags of older and younger people. `robustness()` reports how strong such
@@ -304,7 +302,10 @@ c_y = c_d = robustness value is made of the residuals, the Riesz representer and
 posterior means of sigma, rho and eta. *Least squares*: the contrast with the omitted column added
 to the same regression, relative to the contrast without it; 0 is expected for a column with exactly
 these strengths. *New fit*: the same ratio for a fit of the model with the column as a covariate,
-which estimates sigma, rho and eta again ({chains} chains of {draws} draws for BDR). """
+which estimates sigma, rho and eta again ({chains} chains of {draws} draws for BDR).
+
+Reproduce: `python experiments/omitted_causes.py --output docs`
+"""
 
 
 if __name__ == "__main__":

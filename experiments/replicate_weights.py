@@ -112,8 +112,6 @@ def summary(found, classes):
 TEXT = """\
 # Replicate weights of surveys
 
-Written by `python experiments/replicate_weights.py --output docs`.
-
 ```python
 replicates = [f"w{{r}}" for r in range(1, 81)]  # columns of the survey's table
 bags = Bags.from_dataframe(
@@ -175,7 +173,10 @@ A fit to regions of 20 to 40 clusters per stratum, and new regions of 3 to 8:
 {small}
 
 There the noise estimated from the large regions does not compensate, and intervals from fixed
-weights fail. """
+weights fail.
+
+Reproduce: `python experiments/replicate_weights.py --output docs`
+"""
 
 
 if __name__ == "__main__":

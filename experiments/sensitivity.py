@@ -176,8 +176,6 @@ def main():
 TEXT = """\
 # Sensitivity to selection bias and context effects
 
-Written by `python experiments/sensitivity.py --output docs`.
-
 ## Robustness table
 
 ```python
@@ -293,7 +291,10 @@ share k that `context` assumes.
 The bounds contain all true rates, but are too wide to reveal that rates depend on the district:
 they contradict the model in 1% of districts, whether or not rates depend on the district. The error
 is smallest if the assumed k is the true k, which no fit to the totals can find. If people's rates
-depend on their district, the error at k = 0 can be more than twice the error at the true k. """
+depend on their district, the error at k = 0 can be more than twice the error at the true k.
+
+Reproduce: `python experiments/sensitivity.py --output docs`
+"""
 
 
 if __name__ == "__main__":

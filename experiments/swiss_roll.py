@@ -647,8 +647,6 @@ identify its sign, and NUTS diverges.
 TEXT = """\
 # Swiss roll: rates of individuals from counts of bags
 
-Made by `{command} --output docs`.
-
 A roll in 18 dimensions is cut into {n_bags} training bags of about 150 individuals, as many
 early-stopping and validation bags, and {n_test} test bags, drawn as by the authors of Law et al.
 (2018, aggregate outputs, section 4.1). Each individual has a Poisson count of rate 2.4 to 7.1; a
@@ -753,6 +751,8 @@ otherwise {short}. VBAgg-Sq has as many draws. NUTS-Exp uses {thin} weighted
 points per bag, which changes the bags' totals by at most the last column.
 
 {fits}
+
+Reproduce: `{command} --output docs`
 """
 
 
