@@ -180,7 +180,7 @@ def main():
 
 MEASURED = """Share of bags with k-hat above 0.7: {unreliable}. Share of regions that are not one
 interval: {several:.2%}. Regions of {n:,} bags after a fit to {n:,} took {took:.1f} s on a busy
-core, and the fit by Laplace's method {fit_took:.1f} s. In fits to 39 bags, the average of {sets}
+core, and the fit with Laplace's method {fit_took:.1f} s. In fits to 39 bags, the average of {sets}
 generated data sets whose labels have heavy tails, regions contain: {few}; an exact refit would
 give 90%."""
 

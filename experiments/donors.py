@@ -168,8 +168,8 @@ few cells is above that of pseudobulk, and p-value of Wilcoxon's signed-rank tes
 ## Settings
 
 Pseudobulk: means of log counts over the cells of a donor, standardised; logistic regression with an
-L2 penalty chosen by cross-validated log loss. Composition: shares of {N_CLUSTERS} clusters by
-k-means of the training cells. `BDRClassifier` and `InverseBDRClassifier` have their defaults; 2
+L2 penalty chosen by cross-validated log loss. Composition: shares of {N_CLUSTERS} clusters from
+k-means on the training cells. `BDRClassifier` and `InverseBDRClassifier` have their defaults; 2
 chains of {sampling["warmup"]} warm-up steps and {sampling["draws"]} draws.
 
 Reproduce: `python experiments/donors.py --output docs`

@@ -249,7 +249,7 @@ Rows are shuffled and divided 70/10/10/10% into training, early-stop, validation
 part is sorted by one column and cut into bags of about 30 (negative binomial sizes, sd 15); the
 label of a bag is the sum of its outcomes. The last of the {n_seeds} splits has {n_train} training
 bags of {n_points} individuals in total, and {n_test} test bags. Models are fitted to the sums only:
-`likelihood="normal"`, {landmarks} landmarks by k-means, an RBF kernel with one length scale per
+`likelihood="normal"`, {landmarks} landmarks from k-means, an RBF kernel with one length scale per
 column. The length scales maximise the evidence on the training bags; all Gaussian-process methods
 share them. NUTS samples noise, scale and weights, VBAgg fixes noise and scale, Nyström is the mode;
 NN is a neural network, constant predicts one outcome for all. The weight of the network's manifold
@@ -259,7 +259,7 @@ Mean (sd) over {n_seeds} random splits, test bags{published}:
 
 {scores}
 
-The NLL of an individual is that of a normal distribution with the posterior mean and the posterior
+The NLL of an individual uses a normal distribution with the posterior mean and the posterior
 variance plus sigma^2. The constant has no noise model.
 
 Share of test outcomes and of test labels in central predictive intervals, mean over splits:

@@ -115,8 +115,7 @@ def report(output, results, settings, points):
 
     parts = [
         "# Gamma bags of one size",
-        f"Made by `python experiments/gamma_fixed.py`: {len(settings)} draws, {points} points per "
-        "bag.",
+        f"{len(settings)} draws, {points} points per bag.",
         "Mean (sd) over draws of test MSE and NLL (Law et al. 2018, Table 1):",
         markdown(summary_table(results)),
         "Row better (<) or worse (>) than column, and p of the paired two-sided Wilcoxon test:",
@@ -126,6 +125,7 @@ def report(output, results, settings, points):
     parts += [
         "Settings, chosen on the validation bags:",
         markdown(pd.DataFrame(settings).T.rename_axis("data seed")),
+        "Reproduce: `python experiments/gamma_fixed.py --output docs`",
     ]
     text = "\n\n".join(parts)
     print(f"\n{text}")

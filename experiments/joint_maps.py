@@ -180,7 +180,7 @@ def page(rows, args, size):
 Generated countries (`data_gen/malaria.py`) of {size["n_pixels"]:,} pixels in
 {size["n_districts"]} districts with Poisson cases, seeds {", ".join(map(str, args.seeds))}, and 60
 surveyed places where 50 to 150 people are examined. The log odds of a positive have the slope 0.8
-in the log rate, and places differ by 0.4 besides. Three designs of surveys: "representative",
+in the log rate, and places differ by a further 0.4. Three designs of surveys: "representative",
 places drawn as people live; "high", among the fifth of the people with the highest prevalence;
 "unrelated", a prevalence that does not follow the rate.
 

@@ -209,8 +209,8 @@ draws. NN is a neural network, constant one rate for all.
 The true rates give a bag NLL of {truth:.2f}; with known covariate effects and field covariance, and
 only the field learned, it is {known:.2f} (`experiments/known_effects.py`). Bag NLL is the mean of
 -log of the predictive probability of a district's cases; log MSE is the mean squared error of
-logarithms, over districts with cases and over pixels. Coverage is that of central
-intervals for the pixels' true rates, including the variance that the features do not capture.
+logarithms, over districts with cases and over pixels. Coverage refers to central intervals for the
+pixels' true rates, including the variance that the features do not capture.
 
 ![True rate, posterior mean and sd, probability of more than {HIGH} cases per 1,000](malaria.png)
 

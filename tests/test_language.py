@@ -27,7 +27,7 @@ RULES = {
     "intervals hold": r"\b(?:interval|region|bound)s?(?: [\w%.]+){0,5} h(?:olds?|eld)\b(?![ -]out)",
     "is no": r"(?<!\b[Tt]here )\b(?:is|are|was|were) no (?!longer\b|more\b|less\b)",
     ", so that": r", so that\b",
-    "as of, as by, as from": r"(?<!same )\bas (?:of|by|from|those|with)\b",
+    "as of, as by, as from": r"(?<!same )(?<!well )\bas (?:of|by|from|those|with)\b",
     "but for": r"\bbut for\b|\bnot\b[^.,;:]{0,40}\bbut (?:by|with)\b",
     "final too, also": r"\b(?:too|also)(?=[.,;:)]|$)",
     "by for with": r"\b(?:by|By) (?:NUTS|Laplace|MCMC|k-means|ArviZ|SciPy|TMB|a fit|make it)\b",
