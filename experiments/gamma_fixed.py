@@ -115,7 +115,7 @@ def report(output, results, settings, points):
 
     parts = [
         "# Gamma bags of one size",
-        f"{len(settings)} draws, {points} points per bag.",
+        f"Results of {len(settings)} draws, with {points} points per bag.",
         "Mean (sd) over draws of test MSE and NLL (Law et al. 2018, Table 1):",
         markdown(summary_table(results)),
         "Row better (<) or worse (>) than column, and p of the paired two-sided Wilcoxon test:",

@@ -347,8 +347,8 @@ Settings were chosen on the tables that are not named "check".
 
 ## All tables
 
-NLL minus the NLL of `BDR()`: mean over the {gaps.shape[1]} tables, its standard error, and the lowest \
-and highest table.
+NLL minus the NLL of `BDR()`: mean over the {gaps.shape[1]} tables, its standard error, and the \
+lowest and highest table.
 
 {markdown(total)}
 

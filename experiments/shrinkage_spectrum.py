@@ -93,7 +93,8 @@ def main():
 TEXT = """\
 # Spectrum of the shrinkage operator
 
-The spectrum on {bags} training gamma bags with {landmarks} landmarks (Law et al. 2018, Appendix C).
+This is the spectrum on {bags} training gamma bags with {landmarks} landmarks (Law et al. 2018,
+Appendix C).
 
 The mean embedding of a small bag is uncertain, and shrinkage pulls it towards the average embedding
 of all bags. A bag of N points keeps the share eta / (eta + lambda_k / N) of coordinate k, whose
