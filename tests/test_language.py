@@ -33,7 +33,7 @@ RULES = {
     "by for with": r"\b(?:by|By) (?:NUTS|Laplace|MCMC|k-means|ArviZ|SciPy|TMB|a fit|make it)\b",
     "in all for in total": r"\bin all(?=[.,;:)…]|$| \()",
     "less for minus": r"\bless (?:that|those|the|its|their|an?|one)\b",
-    "two dots": r"(?<![./\w])\.\.(?![./\w])|(?<=\w)\.\.(?![./\w])|(?<=[a-z(] )\.\.(?=\w)",
+    "two dots": r"(?<![./])\.\.(?![./])",
     "decimal without zero": r"(?<![\w.)\]/])\.\d",
     "anew, besides, alike": r"\b(?:anew|besides?|alike|elsewhere)\b",
     "these without noun": r"\b(?:of|for|from|to|by|in|with) (?:these|those)(?=[.,;:)]|$)",
