@@ -113,7 +113,8 @@ def texts():
     """Area -> pairs of a file and its prose."""
     found = {}
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
-    pages += [ROOT / "benchmarks/README.md", *DOCS.glob("*.md"), *DOCS.glob("tutorials/*.md")]
+    pages += [ROOT / "benchmarks/README.md", *DOCS.glob("*.md")]
+    pages += [*DOCS.glob("tutorials/*.md"), *DOCS.glob("api/*.md")]
     for page in pages:
         found.setdefault(area_of(page), []).append((page, prose(page.read_text())))
     for path in (ROOT / "bdr_stan").rglob("*.py"):
