@@ -278,7 +278,7 @@ theta = Dbar' b. An omitted column changes it by
     bias^2 = c_y c_d / (1 - c_d) |y - X b|^2 Dbar' M^-1 Dbar,    M = X'WX + prior precision,
 
 with W the precisions of the labels. This is the bound of Cinelli and Hazlett (2020) and, with Dbar'
-M^-1 x as Riesz representer of theta, of Chernozhukov et al. (2022), and the R packages `sensemakr`,
+M^-1 x as Riesz representer of theta, of Chernozhukov et al. (2022). The R packages `sensemakr`,
 `dml.sensemakr` and `seine` compute the same bound. It is exact, not only a bound, for one omitted
 column. The prior acts like further bags: with as many landmarks as bags X'WX is singular, and
 without the prior every contrast would appear fragile. `Dbar' M^-1 Dbar` is the posterior variance
