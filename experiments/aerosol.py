@@ -204,7 +204,6 @@ def report(output, results, chosen, grid, y, misr1, seconds):
     data = "from the given file" if misr1 else "of **simulated data** (`data_gen/aerosol.py`)"
     parts = [
         "# Aerosol optical depth by ridge regression on kernel means",
-        f"Written by `python experiments/aerosol.py --repeats {repeats} --output docs`.",
         (
             f"{len(y)} bags {data}; the labels have sd {100 * y.std():.2f} / 100. Mean (sd)\n"
             f"and median over the {len(results)} test folds of {repeats} repeats (10 in the "
@@ -220,6 +219,8 @@ def report(output, results, chosen, grid, y, misr1, seconds):
             f"among them and {len(LAMBDAS)} penalties\n{seconds[1]:.0f} s per fold."
         ),
     ]
+    command = f"python experiments/aerosol.py --repeats {repeats} --output docs"
+    parts.append(f"Reproduce: `{command}`")
     write(output, "aerosol.md", "\n\n".join(parts) + "\n")
 
 

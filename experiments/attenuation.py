@@ -248,8 +248,6 @@ def main():
 TEXT = """\
 # Attenuation: regressions on small bags
 
-Written by `python experiments/attenuation.py --output docs`.
-
 A mean over few points is a noisy measurement of the mean of the distribution that the points are
 from (*errors in variables*). A regression on such means is flatter than the truth, the more so the
 smaller the bags. This is called *attenuation* or *regression dilution*. In *scalar-on-distribution
@@ -270,7 +268,7 @@ a distribution drawn from a Dirichlet process on the unit interval, concentratio
 the integral of f(x) = 10 x exp(-5 x) over that distribution plus normal(0, 0.1) noise. All bags of
 a data set have one size.
 
-- *Tang et al.*: their Gaussian process regression on the points, written anew from their formulas.
+- *Tang et al.*: their Gaussian process regression on the points, reimplemented from their formulas.
   As in their simulation it is given the true noise 0.1, the variance 1 and the length scale 0.25.
   It takes the distribution of a bag's points as exact.
 - *BLR*, *BDR*: an RBF kernel at 30 landmarks and default priors; noise, scales and intercept are
@@ -278,18 +276,19 @@ a data set have one size.
   above {mixed}, {more} times as many draws, and if needed adapt_delta 0.99.
 - *BDR, log sd of eta 2*: a wide prior of eta, for {cell} points only.
 
-L2 error: sum over x = 0, 0.01, .., 1 of (g(x) - f(x))^2, where g is the posterior mean of intercept
-plus influence; with standard error. Slope: of the least-squares line of g on f over the same grid;
-1 is correct, below 1 is attenuated. Bands: central 90% intervals at each x; share of the grid where
+L2 error: sum over x = 0, 0.01, ..., 1 of (g(x) - f(x))^2, where g is the posterior mean of
+intercept plus influence; with standard error. Slope: of the least-squares line of g on f over the
+same grid; 1 is correct, below 1 is attenuated. Bands: central 90% intervals at each x; share of the
+grid where
 they hold f."""
 
 AFTER = """\
 `BDR` corrects most of the attenuation: with 200 or 400 bags of 10 to 50 points its slopes are
-nearer to 1, and its mean error is smaller than that of both others. Its limits:
+nearer to 1, and its mean error is smaller than with both other methods. Its limits:
 
-- With 100 bags its mean error is above that of Tang et al., in spite of better slopes. Correcting
-  attenuation raises the variance of the curve, and in a few of these data sets the curve is twice
-  as steep as the truth ("largest"); with 10 and 25 points the median error of `BDR` is the
+- With 100 bags its mean error is above the error of Tang et al., in spite of better slopes.
+  Correcting attenuation raises the variance of the curve, and in a few of these data sets the curve
+  is twice as steep as the truth ("largest"); with 10 and 25 points the median error of `BDR` is the
   smallest. A method that is given the noise and the length scale, and is attenuated, avoids such
   errors, but its bands hold the truth far less often.
 - With 250 points per bag means are nearly exact, and the method that is given the noise and the
@@ -302,7 +301,9 @@ All bags of a data set have one size, so the labels do not identify eta, the sca
 the embeddings: a larger eta with smaller weights predicts the same labels. `BDR` takes the log sd
 of its prior from the standard error of the moment estimate of the embeddings' covariance
 ([priors](priors.md)). With a log sd of 2 weights and eta drift together, and the curve can be
-several times too steep, while R-hat warns."""
+several times too steep, while R-hat warns.
+
+Reproduce: `python experiments/attenuation.py --output docs`"""
 
 
 if __name__ == "__main__":

@@ -180,65 +180,68 @@ def main():
 
 MEASURED = """Share of bags with k-hat above 0.7: {unreliable}. Share of regions that are not one
 interval: {several:.2%}. Regions of {n:,} bags after a fit to {n:,} took {took:.1f} s on a busy
-core, and the fit by Laplace's method {fit_took:.1f} s. In fits to 39 bags, the average of {sets}
+core, and the fit with Laplace's method {fit_took:.1f} s. In fits to 39 bags, the average of {sets}
 generated data sets whose labels have heavy tails, regions contain: {few}; an exact refit would
 give 90%."""
 
 TEXT = """# Conformal regions: coverage that does not depend on the model
 
-A model's 90% intervals contain 90% of new labels if the model is right. `conformal` gives regions
-that contain at least 90% even if it is wrong, in bags of few points and in bags of many:
+A model's 90% intervals contain 90% of new labels if the model is right. `conformal` returns regions
+that contain at least 90% even if the model is wrong, for bags with few points and for bags with
+many:
 
 ```python
 regions = model.conformal(new, level=0.9)
 print(regions.to_dataframe())  # lower, upper, size_class, .. of each bag
 ```
 
-**What is guaranteed.** Suppose that any of the training bags and the new one could equally well
-have been the new one (they are *exchangeable*). Then the region contains the label of the new bag
+**What is guaranteed.** Suppose that the training bags and the new bag are *exchangeable*: any of
+them could equally well have been the new one. Then the region contains the label of the new bag
 with a probability of at least the level, in each class of bag sizes. Nothing is assumed about the
 distribution of the labels. The guarantee does not cover bags from another place or a later time
-([familiarity](familiarity.md) finds such bags). It is an average over the bags of a class, and not
-a statement about each single bag.
+([`familiarity`](familiarity.md) detects such out-of-distribution bags). It is an average over the
+bags of a class, and not a statement about each single bag.
 
-**How it works.** A candidate for the label of a new bag is added to the fit, and is dropped if it
-then agrees with the model less than nearly all labels of the training bags of similar size: at 90%,
-if its score is among the lowest tenth. Importance weights of the posterior draws replace a fit for
-each candidate (conformal Bayes; Fong and Holmes 2021,
-[arXiv 2106.06137](https://arxiv.org/abs/2106.06137)). The score of a label is its posterior
-predictive density times the spread of the predictive distribution of its bag. The classes of
-sizes are bounded by quantiles of the sizes of the training bags and the new bag together, so that
-each bag plays the same part in them.
+**How it works.** Each candidate for the label of a new bag is added to the fit. It is dropped if it
+then agrees with the model less than nearly all labels of training bags of similar size: at 90%, if
+its score is among the lowest tenth. Importance weights of the posterior draws replace a fit for
+each candidate (conformal Bayes; Fong and Holmes 2021, [arXiv
+2106.06137](https://arxiv.org/abs/2106.06137)). The score of a label is its posterior predictive
+density times the spread of the predictive distribution of its bag. The size classes are bounded by
+quantiles of the sizes of the training bags and the new bag together, so the classes treat all bags
+equally.
 
 **What is approximate.** The weights are exact only with many draws. `pareto_k` measures for each
-bag how reliable they are, and above 0.7 a warning says so: ask `fit` for more draws; where that
-does not help, the bag is unlike those of the fit. Landmarks, kernel and, with `"exact"` and
-`"laplace"`, the scales of the priors stay those of the training bags. In fits to few bags, by any
-method, the coverage is that of refitting only approximately.
+bag how reliable they are, and values above 0.7 raise a warning. In that case run `fit` with more
+draws; if that does not help, the bag is unlike the training bags. Landmarks, kernel and, with
+`"exact"` and `"laplace"`, the scales of the priors are computed only from the training bags. In
+fits to few bags, by any method, the coverage equals the coverage of refitting only approximately.
 
-**What to expect.** Where the model is right, regions are about as wide as its own intervals. Where
-it is wrong, they are wider in some classes and narrower in others. A region can be a union of
-intervals (`pieces`), and can be empty. A class needs at least 1 / (1 - level) - 1 training bags: 19
-at 95%. Of classes and ordered categories a region is a set of labels, of counts integers are
-tried.
+**What to expect.** If the model is right, regions are about as wide as its own intervals. If it is
+wrong, they are wider in some classes and narrower in others. A region can be a union of intervals
+(`pieces`), and can be empty. A class needs at least 1 / (1 - level) - 1 training bags: 19 at 95%.
+For classes and ordered categories a region is a set of labels; for counts, integer candidates are
+tested.
 
 `BLR`, `BDR`, `Shrinkage` and their classifiers have `conformal`, with all families of labels.
-`InverseBDR` compares with densities of held-out labels, without weights, which is an approximation
-of its own. A fit by `method="optimize"` has one draw and no regions.
+`InverseBDR` compares with densities of held-out labels, without weights, which is a further
+approximation. A fit with `method="optimize"` has one draw and no regions.
 
 ## Coverage by bag size
 
-Written by `python experiments/conformal.py --output docs`: {splits} random splits into {train}
-training and {test} test bags. Gamma bags have 5 (half of them), 20 or 100 points; bags of digits
-have 1 to 300 images, and their label, the mean digit, is a number. `BDR` models the sampling error
-of the points. `BLR` takes the means of even one point as exact, and is wrong for small bags and for
-large ones. The level is 90%; widths are means over test bags, in units of the label.
+The table has results of {splits} random splits into {train} training and {test} test bags. Gamma
+bags have 5 (half of them), 20 or 100 points; bags of digits have 1 to 300 images, and their label,
+the mean digit, is a number. `BDR` models the sampling error of the points. `BLR` treats even the
+mean of one point as exact, and is wrong for small bags and for large bags. The level is 90%; widths
+are means over test bags, in units of the label.
 
 {table}
 
 ![Coverage of regions and of the models' own intervals](conformal.png)
 
 {measured}
+
+Reproduce: `python experiments/conformal.py --output docs`
 """
 
 if __name__ == "__main__":

@@ -137,7 +137,7 @@ bins of the probability. In brackets: the mean gap by chance if every probabilit
 Calibrated probabilities lie on the diagonal. Bars are two standard errors to either side; hollow
 points are of fewer than 20 bags.
 
-Made by `python experiments/digits_classification.py{" --quick" if args.quick else ""}`.
+Reproduce: `python experiments/digits_classification.py{" --quick" if args.quick else ""}`
 """
     write(args.output, "digits_classification.md", text)
     figure = plots.reliability(predictives, truth, test.sizes, n_bins=N_BINS)

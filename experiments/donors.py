@@ -149,8 +149,6 @@ def main():
     text = f"""\
 # Donors with few cells
 
-Written by `python experiments/donors.py --output docs`.
-
 Which donors are ill? Labels belong to donors, measurements to cells, and a donor may have ten cells
 or four hundred ([tutorial](tutorials/single_cells.md)). Averages of few cells are noisy, and an
 analysis of averages (*pseudobulk*) treats them as exact, or leaves donors with few cells out.
@@ -170,9 +168,11 @@ few cells is above that of pseudobulk, and p-value of Wilcoxon's signed-rank tes
 ## Settings
 
 Pseudobulk: means of log counts over the cells of a donor, standardised; logistic regression with an
-L2 penalty chosen by cross-validated log loss. Composition: shares of {N_CLUSTERS} clusters by
-k-means of the training cells. `BDRClassifier` and `InverseBDRClassifier` have their defaults; 2
+L2 penalty chosen by cross-validated log loss. Composition: shares of {N_CLUSTERS} clusters from
+k-means on the training cells. `BDRClassifier` and `InverseBDRClassifier` have their defaults; 2
 chains of {sampling["warmup"]} warm-up steps and {sampling["draws"]} draws.
+
+Reproduce: `python experiments/donors.py --output docs`
 """
     if args.output is not None:
         write(args.output, "donors.md", text)

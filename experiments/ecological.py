@@ -21,24 +21,25 @@ from experiments.report import arguments, markdown, write
 
 PAGE = """# Two-by-two tables: rates of groups from the rates of counties
 
-Written by `python experiments/ecological.py --output docs`. Of each county the share X of a group
-and the overall rate are known, and the rates of the group and of all others are wanted. "census" is
-literacy of black and white people in 1,040 counties of the US in 1910 by race, whose cells are
-known (the data of the R package [eco](https://cran.r-project.org/package=eco)); the others are
-generated: 300 counties, whose two rates are logit-normal. "census, context" has X as a further
-column, and eco its option `context`.
+For each county the share X of a group and the overall rate are known, and the rates of the group
+and of all others are estimated. "census" is literacy of black and white people in 1,040 counties of
+the US in 1910 by race, whose cells are known (the data of the R package
+[eco](https://cran.r-project.org/package=eco)); the others are generated: 300 counties, whose two
+rates are logit-normal. "census, context" has X as a further column, and eco its option `context`.
 
 {table}
 
 - "bdr" is `AggregateRegressor("normal", bag_effects=["group"])` and its `bounds`, "one rate" the
   same without `bag_effects`, "eco" the function of that name with its defaults and 15,000 draws.
-- Each cell has the values of the group and of the others. RMSE is that of the posterior means over
-  the counties; ratio is bdr's to eco's, over both groups together; coverage is that of 95%
+- Each cell has the values of the group and of the others. RMSE is the error of the posterior means
+  over the counties; ratio is bdr's to eco's, over both groups together; coverage refers to 95%
   intervals.
 - In "census" both rates go with X, of which a model without context knows nothing: its intervals
-  hold less than they say. Compare both before you report one.
+  cover less than their level. Compare both before you report one.
 - With context, intervals are wider than they need to be: only the curvature of the labels in the
   share tells whether a group's rate depends on its share.
+
+Reproduce: `python experiments/ecological.py --output docs`
 """
 _ECO = """suppressMessages(library(eco)); a <- commandArgs(TRUE); d <- read.csv(a[1]); set.seed(1)
 W <- eco(Y ~ X, data=d, context=a[3]=="context", n.draws=15000, burnin=5000, thin=4)$W

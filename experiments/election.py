@@ -16,7 +16,7 @@ from experiments.report import arguments, markdown, write
 SUBGROUPS = {"women": "f", "men": "m"}
 PAGE = """# An election: who voted for whom
 
-Written by `python experiments/election.py --output docs`. {n} generated elections
+{n} generated elections
 (`data_gen/election.py`): {counties} counties in 40 states with 5 to 500 sampled residents. The
 label is the share of yes among 100 to 100,000 votes, with its standard error; the model is
 `BDR(50, method="laplace", covariates=["state"])`. It predicts the shares of women and of men for
@@ -28,15 +28,17 @@ Means over the elections, with the lowest and the highest; "shrunk to the averag
 {table}
 
 The gap is the difference of the two averages over all counties, by
-`population(women, minus=men)`; intervals of the gap hold the truth in {held} of {n} elections.
+`population(women, minus=men)`; intervals of the gap contain the truth in {held} of {n} elections.
 
 Intervals of the counties of one election share the error of its gap: where the gap is far off, as
 in the election of lowest coverage, fewer than 95% hold.
 
-Such predictions rest on the assumption that a woman votes alike in counties with many women and
+Such predictions rest on the assumption that a woman votes equally in counties with many women and
 with few, given what the model knows of the county. Where the share of women goes with something
 that the model does not know and that moves all votes, its effect is taken for one of sex, and the
 intervals do not tell.
+
+Reproduce: `python experiments/election.py --output docs`
 """
 
 

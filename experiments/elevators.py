@@ -29,11 +29,11 @@ SCORES = ("individual NLL", "bag NLL", "individual MSE", "bag MSE")
 
 # Law et al. (2018), Table 10; other random splits of the same data.
 PUBLISHED = {
-    "VBAgg": ("-1.69", ".003", ".0018", ".052"),
-    "VBAgg-Obj": ("-1.71", "-.02", ".0018", ".052"),
-    "Nyström": ("", ".003", ".0024", ".041"),
-    "NN": ("-1.64", ".082", ".0021", ".041"),
-    "constant": ("", "", ".010", ".366"),
+    "VBAgg": ("-1.69", "0.003", "0.0018", "0.052"),
+    "VBAgg-Obj": ("-1.71", "-0.02", "0.0018", "0.052"),
+    "Nyström": ("", "0.003", "0.0024", "0.041"),
+    "NN": ("-1.64", "0.082", "0.0021", "0.041"),
+    "constant": ("", "", "0.010", "0.366"),
 }
 ORDER = ("NUTS", "VBAgg (exact)", "Nyström", "NN", "constant")
 
@@ -244,13 +244,12 @@ splits differ from ours, so differences of about one sd are inconclusive.
 TEXT = """\
 # Elevators: outcomes of individuals from totals of bags
 
-Made by `{command} --output docs`.
 {source}
 Rows are shuffled and divided 70/10/10/10% into training, early-stop, validation and test rows. Each
 part is sorted by one column and cut into bags of about 30 (negative binomial sizes, sd 15); the
 label of a bag is the sum of its outcomes. The last of the {n_seeds} splits has {n_train} training
 bags of {n_points} individuals in total, and {n_test} test bags. Models are fitted to the sums only:
-`likelihood="normal"`, {landmarks} landmarks by k-means, an RBF kernel with one length scale per
+`likelihood="normal"`, {landmarks} landmarks from k-means, an RBF kernel with one length scale per
 column. The length scales maximise the evidence on the training bags; all Gaussian-process methods
 share them. NUTS samples noise, scale and weights, VBAgg fixes noise and scale, Nyström is the mode;
 NN is a neural network, constant predicts one outcome for all. The weight of the network's manifold
@@ -260,7 +259,7 @@ Mean (sd) over {n_seeds} random splits, test bags{published}:
 
 {scores}
 
-The NLL of an individual is that of a normal distribution with the posterior mean and the posterior
+The NLL of an individual uses a normal distribution with the posterior mean and the posterior
 variance plus sigma^2. The constant has no noise model.
 
 Share of test outcomes and of test labels in central predictive intervals, mean over splits:
@@ -273,6 +272,8 @@ Per split, learning the length scales with VBAgg, whose posterior is exact for n
 fixed scales, took {learning} s, and two chains of NUTS, which also sample noise and scale, {nuts} s
 (medians, two busy cores). NUTS: {divergences} divergences, largest R-hat {r_hat}, smallest bulk ESS
 {ess}.
+
+Reproduce: `{command} --output docs`
 """
 
 

@@ -152,16 +152,17 @@ def main():
         verdict,
         inside,
         "![Test errors, and predictions of one run](entropy.png)",
+        f"Reproduce: `python experiments/entropy.py --runs {n_runs} --output docs`",
     ]
     write(args.output, "entropy.md", "\n\n".join(parts) + "\n")
     draw(errors, shown, args.output / "entropy.png")
 
 
 TEXT = """\
-Written by `python experiments/entropy.py --runs {runs} --output docs`, the setting of Szabo et al.
-(2014): in each of {runs} runs 100 sets of {points} points are drawn from one two-dimensional
-Gaussian distribution, rotated by a random angle per set. The label of a set is the entropy of the
-first coordinate, in nats; 25 sets are for training, 25 for choosing settings, 50 for testing.
+In the setting of Szabo et al. (2014), in each of {runs} runs 100 sets of {points} points are drawn
+from one two-dimensional Gaussian distribution, rotated by a random angle per set. The label of a
+set is the entropy of the first coordinate, in nats; 25 sets are for training, 25 for choosing
+settings, 50 for testing.
 
 MERR is kernel ridge regression on exact kernel means; DFDR smooths labels by the L1 or L2 distance
 between density estimates. BLR and BDR, with few landmarks, give predictive distributions."""

@@ -208,7 +208,7 @@ def report(bags, y, split, scales, seconds, fitted, predictives, args):
     text = f"""\
 # The IMDb-WIKI protocol with full BDR
 
-Written by `{command} --output docs`{given(args)}
+{given(args)}
 
 {len(bags):,} bags of {bags.sizes.min()} to {bags.sizes.max()} images \
 ({(bags.sizes == 1).mean():.1%} with one), {len(bags.points):,} images with \
@@ -245,6 +245,8 @@ Bandwidth in median distances / sqrt(2), chosen by Shrinkage on the validation b
 
 The within-bag covariance is computed from all bags, without labels; all other inputs of a fit come
 from the training bags.
+
+Reproduce: `{command} --output docs`
 """
     print(f"\n{text}")
     if args.output is not None:
@@ -264,8 +266,8 @@ def compared_pass(seconds):
     return (
         "The fastest pass over the images takes {:.2f} times the wall time ({:.2f} times the "
         "processor time)\nof a plain read of the file and one float64 matrix product of its shape, "
-        "{:.2f} ({:.2f}) times that of\nthe read and the product in float32. The pass computes in "
-        "float64. On a busy machine, processor\ntimes are more reliable.".format(
+        "{:.2f} ({:.2f}) times the time of\nthe read and the product in float32. The pass computes "
+        "in float64. On a busy machine, processor\ntimes are more reliable.".format(
             *ratio["float64"], *ratio["float32"]
         )
     )
@@ -273,9 +275,9 @@ def compared_pass(seconds):
 
 def given(args):
     if args.files is not None:
-        return " on features from files."
+        return "The features are from files."
     return (
-        ".\n\n**The images are simulated** (`data_gen/faces.py`): the results show cost and "
+        "**The images are simulated** (`data_gen/faces.py`): the results show cost and "
         "calibration at the\nsize of IMDb-WIKI and cannot be compared with the paper's. "
         '"Best possible" is computed from the\nsimulator.'
     )

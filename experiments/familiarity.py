@@ -119,24 +119,23 @@ def main():
 
 
 TEXT = """\
-# Familiarity: bags from elsewhere
-
-Written by `python experiments/familiarity.py --output docs`.
+# Out-of-distribution groups
 
 ```python
 found = model.familiarity(new)  # columns familiarity, a p-value, and distance
 found[found["familiarity"] <= 0.01]  # bags unlike those of the fit
 ```
 
-A model that was fitted to counties says little about a hospital. `familiarity` tests each new bag
-against the training bags: of bags like these 5% have a p-value of at most 0.05, whatever their
-size. It is a column of `predict_table`. `InverseBDR`, which such bags mislead, warns where more
+A model fitted to counties need not apply to a hospital. `familiarity` detects out-of-distribution
+bags (OOD, novelty or outlier detection). It returns an outlier p-value for each new bag: of bags
+like the training bags 5% have a p-value of at most 0.05, whatever their size. The p-value is also a
+column of `predict_table`. `InverseBDR` is biased for out-of-distribution bags, and warns if more
 bags have p-values of at most 0.001 than chance explains. With 1,000 new bags like the training bags
-expect 50 below 0.05 and one below 0.001: look at the smallest, not at all of them.
+expect 50 below 0.05 and one below 0.001: look only at the smallest p-values.
 
-A small p-value does not mean that the prediction is wrong, and a large one does not mean that it is
-right: bags may differ in what the label does not depend on, or depend on something that the points
-do not include.
+A small p-value does not mean that the prediction is wrong, and a large p-value does not mean that
+it is right. Bags may differ in features that do not affect the label, and labels may depend on
+features that the points do not include.
 
 ## The test
 
@@ -146,39 +145,42 @@ training bags, and the covariance Sigma of the features within bags,
     d_i^2 = (mu_i - m0)' (R + Sigma / N_i)^-1 (mu_i - m0)
 
 is chi-square(d) if embeddings are normal, for a bag like the training bags of any effective size
-N_i. A small bag is far from m0 only by chance, so it takes many points to be found. Embeddings are
-not normal and R is estimated, so the p-value is a rank: d_i^2 of training bags, each left out of m0
-and R with a tenth of the bags, of similar size (up to ten classes of at least 30 bags). Beyond the
-largest of these distances the tail is extrapolated (Hill 1975), down to a p-value of 1e-6. A fit
-keeps m0, R and Sigma in their joint basis, and 120 quantiles per class. This is conformal outlier
-detection (Vovk et al. 2005) with the Mahalanobis distance, but for the cross-fitting.
+N_i. A small bag can be far from m0 by chance, so only bags with enough points are detected.
+Embeddings are not normal and R is estimated, so the p-value is a rank among the d_i^2 of training
+bags of similar size (up to ten classes of at least 30 bags). For each training bag m0 and R are
+computed without it and a tenth of the bags (cross-fitting). Beyond the largest of these distances
+the tail is extrapolated (Hill 1975), down to a p-value of 1e-6. A fit keeps m0, R and Sigma in
+their joint basis, and 120 quantiles per class. Except for the cross-fitting, this is conformal
+outlier detection (Vovk et al. 2005) with the Mahalanobis distance.
 
-R is that of `embedding_prior="empirical"` for all estimators: `BLR`, `InverseBDR` and models with
-another prior use it for this test alone. Fits to fewer than 20 bags, to several samples per bag,
-and `BLR` of bags in partitions have none.
+All estimators use the R of `embedding_prior="empirical"`; `BLR`, `InverseBDR` and models with
+another prior use it only for this test. The test is not available for fits to fewer than 20 bags,
+for several samples per bag, and for `BLR` with bags in partitions.
 
 ## False alarms
 
-Share of new bags with p-values of at most 1%, 5% and 20%, and at the 5% level the share among the
-smaller and the larger half of the bags. {fits} fits per row to at most {n_bags} bags each, with
-standard errors over fits. Gamma and digits bags are new ones of the same simulator; tables are
-split in halves ({tables}).
-"BDR" is its mode, `Shrinkage`; `InverseBDR` has the p-values of `BLR`, as its default kernel is the
-same. False alarms are rarer where landmarks fall on rare points of the training bags, which are
-then farther from the others than new bags (communes, `BLR`: with landmarks from all bags the share
-is 0.049).
+The table shows the share of new bags with p-values of at most 1%, 5% and 20%, and at the 5% level
+the share among the smaller and the larger half of the bags. {fits} fits per row to at most {n_bags}
+bags each, with standard errors over fits. Gamma and digits bags are new ones of the same simulator;
+tables are split in halves ({tables}). "BDR" is its mode, `Shrinkage`; `InverseBDR` has the p-values
+of `BLR`, because its default kernel is the same. False alarms are rarer if landmarks fall on rare
+points of the training bags, which are then farther from the others than new bags (communes, `BLR`:
+with landmarks from all bags the share is 0.049).
 
 {alarms}
 
-## Bags from elsewhere
+## Out-of-distribution bags
 
-Share of bags with p-values of at most 5%. Their points occur in the training bags, their
-distributions do not: lognormal columns with the mean and variance of a gamma bag; bags of zeros and
-nines, where training bags have neighbouring digits. Gamma bags of the fits have 5, 20, 100 or 1000
-points; bags with fewer points than any of these are compared with the smallest, and 10% of new
-bags of 2 points from the same simulator are flagged, too.
+The table shows the share of bags with p-values of at most 5%. The points of the bags occur in the
+training bags, their distributions do not. The gamma data are lognormal columns with the mean and
+variance of a gamma bag; the digits are bags of zeros and nines, whereas training bags have
+neighbouring digits. Gamma bags of the fits have 5, 20, 100 or 1000 points. Bags with fewer points
+than any training bag are compared with the smallest ones, and 10% of new bags of 2 points from the
+same simulator are also flagged.
 
 {found}
+
+Reproduce: `python experiments/familiarity.py --output docs`
 """
 
 

@@ -206,12 +206,13 @@ def report(output, results, settings, close, close_up):
         "Lines of calibrated intervals lie on the diagonal, up to chance: the grey band is two "
         "standard\nerrors of all bags to either side.",
     ]
+    parts.append("Reproduce: `python experiments/gamma.py --output docs`")
     write(output, "gamma.md", "\n\n".join(parts) + "\n")
     print(f"\ntables and figures are in {output}")
 
 
 SETTING = """\
-Made by `python experiments/gamma.py --output docs`. The label y of a bag is uniform on 4 to 8; its
+The label y of a bag is uniform on 4 to 8; its
 points have five columns, each chi-square with y degrees of freedom, divided by y. There are 1000
 training, 500 validation and 1000 test bags. A quarter of them have 20 points, a quarter 100, the
 percentage stated in the tables 5, and the rest 1000 (Law et al. 2018, section 5.1).

@@ -18,13 +18,13 @@ from experiments.report import arguments, markdown, write
 
 # Law et al. (2018), Table 1: mean (sd) over the ten draws of MSE, of NLL.
 PUBLISHED = {
-    "RBF network": (".235 (.014)", ""),
-    "Freq-shrinkage": (".232 (.012)", ""),
-    "BLR": (".228 (.012)", ".681 (.025)"),
-    "Shrinkage": (".237 (.014)", ".703 (.027)"),
-    "Shrinkage C": (".236 (.013)", ".700 (.029)"),
-    "BDR": (".227 (.012)", ".683 (.025)"),
-    OPTIMAL: (".170 (.009)", ".401 (.018)"),
+    "RBF network": ("0.235 (0.014)", ""),
+    "Freq-shrinkage": ("0.232 (0.012)", ""),
+    "BLR": ("0.228 (0.012)", "0.681 (0.025)"),
+    "Shrinkage": ("0.237 (0.014)", "0.703 (0.027)"),
+    "Shrinkage C": ("0.236 (0.013)", "0.700 (0.029)"),
+    "BDR": ("0.227 (0.012)", "0.683 (0.025)"),
+    OPTIMAL: ("0.170 (0.009)", "0.401 (0.018)"),
 }
 OF_THE_PAPER = {name: model for name, model in METHODS.items() if name in PUBLISHED}
 ALL = {**OF_THE_PAPER, "Freq-shrinkage": FreqShrinkage(bandwidth="median")}
@@ -115,8 +115,7 @@ def report(output, results, settings, points):
 
     parts = [
         "# Gamma bags of one size",
-        f"Made by `python experiments/gamma_fixed.py`: {len(settings)} draws, {points} points per "
-        "bag.",
+        f"Results of {len(settings)} draws, with {points} points per bag.",
         "Mean (sd) over draws of test MSE and NLL (Law et al. 2018, Table 1):",
         markdown(summary_table(results)),
         "Row better (<) or worse (>) than column, and p of the paired two-sided Wilcoxon test:",
@@ -126,6 +125,7 @@ def report(output, results, settings, points):
     parts += [
         "Settings, chosen on the validation bags:",
         markdown(pd.DataFrame(settings).T.rename_axis("data seed")),
+        "Reproduce: `python experiments/gamma_fixed.py --output docs`",
     ]
     text = "\n\n".join(parts)
     print(f"\n{text}")

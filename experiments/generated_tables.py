@@ -142,7 +142,7 @@ def main():
     text = f"""\
 # Generated tables: long tails and irrelevant columns
 
-Written by `python experiments/generated_tables.py --output docs`. Means over {args.datasets} data \
+Means over {args.datasets} data \
 sets of {args.folds} folds; BDR by Laplace's approximation, whose kernel is "linear + rbf" unless \
 "RBF" is said. Ridge regressions as in [real tables](real_tables.md), the second with errors by \
 size.
@@ -163,6 +163,8 @@ linearly on the group's means and on the square of one. The kernel leaves out th
 columns that are alike in all groups.
 
 {markdown(tables[1])}
+
+Reproduce: `python experiments/generated_tables.py --output docs`
 """
     if args.output is not None:
         write(args.output, "generated_tables.md", text)

@@ -67,8 +67,6 @@ def main():
     text = f"""\
 # Lines, curves and a field in space
 
-Written by `python experiments/grid_country.py{" --quick" if args.quick else ""} --output docs`.
-
 Simulated countries (`data_gen/grid_country.py`) with 100 training and 30 test districts. The log
 rate is the sum of a spatial field and the effects of three covariates, all linear or one of them a
 bump. Both have the same kernel, `map_kernel` with {args.functions} functions, method
@@ -80,6 +78,8 @@ NLL is the mean of -log of the predictive probability of a held-out district's c
 effects known" is its value where the covariates' effects and the field's covariance are known and
 only the field is learned (`experiments/known_effects.py`). Correlation and coverage are over the
 pixels of held-out districts.
+
+Reproduce: `python experiments/grid_country.py{" --quick" if args.quick else ""} --output docs`
 """
     print(text)
     if args.output is not None:

@@ -249,12 +249,13 @@ def main():
     text = ["# Embeddings given the label", HEAD]
     for name in args.parts:
         text += PARTS[name](args)
-        write(args.output, "inverse.md", "\n\n".join(text) + "\n")
+        write(args.output, "inverse.md", "\n\n".join([*text, REPRODUCE]) + "\n")
     print("\n\n".join(text))
 
 
+REPRODUCE = "Reproduce: `python experiments/inverse.py --output docs`"
 HEAD = """\
-Made by `python experiments/inverse.py --output docs`. `InverseBDR` models p(embedding
+`InverseBDR` models p(embedding
 given label) and inverts it with Bayes' rule, with a power of the likelihood learned from held-out
 bags ([method.md](method.md)). "Additive" models have one kernel per column. Optimal is the
 posterior of the label under the simulator."""

@@ -177,12 +177,10 @@ def page(rows, args, size):
     return f"""\
 # Surveys and totals in one map
 
-Written by `python experiments/joint_maps.py{" --quick" if args.quick else ""} --output docs`.
-
 Generated countries (`data_gen/malaria.py`) of {size["n_pixels"]:,} pixels in
 {size["n_districts"]} districts with Poisson cases, seeds {", ".join(map(str, args.seeds))}, and 60
 surveyed places where 50 to 150 people are examined. The log odds of a positive have the slope 0.8
-in the log rate, and places differ by 0.4 besides. Three designs of surveys: "representative",
+in the log rate, and places differ by a further 0.4. Three designs of surveys: "representative",
 places drawn as people live; "high", among the fifth of the people with the highest prevalence;
 "unrelated", a prevalence that does not follow the rate.
 
@@ -209,6 +207,8 @@ and of the representative survey alone. The seconds of "joint" exclude the kerne
 they are drawn as people live, and "places p" the probability of one as far from 50 by chance.
 
 {markdown(agreement(rows))}
+
+Reproduce: `python experiments/joint_maps.py{" --quick" if args.quick else ""} --output docs`
 """
 
 

@@ -242,8 +242,8 @@ def main():
 
 REPORT = """# Densities and kernel PCA from shrunk kernel means
 
-Made by `python experiments/kmse_density.py --output docs`, after Muandet et al. (2014), section
-4.2. Points are standardised (digits divided by one number), and at most 600 are drawn at random:
+This page repeats experiments of Muandet et al. (2014), section 4.2. Points are standardised (digits
+divided by one number), and at most 600 are drawn at random:
 {sizes}.
 
 Kernels are x'y (LIN), (x'y + 1)^2 (POLY2), (x'y + 1)^3 (POLY3) and exp(-|x - y|^2 / 2b^2) (RBF),
@@ -280,6 +280,8 @@ by a shrunk mean helps with few points; weighting them by F-COSE does not.
 ![Change of the reconstruction error](kmse_density_pca.png)
 
 {errors}
+
+Reproduce: `python experiments/kmse_density.py --output docs`
 """
 
 if __name__ == "__main__":

@@ -216,14 +216,13 @@ def main():
 
 REPORT = """# Loss of kernel mean estimators
 
-Made by `python experiments/kmse_loss.py --output docs`: {distributions} random distributions of
-Muandet et al. (2014), section 4.1, {repeats} samples of each. The loss is the squared RKHS
-distance from the true kernel mean, in closed form. KME has weights 1/n; S-KMSE shrinks all
-weights by one factor, F-KMSE each principal direction by its own. The amount minimises the
-leave-one-out score. "By Theorem 4" is F-KMSE with the score as printed in the paper, which leaves
-a point out of the average but keeps it among the functions that span the estimate. Kernels are x'y
-(LIN), (x'y + 1)^2 (POLY2), (x'y + 1)^3 (POLY3) and exp(-|x - y|^2 / 2b^2) (RBF), b^2 the median
-squared distance of the sample.
+The losses are for {distributions} random distributions of Muandet et al. (2014), section 4.1,
+{repeats} samples of each. The loss is the squared RKHS distance from the true kernel mean, in
+closed form. KME has weights 1/n; S-KMSE shrinks all weights by one factor, F-KMSE each principal
+direction by its own. The amount minimises the leave-one-out score. "By Theorem 4" is F-KMSE with
+the score as printed in the paper, which leaves a point out of the average but keeps it among the
+functions that span the estimate. Kernels are x'y (LIN), (x'y + 1)^2 (POLY2), (x'y + 1)^3 (POLY3)
+and exp(-|x - y|^2 / 2b^2) (RBF), b^2 the median squared distance of the sample.
 
 20 points in 30 dimensions; p is from a one-sided Wilcoxon test that the loss is below that of KME,
 paired by distribution:
@@ -248,6 +247,8 @@ RBF kernel, 20 dimensions:
 RBF kernel, 20 points:
 
 {by_features}
+
+Reproduce: `python experiments/kmse_loss.py --output docs`
 """
 
 if __name__ == "__main__":

@@ -146,8 +146,8 @@ def main():
 
 REPORT = """# Support measure machines on shrunk kernel means
 
-Made by `python experiments/kmse_support_measures.py --output docs`, after Muandet et al. (2014),
-section 4.2, but not on its data (scenes, galaxies). Bags are drawn from scikit-learn's digits:
+The experiment follows Muandet et al. (2014), section 4.2, but not on its data (scenes, galaxies).
+Bags are drawn from scikit-learn's digits:
 
 - classify the digit of an image from a bag of its 3 x 3 patches with their positions: {train}
   training, {held} validation and {test} test images, C of 10, 100, 1000 chosen on validation
@@ -166,6 +166,8 @@ most: kernel means then differ by size as well as by class, which costs accuracy
 improves the distances that detect unusual bags: they depend less on the number of points. A linear
 one-class machine does not separate these bags at all. `BDR` shrinks towards the mean of all bags
 instead of zero, and models the sampling uncertainty.
+
+Reproduce: `python experiments/kmse_support_measures.py --output docs`
 """
 
 if __name__ == "__main__":

@@ -189,8 +189,6 @@ def report(country, args, run):
     text = f"""\
 # Malaria in districts, mapped to pixels
 
-Written by `python experiments/malaria.py{" --quick" if args.quick else ""} --output docs`.
-
 A simulated country (`data_gen/malaria.py`): {len(country.rate):,} pixels in {len(country.bags)}
 districts of {country.bags.sizes.min()} to {country.bags.sizes.max():,} pixels,
 {country.y.sum():,} cases; {len(train.bags)} training and {len(test.bags)} test districts. Log rates
@@ -211,8 +209,8 @@ draws. NN is a neural network, constant one rate for all.
 The true rates give a bag NLL of {truth:.2f}; with known covariate effects and field covariance, and
 only the field learned, it is {known:.2f} (`experiments/known_effects.py`). Bag NLL is the mean of
 -log of the predictive probability of a district's cases; log MSE is the mean squared error of
-logarithms, over districts with cases and over pixels. Coverage is that of central
-intervals for the pixels' true rates, including the variance that the features do not capture.
+logarithms, over districts with cases and over pixels. Coverage refers to central intervals for the
+pixels' true rates, including the variance that the features do not capture.
 
 ![True rate, posterior mean and sd, probability of more than {HIGH} cases per 1,000](malaria.png)
 
@@ -230,6 +228,8 @@ Learning the kernel took {learning[1]:.0f} s (few: {learning[0]:.0f} s); means a
 deviations of all {len(country.rate):,} pixels from 1000 draws took {mapping:.0f} s.
 
 {markdown(pd.DataFrame(cost).T.round(3), text_or_nothing)}
+
+Reproduce: `python experiments/malaria.py{" --quick" if args.quick else ""} --output docs`
 """
     print(f"\n{text}")
     if args.output is None:

@@ -69,25 +69,25 @@ write(paste0("mgcv ", packageVersion("mgcv"), ", ", R.version.string), file("ver
 
 
 NOTES = """\
-## What to take
+## Recommendations
 
 - Where counts are sums of rates of pixels (the generated countries) `AggregateRegressor` has the
   lowest NLL of districts, and its intervals of pixels contain most of the true rates. mgcv puts the
   average inside the exponential: its rates of pixels are too high on average, more where the rate
   varies more within a district, and its intervals of pixels are too narrow.
-- With "lines" our model has the form of that of disaggregation: as good where effects are linear,
-  far worse with a bump.
+- With "lines" our model has the form of disaggregation's model: as good if effects are linear, far
+  worse with a bump.
 - On Madagascar, where counts scatter by about half of their mean or more, all are equally good
-  within their errors, by Laplace's method and by NUTS, and mgcv takes seconds.
+  within their errors, with Laplace's method and with NUTS, and mgcv takes seconds.
 - Without a learned kernel intervals of pixels are too narrow in the generated countries.
 
 ## Not compared
 
 - [pyinla](https://pypi.org/project/pyinla/) 0.1.13: the wheel installs, but contains no INLA
   program (nor do 0.1.6 and 0.1.11), which is downloaded from GitHub at the first fit, and it asks
-  for an activation code of its authors. The models that INLA has for totals are those of mgcv
+  for an activation code of its authors. The models that INLA has for totals are the models of mgcv
   above, with a field on a mesh.
-- [disaggregation](https://cran.r-project.org/package=disaggregation) 0.4.1 is on CRAN alone, as is
+- [disaggregation](https://cran.r-project.org/package=disaggregation) 0.4.1 is only on CRAN, as is
   fmesher, which it needs; all tools here come from PyPI and Debian.
 """
 
@@ -329,8 +329,6 @@ def page(rows, args):
     return f"""\
 # Maps from totals compared with other tools
 
-Written by `python experiments/map_peers.py{options} --output docs`.
-
 {wrapped(about_places(args))}
 
 {markdown(counts_table(rows), digits=2)}
@@ -346,7 +344,9 @@ Written by `python experiments/map_peers.py{options} --output docs`.
 Scores of the log rates: correlation, root mean square error and mean error of the posterior median,
 and the share of pixels whose 95% interval contains the true rate.
 
-{NOTES}"""
+{NOTES}
+Reproduce: `python experiments/map_peers.py{options} --output docs`
+"""
 
 
 def wrapped(text):

@@ -5,7 +5,7 @@
    the robustness value is made of the labels' residuals, the Riesz representer of the contrast, and
    noise. With it as a further column of the same least-squares problem (weights and prior of the
    fit) the contrast must be 0; with it as a covariate of a new fit it should be near 0, as such a
-   fit estimates sigma, rho and eta anew.
+   fit estimates sigma, rho and eta again.
 2. Towns. Education raises turnout, and educated towns are younger; a fit without education
    understates the effect of age. Its robustness, benchmarks, and where education itself lies.
 """
@@ -228,12 +228,11 @@ def main():
 TEXT = """\
 # Omitted causes of a contrast
 
-Written by `python experiments/omitted_causes.py --output docs`.
-
 How would the label change if all people were two years older? A contrast answers this under the
 model, which adjusts for its covariates. It has a causal meaning only if no omitted cause of the
-label differs between bags of older and younger people. `robustness()` states how strong such an
-omitted cause must be to change the answer (*sensitivity analysis*, *omitted variable bias*):
+label differs between bags of older and younger people. `robustness()` reports how strong such
+unmeasured confounding must be to change the answer (*sensitivity analysis*, *omitted variable
+bias*):
 
 ```python
 older = people.assign(age=people["age"] + 2)  # the table that `bags` were made of
@@ -245,53 +244,54 @@ plots.robustness(robust)
 
 ## An example
 
-{towns} generated towns: turnout depends on the mean age, on education, income and the coast, and
-educated towns are younger. A fit without education, contrasting all people two years older with
-people as they are:
+In {towns} generated towns turnout depends on the mean age, on education, income and the coast, and
+educated towns are younger. A fit without education contrasts all people two years older with people
+as they are:
 
 {sentence}
 
-The true change is 1. Two strengths describe an omitted cause: `c_y`, the share of the labels'
-residual variance that it explains, and `c_d`, the share by which adjusting for it reduces the
-precision of the contrast (for the coefficient of one column: the share of the column's residual
-variance that it explains). The robustness value is the strength at which both are equal and the
-contrast can be 0. Each covariate of the fit is a benchmark: what an omitted cause as strong as this
-one could make of the contrast (`mean`, moved towards 0) and of its interval.
+The true change is 1. Two strengths describe an omitted cause. `c_y` is the share of the labels'
+residual variance that it explains. `c_d` is the share by which adjusting for it reduces the
+precision of the contrast; for the coefficient of one column, `c_d` is the share of the column's
+residual variance that the omitted cause explains. The robustness value is the strength at which
+both are equal and the contrast can be 0. Each covariate of the fit is a benchmark: the table shows
+how an omitted cause of the same strength could change the contrast (`mean`, moved towards 0) and
+its interval.
 
 {benchmarks}
 
 ![Contours of the contrast that remains, by c_d and c_y]({figure})
 
 *On the thick line an omitted cause can bring the contrast to 0, on the dashed line its 95%
-interval. Dots: covariates of the fit. Star: education, which the fit omits.*
+interval. Dots are covariates of the fit, the star is education, which the fit omits.*
 
 Education has c_y = {c_y:.3f} and c_d = {c_d:.3f}. With the noise and scales of the fit, the bound
 for these strengths is a change of {bias:.2f}. A fit with education changes the contrast by
 {changed:+.2f}, to {complete:.2f} (95% interval {complete_lower:.2f} to {complete_upper:.2f}).
 The bound has no sign: an omitted cause of these strengths may raise or lower the contrast.
 
-## What it rests on
+## Method
 
 The contrast, averaged over the bags, is linear in the coefficients of the regression,
 theta = Dbar' b. An omitted column changes it by
 
     bias^2 = c_y c_d / (1 - c_d) |y - X b|^2 Dbar' M^-1 Dbar,    M = X'WX + prior precision,
 
-with W the precisions of the labels. This is the bound of Cinelli and Hazlett (2020) and, with
-Dbar' M^-1 x as Riesz representer of theta, of Chernozhukov et al. (2022), as the R packages
-`sensemakr`, `dml.sensemakr` and `seine` compute it; it is exact, not only a bound, for one omitted
-column. The prior counts as further bags: with as many landmarks as bags X'WX is singular, and
-leaving out the prior would make every contrast appear fragile. `Dbar' M^-1 Dbar` is the posterior
-variance of theta given the scales sigma, rho and eta, and |y - X b|^2 the number of bags at the
-scales of highest evidence, less one for each covariate and the intercept. The draws are therefore
-enough: the value needs neither the training bags nor a new fit, and is the same after `save` and
-`load`. The benchmarks condition the posterior on coefficients of 0, as leaving columns out does.
+with W the precisions of the labels. This is the bound of Cinelli and Hazlett (2020) and, with Dbar'
+M^-1 x as Riesz representer of theta, of Chernozhukov et al. (2022). The R packages `sensemakr`,
+`dml.sensemakr` and `seine` compute the same bound. It is exact, not only a bound, for one omitted
+column. The prior acts like further bags: with as many landmarks as bags X'WX is singular, and
+without the prior every contrast would appear fragile. `Dbar' M^-1 Dbar` is the posterior variance
+of theta given the scales sigma, rho and eta. At the scales of highest evidence |y - X b|^2 is the
+number of bags minus one for each covariate and the intercept. The draws are therefore enough: the
+value needs neither the training bags nor a new fit, and is the same after `save` and `load`. The
+benchmarks condition the posterior on coefficients of 0, which is equivalent to omitting columns.
 
-Contrasts of labels with links, of classes and of totals are not linear in a regression; for these,
-`robustness()` raises a TypeError. Columns of the points are no benchmarks: their effect is not
-linear; fit without the column instead.
+Contrasts of labels with links, of classes and of totals are not linear in a regression; for such
+contrasts, `robustness()` raises a TypeError. Point columns cannot be benchmarks because their
+effects are nonlinear; refit without the column.
 
-## Brute force
+## Check by simulation
 
 {problems} generated problems per method, {bags} bags with a covariate. An omitted column with
 c_y = c_d = robustness value is made of the residuals, the Riesz representer and noise.
@@ -300,9 +300,11 @@ c_y = c_d = robustness value is made of the residuals, the Riesz representer and
 
 *Value / that of the regression*: the value from the draws, relative to the formula above at
 posterior means of sigma, rho and eta. *Least squares*: the contrast with the omitted column added
-to the same regression, relative to the contrast without it; 0 is expected of a column of the exact
-value. *New fit*: the same of a fit of the model with the column as a covariate, which estimates
-sigma, rho and eta anew ({chains} chains of {draws} draws for BDR).
+to the same regression, relative to the contrast without it; 0 is expected for a column with exactly
+these strengths. *New fit*: the same ratio for a fit of the model with the column as a covariate,
+which estimates sigma, rho and eta again ({chains} chains of {draws} draws for BDR).
+
+Reproduce: `python experiments/omitted_causes.py --output docs`
 """
 
 

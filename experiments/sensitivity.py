@@ -174,37 +174,41 @@ def main():
 
 
 TEXT = """\
-# How wrong could it be: selection and context
+# Sensitivity to selection bias and context effects
 
-Written by `python experiments/sensitivity.py --output docs`.
-
-## All reasons in one table
+## Robustness table
 
 ```python
 print(model.doubts(new, above=("Kent", "Devon")))
 ```
 
-lists what applies to a fit and a conclusion, here that the label of one county is above that of
-another. The first counties of the generated survey below:
+lists the reasons for doubt that apply to a fit and a conclusion, here that the label of one county
+is above the label of another. For the first counties of the generated survey below it is:
 
 ```text
 {doubts}
 ```
 
-The rows: poor diagnostics of the sampler ([report.md](report.md)); intervals that hold their share
-of labels even if the model is wrong ([conformal.md](conformal.md)); selection of points, below;
-attenuation, of models that take the means of small bags as exact
-([attenuation.md](attenuation.md)); bags that are unlike those of the fit
-([familiarity.md](familiarity.md)). A row is missing where it does not apply or finds nothing. The
-effect of a change of the points (`model.contrast(a, b)`) has a `robustness()` of its own, against
-an [omitted cause](omitted_causes.md). The [HTML report](report.md) has the table for the bags of
-the fit. `AggregateRegressor.doubts(districts, cases, subset)` is about the rate of a subset of the
-points, by what the last section describes.
+The table can have rows on
 
-## Points that were seen with unequal probabilities
+- poor diagnostics of the sampler ([report.md](report.md));
+- intervals that cover the given share of labels even if the model is wrong
+  ([conformal.md](conformal.md));
+- selection bias: points that were seen with unequal probabilities, described below;
+- attenuation, for models that treat the means of small bags as exact
+  ([attenuation.md](attenuation.md));
+- out-of-distribution bags, which are unlike the training bags ([familiarity.md](familiarity.md)).
 
-Young people answer a survey less often than its weights assume, and what they would have answered
-is unknown. How far could the prediction of a county move?
+A row is missing if it does not apply or finds nothing. The effect of a change of the points
+(`model.contrast(a, b)`) has its own `robustness()`, against an [omitted cause](omitted_causes.md).
+The [HTML report](report.md) has the table for the training bags.
+`AggregateRegressor.doubts(districts, cases, subset)` assesses the rate of a subset of points with
+the methods of the last section.
+
+## Selection bias: unequal sampling probabilities
+
+Young people answer a survey less often than its weights assume, and their missing answers are
+unknown. How far could the prediction of a county move?
 
 ```python
 bounds = model.sensitivity(bags, selection=[1, 1.25, 1.5, 2])
@@ -213,10 +217,12 @@ bounds.fails_at("Kent", "Devon")  # the factor at which Kent is no longer surely
 bounds.fails_at("Kent", value=0.5)  # .. or above a half
 ```
 
-The right weights of the points are between 1/G and G times the given ones, and nothing else is
-assumed of them. G = 2 means that some people were twice as likely to answer as their weights imply,
-and others half as likely. `lowest` and `highest` are the expected labels under the worst weights,
-`lower` and `upper` the ends of their predictive intervals; at G = 1 they are the prediction.
+The right weights of the points are assumed to be between 1/G and G times the given weights; nothing
+else is assumed. G = 2 means that some people were twice as likely to answer as their weights imply,
+and others half as likely. `fails_at` returns the *tipping point*, the smallest G at which a
+statement is no longer certain. `lowest` and `highest` are the expected labels under the worst
+weights, `lower` and `upper` the ends of their predictive intervals; at G = 1 they are the
+prediction.
 
 ![Bounds of two counties by the factor](sensitivity.png)
 
@@ -224,34 +230,36 @@ and others half as likely. `lowest` and `highest` are the expected labels under 
 statement that the upper county is above the lower one fails at G = {fails}.*
 
 Given a draw, the linear predictor of a bag is the mean over its points of a function f
-([influence](method.md#prediction)), shrunk in `BDR` as the embedding of the bag. Its largest value
-over all such weights is a linear-fractional programme, which a threshold solves: points with f
-above it have G times their weight, the others 1/G. The bounds are exact: they differ from those of
-`scipy.optimize.linprog` by at most {error} on 200 random problems. Families of labels and classes:
-the expected label, or probability, increases with the predictor, so that bounds of one are bounds
-of the other. Sources: Aronow and Lee (2013), "Interval estimation of population means under unknown
-but bounded probabilities of sample selection", Biometrika; Miratrix, Wager and Zubizarreta (2018),
-"Shape-constrained partial identification of a population mean under unknown probabilities of sample
-selection", Biometrika.
+([influence](method.md#prediction)), shrunk in `BDR` like the embedding of the bag. Its largest
+value over all such weights is a linear-fractional programme, which a threshold solves: points with
+f above it have G times their weight, the others 1/G. The bounds are exact: they differ from the
+results of `scipy.optimize.linprog` by at most {error} on 200 random problems. For families of
+labels and for classes, the expected label, or probability, increases with the predictor, so bounds
+of the predictor give bounds of the expected label. Sources: Aronow and Lee (2013), "Interval
+estimation of population means under unknown but bounded probabilities of sample selection",
+Biometrika; Miratrix, Wager and Zubizarreta (2018), "Shape-constrained partial identification of a
+population mean under unknown probabilities of sample selection", Biometrika.
 
 Generated surveys of {n} counties, with 20 to 300 of {people} people each. In the new counties
 people above the median opinion answer G times as often as the average and others 1/G times, or the
-other way round. Share of the true labels in the intervals `lower` to `upper`, and their mean width:
+other way round. The table shows the share of the true labels in the intervals `lower` to `upper`,
+and the mean width of these intervals:
 
 {selection}
 
-Intervals hold the truth where the assumed G is at least the true one, and are then wider than they
-need to be: bounds are for the worst case, in every county at once.
+Intervals cover the truth if the assumed G is at least the true G, and are then wider than
+necessary: bounds are for the worst case, in every county at once.
 
-What the bounds leave out: selection in the bags of the fit, which changes f itself; people whom no
-weight represents; and a selected sample being smaller than it looks (effective sizes stay as
-given).
+The bounds do not include three effects: selection in the training bags, which changes f itself;
+people whom no weight represents; and the smaller effective size of a selected sample (effective
+sizes stay as given).
 
-## Rates of people, from totals of districts
+## Rates of people from totals of districts
 
-Totals of districts determine the rate of urban people only by an assumption: that their rate
-depends on the columns of a person and not on the district around them (the ecological assumption).
-Three answers for [`AggregateRegressor`](rates.md):
+Totals of districts determine the rate of urban people only under the ecological assumption: a
+person's rate depends on the person's columns and not on the surrounding district. For violations of
+it, [`AggregateRegressor`](rates.md) has Duncan-Davis bounds, neighbourhood (contextual) effects and
+a Mundlak test:
 
 ```python
 urban = districts.where(urban=1)
@@ -260,29 +268,32 @@ model.context(districts, cases, urban, shares=[0, 0.25, 0.5])  # rates that depe
 model.check_context()  # do effects of districts go with the means of the columns?
 ```
 
-- `bounds`: with the total y, the weight P_S of the subset and P_rest of the others, and rates
-  between 0 and r, the rate of the subset lies between max(0, (y - r P_rest) / P_S) and
-  min(r, y / P_S), whatever the model (Duncan and Davis 1953). Beside it stands the posterior, with
-  the probability that it gives to this range, `inside`: where counts are large and it is near 0,
-  the data contradict the model. Bounds are narrow where nearly all points belong to the subset.
-- `context`: the rate of a person is (1 - k) times that of the model plus k times the rate of the
-  whole district. All k fit the totals equally well, so k cannot be estimated from them: compare the
-  conclusion at several.
+- `bounds` (Duncan and Davis 1953): let y be the total, P_S the weight of the subset, P_rest the
+  weight of the others, and let rates lie between 0 and r. Then the rate of the subset lies between
+  max(0, (y - r P_rest) / P_S) and min(r, y / P_S), whatever the model. The table also reports the
+  posterior and `inside`, its probability within the bounds: if counts are large and `inside` is
+  near 0, the data contradict the model. Bounds are narrow if nearly all points belong to the
+  subset.
+- `context` (neighbourhood effects): the rate of a person is (1 - k) times the rate of the model
+  plus k times the rate of the whole district. All k fit the totals equally well, so k cannot be
+  estimated from them: compare the conclusion at several k.
 - `check_context` (Mundlak 1978): slopes of the districts' effects in the districts' means. A slope
-  away from 0 contradicts the model. Slopes near 0 are weak evidence, as the rates of the model
-  absorb most of such a dependence.
+  away from 0 contradicts the model. Slopes near 0 are only weak evidence for it, because the rates
+  of the model absorb most of such a dependence.
 
 Generated districts, {districts} of {people} people each, in which rates depend on the district by a
 share k. "Model contradicted": districts where the posterior has less than 2.5% of its probability
-between the bounds. RMSE: of the estimated rate of urban people in each district, at the share k
-that `context` assumes.
+between the bounds. "RMSE" refers to the estimated rate of urban people in each district, at the
+share k that `context` assumes.
 
 {context}
 
-The bounds hold all true rates, but are too wide to reveal that rates depend on the district: they
-contradict one district in a hundred with or without. The error is smallest where the assumed k is
-the true one, which no fit to the totals can find. Where people's rates depend on their district,
-the answer at k = 0 alone can be more than twice as wrong as that at the true k.
+The bounds contain all true rates, but are too wide to reveal that rates depend on the district:
+they contradict the model in 1% of districts, whether or not rates depend on the district. The error
+is smallest if the assumed k is the true k, which no fit to the totals can find. If people's rates
+depend on their district, the error at k = 0 can be more than twice the error at the true k.
+
+Reproduce: `python experiments/sensitivity.py --output docs`
 """
 
 

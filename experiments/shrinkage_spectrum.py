@@ -93,8 +93,8 @@ def main():
 TEXT = """\
 # Spectrum of the shrinkage operator
 
-Made by `python experiments/shrinkage_spectrum.py --output docs` on {bags} training gamma bags with
-{landmarks} landmarks (Law et al. 2018, Appendix C).
+This is the spectrum on {bags} training gamma bags with {landmarks} landmarks (Law et al. 2018,
+Appendix C).
 
 The mean embedding of a small bag is uncertain, and shrinkage pulls it towards the average embedding
 of all bags. A bag of N points keeps the share eta / (eta + lambda_k / N) of coordinate k, whose
@@ -109,6 +109,8 @@ Effective number of coordinates, of {landmarks}:
 {table}
 
 ![Share of each coordinate kept, by bag size and prior](shrinkage_spectrum.png)
+
+Reproduce: `python experiments/shrinkage_spectrum.py --output docs`
 """
 
 

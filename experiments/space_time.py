@@ -271,12 +271,11 @@ def page(rows, splits, model, data, args, size):
         f"""*Month {N_MONTHS - 2} of the maps, and the months right of the lines, are forecast.
         Intervals are those of counts, which reporting is a part of.*""",
     ]
-    head = f"""\
-# Monthly counts in space and time
-
-Written by `python experiments/space_time.py{" --quick" if args.quick else ""} --output docs`."""
+    head = "# Monthly counts in space and time"
+    quick = " --quick" if args.quick else ""
+    command = f"Reproduce: `python experiments/space_time.py{quick} --output docs`"
     filled = (text if text[0] in "| !" else fill(text) for text in paragraphs)
-    return "\n\n".join([head, *filled]) + "\n"
+    return "\n\n".join([head, *filled, command]) + "\n"
 
 
 def fill(text):

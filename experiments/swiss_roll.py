@@ -621,12 +621,12 @@ Findings:
 - The rate varies along few of the 18 columns' directions. One length scale for all columns cannot
   represent this: the one of highest evidence is short, and estimates are too rough everywhere. With
   one length scale per column the MSE of NUTS-Sq and of VBAgg-Sq is almost a fifth lower on average,
-  lower at four data seeds of six, and the 80% intervals of NUTS-Sq contain .86 of the rates, not
-  .88.
+  lower at four data seeds of six, and the 80% intervals of NUTS-Sq contain 0.86 of the rates, not
+  0.88.
 - NUTS-Sq has no lower MSE than VBAgg-Sq with any choice of length scales; the differences are
   small. VBAgg fixes rho, the scale of f, at one value below the mean of NUTS, and a smaller rho
-  gives a smoother rate. At the rho of VBAgg the MSE of NUTS is lower by .001, at five data seeds of
-  six.
+  gives a smoother rate. At the rho of VBAgg the MSE of NUTS is lower by 0.001, at five data seeds
+  of six.
 - With NUTS the square link is better than exp on average, at four data seeds of six. Data seeds
   differ more than methods.
 - Length scales chosen by validation bags lower the MSE slightly further on average, by much at one
@@ -647,17 +647,15 @@ identify its sign, and NUTS diverges.
 TEXT = """\
 # Swiss roll: rates of individuals from counts of bags
 
-Made by `{command} --output docs`.
-
 A roll in 18 dimensions is cut into {n_bags} training bags of about 150 individuals, as many
-early-stopping and validation bags, and {n_test} test bags, drawn as by the authors of Law et al.
-(2018, aggregate outputs, section 4.1). Each individual has a Poisson count of rate 2.4 to 7.1; a
-model is fitted to the sum of each bag's counts. It is scored on individuals: NLL of their counts at
-the posterior mean rate (log y! exact), and MSE of that rate.
+early-stopping and validation bags, and {n_test} test bags, drawn like those of the authors of Law
+et al. (2018, aggregate outputs, section 4.1). Each individual has a Poisson count of rate 2.4 to
+7.1; a model is fitted to the sum of each bag's counts. It is scored on individuals: NLL of their
+counts at the posterior mean rate (log y! exact), and MSE of that rate.
 
 The rate is f^2 (Sq) or exp f (Exp), where f is a Gaussian process: NUTS samples its posterior,
 VBAgg is the variational approximation of the paper, Nyström the mode. All three have the default
-kernel, an RBF with one length scale per column, and 30 landmarks by k-means; the length scales
+kernel, an RBF with one length scale per column, and 30 landmarks from k-means; the length scales
 maximise the evidence and are learned once per link. Other methods:
 
 - one length: one length scale for all columns, also by evidence;
@@ -753,6 +751,8 @@ otherwise {short}. VBAgg-Sq has as many draws. NUTS-Exp uses {thin} weighted
 points per bag, which changes the bags' totals by at most the last column.
 
 {fits}
+
+Reproduce: `{command} --output docs`
 """
 
 

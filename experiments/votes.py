@@ -21,7 +21,7 @@ TERMS = {"groups": ["state"], "smooths": [["x", "y"]]}
 _LEVELS = np.arange(0.5, 2000) / 2000  # of quantiles that stand for a distribution of log odds
 PAGE = """# An election: counties never seen
 
-Written by `python experiments/votes.py --output docs`. {n} generated elections
+{n} generated elections
 (`data_gen/election.py`): {counties} counties in {states} states, with 5 to 500 sampled residents
 and 100 to 100,000 votes. Two thirds of the counties are used for fits, the rest predicted: numbers
 of votes for yes out of the votes.
@@ -40,6 +40,8 @@ Coverage of the 95% intervals of "BDR, terms" by the number of sampled residents
 together:
 
 {coverage}
+
+Reproduce: `python experiments/votes.py --output docs`
 """
 
 
