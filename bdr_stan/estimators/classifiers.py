@@ -43,7 +43,7 @@ class BLRClassifier(LinearClassifier):
     True
     """
 
-    log_cdf = log_expit
+    _log_cdf = log_expit
 
     def _model(self, training, y):
         return blr_logit_model(training.embedding, y, prior=self.prior)
@@ -80,7 +80,7 @@ class BDRClassifier(UncertainEmbeddings, LinearClassifier):
     True
     """
 
-    log_cdf = log_ndtr
+    _log_cdf = log_ndtr
     # After 300, chains of one fit in four were poorly adapted, see benchmarks/README.md.
     _default_warmup = WARMUP_OF_VARIANTS
 

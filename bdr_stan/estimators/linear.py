@@ -779,12 +779,12 @@ class LinearClassifier(ProbabilisticClassifier, LinearEstimator):
         deviations of the latent noise for `BDRClassifier`, with eta; observed labels as 0 and 1.
     """
 
-    log_cdf: ClassVar[Callable[[Array], Array]]  # of the latent noise
+    _log_cdf: ClassVar[Callable[[Array], Array]]  # of the latent noise
     prior_texts = CLASSES
     predicts_from = ("intercept", "w", "eta")
 
     def _predictive(self, embedding, draws, classes):
-        return class_predictive(self.coordinates_, embedding, classes, type(self).log_cdf, **draws)
+        return class_predictive(self.coordinates_, embedding, classes, type(self)._log_cdf, **draws)
 
 
 def _function(model, n_draws):
