@@ -20,7 +20,7 @@ def terms(model: Any, *, level: float = 0.9) -> "list[Axes]":
     ----------
     model : fitted BLR, BDR or Shrinkage with groups or smooths
     level : float, 0 < level < 1, default 0.9
-        Probability of the bars and bands. Of a function of two columns the mean is drawn.
+        Probability of the bars and bands. For a function of two columns the mean is drawn.
 
     Returns
     -------
