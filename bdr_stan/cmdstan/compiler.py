@@ -38,7 +38,7 @@ def missing_programs() -> list[str]:
 
 
 def require_compiler() -> None:
-    """Raise ToolchainError where the compiler or make is missing."""
+    """Raise ToolchainError if the compiler or make is missing."""
     missing = missing_programs()
     if missing:
         raise ToolchainError(
