@@ -35,7 +35,7 @@ _MIN_FREE_BYTES = 1 << 20  # with less, chains have most likely failed for lack 
 def scratch_folder(what: str = "the fit") -> Iterator[str]:
     """An empty folder; on an error, processes that still run in it are ended.
 
-    `what` is the activity there, for the message about a full disk.
+    `what` names the activity there in the message about a full disk.
     """
     folder = None
     try:

@@ -44,8 +44,8 @@ class AggregateRows:
     weights: Array | None  # p_j of the points' own rows, shape (T,)
     total: Array  # sum_j p_j of each bag, shape (n,)
     noise_factor: Array  # sqrt(sum_j p_j^2) of each bag: noise of its total per noise of one point
-    # c_a = sum_j p_j (k(x_j, x_j) - |psi_j|^2), shape (n,), where it counts: rho^2 c_a is the mean
-    # of the part of sum_j p_j f_j^2 outside the basis
+    # c_a = sum_j p_j (k(x_j, x_j) - |psi_j|^2), shape (n,), if it matters: rho^2 c_a is the mean of
+    # the part of sum_j p_j f_j^2 outside the basis
     residual_variance: Array | None = None
     # Variance of each label's error, shape (n,); relative to the label unless totals are normal.
     known_variance: Array | float = 0.0

@@ -22,7 +22,7 @@ from bdr_stan.kernels import FeatureMap, Kernel, Product, fields_of
 from bdr_stan.types import Array, ArrayLike
 
 _LEAST_PLACES = 2  # of a survey, for its slope
-_MARGIN = 0.05  # of a column's range in the bags: how far beyond it places may lie
+_MARGIN = 0.05  # of a column's range in the bags: allowed distance of places beyond it
 
 
 @dataclass(frozen=True)

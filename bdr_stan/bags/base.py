@@ -96,7 +96,7 @@ class BagsBase:
 
     @property
     def iloc(self) -> Self:
-        """The bags themselves: scikit-learn's splitters select through ``iloc`` and `take`."""
+        """The bags themselves: scikit-learn's splitters select with ``iloc`` and `take`."""
         return self
 
     loc = iloc  # scikit-learn passes boolean masks here

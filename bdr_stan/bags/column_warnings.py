@@ -16,7 +16,7 @@ CODES_OF_POINTS = (
 )
 _ODD_SUM, _EQUAL_SUM = 0.01, 0.001  # relative differences of sums of weights from their median
 _MOST_ODD = 0.2  # of all bags
-_SAMPLE_SIZE = 10_000  # points of a memory map in which codes of missing values are sought
+_SAMPLE_SIZE = 10_000  # points of a memory map searched for codes of missing values
 _ROWS_COMPARED = 1_000  # of the smallest bags, in search of repeated rows
 _MIN_DIFFERENT_ROWS = 20  # with fewer, equal counts may be chance
 _MIN_BAGS_CORRELATED = 5

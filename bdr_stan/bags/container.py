@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from bdr_stan.maps.grid import Pixels
 
 
-_CHECK_BYTES = 1 << 22  # read at a time, so that a memory map stays on disk
+_CHECK_BYTES = 1 << 22  # read at a time, so a memory map stays on disk
 _COLLECTIONS = (list, tuple, set, frozenset, np.ndarray)  # of values in a condition
 
 

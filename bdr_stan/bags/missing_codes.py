@@ -1,8 +1,8 @@
 """Codes of missing values, detected by position among the values and by form.
 
 Sources write -9999, 99, 9996 to 9999, -666666666, 65535 or 1e20 for "missing", "refused" or "not
-asked". No list defines the codes. A code lies beyond all values, and it has the form of a code, or
-is repeated unlike any value, or both.
+asked". No list defines the codes. A code is beyond all values, and it has the form of a code, or is
+repeated unlike any value, or both.
 
 Let v_1 < ... < v_k be the different values of a column. Set aside some of the lowest and some of
 the highest, at most 6 at each end and no more than are left; s is the spread of those left, v_j -
@@ -43,7 +43,7 @@ _KEPT = _MOST + 2  # different values at each end
 _FEWEST_OTHERS = 8
 _FEWEST_LEVELS = 5  # of the rest, for codes that are only repeated
 _CHANCE = 1e-3
-_USUAL, _SINGLE_FAR = 255, 3  # to this a number is a usual count, so that one lies 3 s away
+_USUAL, _SINGLE_FAR = 255, 3  # up to this a number is a usual count: a code is 3 s away
 _SINGLE = 6e-8  # relative error of a number in single precision
 _IN_RANGE = np.full(2, _FEWEST_OTHERS)  # as often count the ends of a range of other values
 _SAMPLE = 4096

@@ -287,7 +287,7 @@ def parts_of_dask(ddf: Any, roles: ColumnRoles, like: Any) -> tuple[list[Part], 
     return [Part(f"partition {k}", table) for k, table in enumerate(delayed)], roles.features or []
 
 
-# ------------------------------------------------------------------ what runs on a part
+# ------------------------------------------------------------------ functions that run on a part
 
 
 def _on_part(table, keep, per_bag, shared):

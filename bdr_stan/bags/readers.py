@@ -242,7 +242,7 @@ class Readers(BagsBase):
         Raises
         ------
         TypeError, ValueError
-            The message names the column: missing values, dates, nested values, too many texts,
+            The message names the column: missing values, dates, nested values, an excess of texts,
             columns that the table lacks.
 
         Warns

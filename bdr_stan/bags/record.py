@@ -16,7 +16,7 @@ from bdr_stan.bags.partitions import PartitionedBags
 from bdr_stan.types import Array, ArrayLike
 from bdr_stan.user_warnings import warn
 
-_SAMPLE_SIZE = 5_000  # points from which quantiles are estimated
+_SAMPLE_SIZE = 5_000  # points for estimating quantiles
 _MIN_VALUES = 20  # of a column in new bags; fewer may all be unusual
 _MAX_SHARE_OUTSIDE = 0.95  # of new values outside the range of 98% of the training values
 

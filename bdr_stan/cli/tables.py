@@ -92,9 +92,9 @@ class LabelledTable:
     """A table of points with labels and its columns by role, of `options.labelled_table`."""
 
     data: Path
-    samples: Mapping[str, Path]  # tables of all samples; of several this table is the first
+    samples: Mapping[str, Path]  # tables of all samples; with several this table is the first
     roles: Mapping[str, str | None]  # bag, label, weight
-    known: Mapping[str, str | None]  # columns that `fit` takes besides the label
+    known: Mapping[str, str | None]  # columns for `fit`, in addition to the label
     features: list[str] | None
     columns_of_bags: Mapping[str, list | None]  # covariates, groups, smooths
     missing: str

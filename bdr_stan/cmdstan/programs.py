@@ -323,7 +323,7 @@ def _model(entry, name):
         def src_info(self) -> dict[str, Any]:
             return known
 
-    with cmdstanpy.disable_logging():  # which would tell that there is no CmdStan
+    with cmdstanpy.disable_logging():  # which would report a missing CmdStan
         return CompiledModel(stan_file=entry / f"{name}.stan", exe_file=entry / name)
 
 

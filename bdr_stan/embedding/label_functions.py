@@ -67,7 +67,7 @@ def functions_of_numbers(y: Array) -> LabelFunctions:
     """
     centre, unit = float(np.mean(y)), float(np.std(y))
     u = (y - centre) / unit
-    # Knots are labels: between labels, a function that is 0 at all of them would be unconstrained.
+    # Knots are labels: between labels, a function that is 0 at all knots would be unconstrained.
     n_knots = int(np.clip(len(u) // _BAGS_PER_KNOT, 2, _MAX_KNOTS))
     quantiles = np.quantile(u, np.linspace(0, 1, n_knots), method="nearest")
     knots = np.unique(np.round(quantiles, _KNOT_DIGITS))

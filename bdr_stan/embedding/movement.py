@@ -30,8 +30,8 @@ from bdr_stan.kernels import FeatureMap
 from bdr_stan.types import Array
 from bdr_stan.user_warnings import warn
 
-_PRIOR_POINTS = 10  # that the average variance of all bags counts as
-_MOST_POINTS = 10_000  # of a bag, evenly spaced, from which its variance is estimated
+_PRIOR_POINTS = 10  # weight of the average variance of all bags
+_MOST_POINTS = 10_000  # of a bag, evenly spaced, for estimating its variance
 _NUMBERS = 500_000  # features in memory at a time (4 MB)
 _LEAST_SHARE = 1e-12  # of 1 - sum_j p_j^2, whose bag of one point has no deviations
 _ROUNDING = 1e-20  # sum of squared deviations of a constant, relative to its own squares

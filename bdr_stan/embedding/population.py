@@ -18,7 +18,7 @@ from bdr_stan.embedding.shrinkage import (
 from bdr_stan.types import Array
 
 _MIN_BAGS = 30  # for the moments of a prior; fewer are not shrunk
-_LEAST_VARIANCE = 1e-6  # of the coordinates, whose prior variances in the fit are near 1
+_LEAST_VARIANCE = 1e-6  # of the coordinates; their prior variances in the fit are near 1
 _MIN_TO_COMPARE = 10  # bags, whose average embedding is compared with the training bags'
 _CHANCE = 5  # standard errors of an average shift that is due to chance
 _FLAT = 1e6  # prior variance, in units of the largest lambda, that shrinks nothing

@@ -42,7 +42,7 @@ def extreme_means(blocks: Blocks, factors: Array) -> tuple[Array, Array]:
     mean = sum(each for _, each in sums) / total
     extra = factors[:, None] ** 2 - 1
     found = np.broadcast_to(mean, (2, len(factors), len(mean))).copy()
-    beyond = ((0, np.minimum), (1, np.maximum))  # what of f - t counts for the least and largest
+    beyond = ((0, np.minimum), (1, np.maximum))  # parts of f - t for the smallest and largest
     memory = np.empty(0)  # reused: allocating it costs more than the arithmetic on it
     for _ in range(_MOST_STEPS):
         weight, excess = np.zeros((2, *found.shape))

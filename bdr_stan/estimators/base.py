@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _ARRAYS = "bdr_stan_arrays"  # group of a file that holds arrays of parameters and settings
 _OF_FITS = ("result_", "notes_")
-_REQUESTS = "_metadata_request"  # where scikit-learn keeps what set_fit_request and such say
+_REQUESTS = "_metadata_request"  # place of scikit-learn's requests of set_fit_request etc.
 _CLASSES: dict[str, type["BagEstimator"]] = {}
 
 
@@ -410,7 +410,7 @@ def load(path: PathName) -> BagEstimator:
     Returns
     -------
     estimator
-        Of the class that was saved.
+        Estimator of the saved class.
 
     Raises
     ------

@@ -29,8 +29,8 @@ from bdr_stan.results.leave_one_out import GOOD_K
 from bdr_stan.types import Array, ArrayLike, is_integer
 from bdr_stan.user_warnings import warn
 
-# Draws, evenly spaced: more change regions by little, and densities of families are integrals, and
-# Stan computes those of a user's program.
+# Draws, evenly spaced: more change regions little; densities of families are integrals, and Stan
+# computes a user's.
 _MOST_DRAWS, _MOST_COSTLY_DRAWS = 1000, 125
 _BY_BOUNDS = {(-np.inf, np.inf): REAL, (0.0, np.inf): POSITIVE, (0.0, 1.0): SHARES}
 

@@ -25,7 +25,7 @@ _FACTOR = 1.5  # of selection, in the answer
 _MOST_BAGS = 200  # of which reasons are found that take time
 _N_DRAWS = 400
 _UNLIKE = 0.01  # p-value of a bag that is unlike the training bags
-_RELIABLE = 0.95  # share of the variance between bags, above which attenuation is no matter
+_RELIABLE = 0.95  # share of the variance between bags, above which attenuation is negligible
 
 
 @dataclass(frozen=True)
@@ -103,13 +103,13 @@ class DoubtedPredictions(BagEstimator):
             The conclusion: the first of these bags has a higher label than the second. Default: the
             bags with the highest and the lowest prediction.
         level : float, 0 < level < 1, default 0.95
-            Probability at which the conclusion is certain, and of intervals.
+            Probability that makes the conclusion certain, and level of intervals.
 
         Returns
         -------
         Doubts
-            Its ``print`` is a table: reason for doubt, what the answer becomes, how strong it must
-            be to change the conclusion. `to_dataframe()` gives the table.
+            Its ``print`` is a table: reason for doubt, answer under it, strength needed to change
+            the conclusion. `to_dataframe()` returns the table.
 
         Raises
         ------

@@ -85,8 +85,8 @@ class DoubtedRates(BagEstimator):
         Returns
         -------
         Doubts
-            Its ``print`` is a table: reason for doubt, what the answer becomes, how strong it must
-            be to change the conclusion. `to_dataframe()` gives the table.
+            Its ``print`` is a table: reason for doubt, answer under it, strength needed to change
+            the conclusion. `to_dataframe()` returns the table.
 
         Raises
         ------

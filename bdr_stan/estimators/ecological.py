@@ -72,7 +72,7 @@ class EcologicalInference(BagEstimator):
         Raises
         ------
         ValueError
-            A total is above what `highest_rate` allows, or the subset is none of the bags' points.
+            A total needs rates above `highest_rate`, or the subset has none of the bags' points.
 
         Notes
         -----
@@ -151,7 +151,7 @@ class EcologicalInference(BagEstimator):
         Raises
         ------
         ValueError
-            A share is outside 0 to 1, or the subset is none of the bags' points.
+            A share is outside 0 to 1, or the subset has none of the bags' points.
         """
         import pandas as pd
 
@@ -206,7 +206,7 @@ class EcologicalInference(BagEstimator):
         if n < p + 3:
             raise ValueError(f"{n} bags are too few for slopes in {p} columns: at least {p + 3}")
         effects = training.effects
-        if columns is not None:  # those of the bags' average rates
+        if columns is not None:  # of the bags' average rates
             effects = np.einsum("snk,nk->sn", effects, columns(training.mean_points))
         slope, sd = slopes_of_effects(effects, training.mean_points)
         z = ndtri((1 + level) / 2)

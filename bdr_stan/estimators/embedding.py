@@ -325,7 +325,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
 
     def _keep_training_predictions(self, training, posterior, y, known_errors, seed):
         """Add the groups posterior_predictive and log_likelihood, unless they are too large."""
-        if not isinstance(training.embedding, Embedding):  # sums over the bags alone
+        if not isinstance(training.embedding, Embedding):  # sums over only the bags
             return
         codes = np.arange(len(self.classes_)) if is_classifier(self) else None
         if self.by_program:

@@ -205,7 +205,7 @@ class JointRegressor(AggregateRegressor):
 
     @property
     def stan_data(self) -> Any:
-        """There is no plain program of joint models: raises AttributeError."""
+        """Joint models have no plain program: raises AttributeError."""
         raise AttributeError(
             "JointRegressor has no stan_data, as there is no plain Stan program of joint models"
         )

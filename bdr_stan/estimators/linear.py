@@ -246,7 +246,7 @@ class LinearEstimator(PriorPredictive, Population, Sensitivity, EmbeddingEstimat
         n_points : int, default 500
             Points of the sample.
         seed : int, default 0
-            Of the sample.
+            Seed of the sample.
 
         Returns
         -------

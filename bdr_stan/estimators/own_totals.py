@@ -25,7 +25,7 @@ from bdr_stan.models.plain import (
 from bdr_stan.predictive.program import ProgramRates
 from bdr_stan.results.arviz_groups import training_groups
 
-# Data that come with an option, and what to do where a program reads them without it.
+# Data of an option, and advice if a program declares them without it.
 _OPTIONS = {
     "tau_scale": "fit with bag_effects=True, or leave effects of bags out of the program",
     "dispersion_scale": "fit with likelihood='negative binomial', or leave it out of the program",

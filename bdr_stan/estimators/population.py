@@ -68,10 +68,10 @@ class Population(BagEstimator):
 
         Notes
         -----
-        Given a draw the labels of bags are independent and their sum is taken as normal: exact for
-        normal labels, by the central limit theorem for others. Labels of the fit are predicted as
-        if they were unknown. Labels of subgroups rest on the assumption that a label depends on the
-        distribution of a subgroup as on the distribution of all points of its bag: it fails if
+        Given a draw the labels of bags are independent and their sum is treated as normal: exact
+        for normal labels, a central limit approximation for others. Labels of the fit are predicted
+        as if they were unknown. Labels of subgroups rest on the assumption that a label depends on
+        the distribution of a subgroup as on the distribution of all points of its bag: it fails if
         neighbours change how people vote.
 
         Examples

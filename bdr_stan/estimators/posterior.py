@@ -93,7 +93,7 @@ class PosteriorEstimator(BagEstimator):
         **cmdstan_options
             Arguments of the cmdstanpy method, such as ``adapt_delta=0.95``, and
             ``threads_per_chain=2`` for the links "exp" and "logit" of totals; and, for NUTS,
-            ``client``, a Dask client whose workers run the chains.
+            ``client``, a Dask client to run the chains on its workers.
 
         Raises
         ------
@@ -211,8 +211,8 @@ class PosteriorEstimator(BagEstimator):
         RuntimeError
             Not called from the main thread; stanli runs only there.
         ValueError
-            The fit has no data of its program: it ran none, comes from a file, or the data were
-            more than 20 million numbers.
+            The fit has no data of its program: it ran none, was loaded from a file, or the data
+            were more than 20 million numbers.
         """
         check_is_fitted(self, "result_")
         require_stanli("log_density")

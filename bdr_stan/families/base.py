@@ -46,7 +46,7 @@ class Family:
     # Labels that are not counts lie strictly between.
     bounds: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
     needs: ClassVar[str] = ""  # its labels, and what to choose for other labels
-    wider: ClassVar[str | None] = None  # the family that contains it, of counts that scatter more
+    wider: ClassVar[str | None] = None  # the family that contains it, for overdispersed counts
     # Whether its distribution is one of components: see `without_mixing`.
     is_mixture: ClassVar[bool] = False
 

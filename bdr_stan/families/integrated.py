@@ -44,7 +44,7 @@ class Integrated(NamedTuple):
     value: Array
     slope: Array  # first derivative in m
     curvature: Array  # minus the second
-    third: Array  # these are further ones
+    third: Array  # further derivatives
     fourth: Array
 
     @property

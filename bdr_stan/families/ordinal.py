@@ -15,9 +15,9 @@ FEWEST_CATEGORIES, MOST_CATEGORIES = 3, 20
 _SPREAD = 2.5
 _LEAST_GAP = 1.0  # scale of the prior of a gap, however close the shares of categories are
 # Nodes of `log_probabilities`: their reach and spacing in sds of the predictor, and the spacing on
-# its own scale, on which the logistic function has poles at +-pi i.
+# its own scale, where the logistic function has poles at +-pi i.
 _REACH, _SPACING, _STEP = 6.5, 0.8, 0.7
-_WIDEST = 5  # 2^_WIDEST is the sd up to which they are that close
+_WIDEST = 5  # 2^_WIDEST is the largest sd with this accuracy
 _SMALLEST = 1e-300  # probability, so logarithms are finite
 
 

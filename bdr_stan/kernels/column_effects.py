@@ -11,7 +11,7 @@ from bdr_stan.kernels.bandwidth import column_spreads
 from bdr_stan.kernels.kernel import ColumnKernel, store_arrays
 from bdr_stan.types import Array, ArrayLike, Seed
 
-_SAMPLE = 2000  # points from which means and standard deviations of columns are estimated
+_SAMPLE = 2000  # points for estimating means and standard deviations of columns
 _CUT = 3.0  # columns are clipped at this many standard deviations, so no square dominates
 
 

@@ -28,7 +28,7 @@ from bdr_stan.kernels.kernel import Kernel, Product, check_positive, store_array
 from bdr_stan.kernels.stationary import Stationary
 from bdr_stan.types import Array, ArrayLike, Seed, is_integer
 
-_SAMPLE = 20_000  # points from which centre and reach are computed
+_SAMPLE = 20_000  # points for computing centre and reach
 # Half-width of the box: at least 1.2 times the points' half-width, and 4.5 lengths. Riutort-Mayol
 # et al. (2023), section 4, for Matern 3/2; smoother kernels need less.
 _BOX_PER_REACH, _BOX_PER_LENGTH = 1.2, 4.5

@@ -26,7 +26,7 @@ from bdr_stan.types import Array, ArrayLike, Seed
 LINEAR_VARIANCE, QUADRATIC_VARIANCE = 3.0, 1.0
 _MOST_SQUARES = 30  # quadratic effects; with more columns there would be too many features
 _SAMPLE = 10_000  # points for finding tails and distinct values
-_PAIRED = 2000  # of these, whose distances are computed
+_PAIRED = 2000  # of these, for computing distances
 _MIN_POINTS = 500  # with fewer, the 1% and 99% quantiles are too uncertain
 _MIN_VALUES = 15  # of a column that is a measurement rather than a code or a small count
 _MAX_TAIL_RATIO = 5.0  # see `tail_ratios`; an exponential distribution counts as long-tailed

@@ -20,7 +20,7 @@ class PreparedLandmarks(NamedTuple):
 
     centre: Array  # (p,), mean of the landmarks
     scale: Array | None  # s, (p,), divisor of points; None saves dividing by 1
-    precision: float  # 1 / b^2; 1 where s is given
+    precision: float  # 1 / b^2; 1 if s is given
     matrix: Array  # (p + 2, d), rows [v / b^2, 1, -|v|^2 / 2b^2], v = (u - centre) / s
     radius: float  # largest |v|
 

@@ -47,7 +47,7 @@ def aggregate_data(
         "has_effects": int(has_effects),
         "scale_location": np.zeros(len(of_scales)),
         "scale_prior": [priors[name] for name in of_scales],
-        "tau_scale": 1.0,  # where there are no effects
+        "tau_scale": 1.0,  # if there are no effects
         **{name: value for name, value in priors.items() if name not in of_scales},
         "use_likelihood": int(use_likelihood),
         **_effect_data(y, likelihood, trials, has_effects, use_likelihood),

@@ -167,7 +167,7 @@ def samples_model(
     *,
     prior: Mapping[str, float] | None = None,
 ) -> LatentGaussianModel:
-    """The model of bags with several samples; `alone` are one model per sample.
+    """The model of bags with several samples; `alone` has one model per sample.
 
     They determine a sample's coordinates, the variance of its linear effects and its prior of eta;
     the total prior variance does not depend on the number of samples.

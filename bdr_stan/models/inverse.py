@@ -44,8 +44,8 @@ PRIORS = {
     "curvature_median": 0.4,
     "curvature_log_sd": 1.0,
 }
-# On the log scale: the sd of chains' initial values about the mode; the distance from the mode at
-# which a search starts; and approximate posterior sds, NUTS's first metric.
+# On the log scale: the sd of chains' initial values about the mode; the distance of a search's
+# start from the mode; and approximate posterior sds, NUTS's first metric.
 _INITIAL_LOG_SD = 0.3
 _INITIAL_LOG_DISTANCE = 0.05
 POSTERIOR_LOG_SDS = {"tau": 0.1, "amplitude": 0.4, "curvature": 0.3}

@@ -45,7 +45,7 @@ def joint_data(
 ) -> dict[str, Any]:
     """Data of ``stan/fast/aggregate_joint.stan``, from the data of totals, except for whitening."""
     of_all = {name: value for name, value in totals.items() if "[" not in name}
-    dispersion_scale = totals.get("survey_dispersion_scale", 1.0)  # where there is none
+    dispersion_scale = totals.get("survey_dispersion_scale", 1.0)  # if there is none
     n_surveys = len(surveys.n_places)
     return {
         **of_all,

@@ -16,7 +16,7 @@ LABEL_DISTRIBUTIONS = ("empirical", "normal", "uniform")
 _REPEATED_SHARE, _REPEATED_LABELS = 0.05, 5  # minimum for a label to have a probability
 _REPEATED_WIDTH = 1e-6  # of its density on the grid, in ranges of the labels
 _LEAST_DENSITY = 1e-300  # of a label far from all others
-_MAX_KERNEL_LABELS = 5_000  # of a kernel density estimate, whose cost grows with their square
+_MAX_KERNEL_LABELS = 5_000  # of a kernel density estimate; its cost grows with their square
 _MAX_LABELS_FOR_EDGES = 1_000  # for the search for edges: more add nothing
 _DISTANCES_AT_ONCE = 1_000_000  # distances of labels
 _FOLDS = 10
@@ -38,7 +38,7 @@ class LabelDistribution:
     most: float
     log_density: Callable[[Array], Array]  # of labels of any shape; -inf beyond bounds
     repeated: RepeatedLabels
-    probabilities: Array  # of these, shape (A,)
+    probabilities: Array  # of the atoms, shape (A,)
 
     def on_grid(self, n: int) -> tuple[Array, Array]:
         """A grid of about n labels, and the log density there."""

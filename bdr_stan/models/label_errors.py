@@ -23,10 +23,10 @@ from scipy.stats import norm
 from bdr_stan.embedding.label_functions import LabelFunctions
 from bdr_stan.types import Array, ArrayLike
 
-_QUADRATURE_NODES = 31  # so many, as the functions have kinks at the ends of the labels
-_MAX_NOISE_SHARE = 0.95  # of the noise that explains the labels, so that something is left to learn
-_MIN_VARIANCE_SHARE = 0.01  # of the variance of labels, where their errors explain all of it
-_MIN_LOG_SHARE = -20.0  # of a noise so small that the labels are as good as without
+_QUADRATURE_NODES = 31  # many, as the functions have kinks at the ends of the labels
+_MAX_NOISE_SHARE = 0.95  # of the noise that explains the labels, so some variation is left to learn
+_MIN_VARIANCE_SHARE = 0.01  # of the variance of labels, if their errors explain all of it
+_MIN_LOG_SHARE = -20.0  # of a negligible noise
 LABEL_NOISE = ("constant", "size")
 
 
@@ -101,7 +101,7 @@ def unexplained(y: Array, variance: Array) -> float:
 
 def most_point_noise(y: Array, sizes: Array, known_variance: ArrayLike = 0.0) -> float:
     """The noise of one point that, with the known variance of errors, just explains the labels."""
-    widest = float(np.ptp(y) * np.sqrt(sizes.max()))  # at which it explains more than they differ
+    widest = float(np.ptp(y) * np.sqrt(sizes.max()))  # explaining more than all variance
 
     def left(log_share):
         return unexplained(y, known_variance + (np.exp(log_share) * widest) ** 2 / sizes)

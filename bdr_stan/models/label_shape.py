@@ -31,7 +31,7 @@ def label_advice(y: Array, sigma: float) -> list[str]:
 
 
 def _families(y):
-    """A sentence on families for these labels."""
+    """A sentence on suitable families for the labels."""
     if y.min() < 0:
         return ""
     if np.all(y == np.floor(y)):

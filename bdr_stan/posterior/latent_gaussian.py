@@ -69,10 +69,10 @@ class LatentGaussianModel(Model):
     blocks: tuple[int, ...] = ()  # numbers of weights of each sample, if there are several
     # Initial values of the program's other parameters.
     initial: Mapping[str, Any] = field(default_factory=dict)
-    start: Mapping[str, float] = field(default_factory=dict)  # where the search for scales begins
-    near: Array | None = None  # and that for weights, shape (D,)
-    terms: Terms = NO_TERMS  # whose scales are among `scales`
-    predicting: tuple[str, ...] = ()  # that predictions need besides weights, intercept and scales
+    start: Mapping[str, float] = field(default_factory=dict)  # start of the search for scales
+    near: Array | None = None  # and of the search for weights, shape (D,)
+    terms: Terms = NO_TERMS  # with their scales among `scales`
+    predicting: tuple[str, ...] = ()  # for predictions, with weights, intercept and scales
     sampler_only: tuple[str, ...] = ("t", "precision")  # draws do not keep these
 
     @property

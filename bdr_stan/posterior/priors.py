@@ -11,8 +11,8 @@ from bdr_stan.types import Array, ArrayLike, is_number
 if TYPE_CHECKING:
     import pandas as pd
 
-# Prior sd of log(rho), and of lengths, fixed at their marginal modes except by NUTS: without rho's
-# own prior, its joint density with the weights grows without bound as both go to zero.
+# Prior sd of log(rho), and of lengths, fixed at their marginal modes except with NUTS: without
+# rho's own prior, its joint density with the weights grows without bound as both go to zero.
 FIXED_LOG_SD = 1e-3
 
 # Distribution -> its text, "%" for the parameter.

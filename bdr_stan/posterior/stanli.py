@@ -25,9 +25,9 @@ from bdr_stan.types import Array, ArrayLike, PathName
 _RENAMED = {"adapt_delta": "delta", "max_treedepth": "max_depth"}
 _SEARCH = {"iter": "iterations", "history_size": "history_size"}
 _START_RADIUS = 2.0  # Stan's own, of parameters without initial values
-_NO_STEP = 1e-300  # length of a step of NUTS that ends where it starts
+_NO_STEP = 1e-300  # length of a step of NUTS that ends at its start
 _POINTS_AT_ONCE = 100  # each has its own copy of the program in memory
-Density = Callable[[Array], tuple[float, Array]]  # RuntimeError where it cannot be evaluated
+Density = Callable[[Array], tuple[float, Array]]  # RuntimeError if it cannot be evaluated
 
 _TOO_FAR = 1e3  # value, in units of the start's, of points without a density
 _PROMISED = 1e-6  # squared slope at a mode, relative to the log density

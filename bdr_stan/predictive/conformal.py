@@ -27,9 +27,9 @@ from bdr_stan.predictive.size_classes import Compared
 from bdr_stan.results.diagnostics import pareto_smoothed
 from bdr_stan.types import Array
 
-# Of candidates in spreads about the centre; while one of the ends is kept, the reach is doubled.
+# Reach of candidates in spreads about the centre; doubled while one of the ends is kept.
 _REACH, _CANDIDATES, _DOUBLINGS = 6.0, 25, 12
-# Of the search for an end, in steps between two candidates, and the most evaluations.
+# Tolerance of the search for an end, in steps between candidates, and the most evaluations.
 _TOLERANCE, _MOST_STEPS = 1e-3, 40
 _ROUNDING = 1e-9  # of log scores: equal ones are kept
 _NEARLY_KEPT = 1.0  # of log scores of classes, below the least that is kept

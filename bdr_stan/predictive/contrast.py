@@ -36,16 +36,16 @@ class Contrast(Mixture):
     n_bags, n_draws, weights
         As for `Predictive`.
     regression : Regression, optional
-        In which the contrast is linear, for `robustness`.
+        Regression with a linear contrast, for `robustness`.
     exact : Contrast, optional
         Without errors of the points as a sample, for `robustness`; default this one.
     reliability : float, optional
-        Of the fit.
+        Reliability of the fit, see above.
 
     Attributes
     ----------
     mean, sd : arrays, shape (n,), units of y
-        Of the posterior.
+        Moments of the posterior.
     reliability : float, at most 1, or None if the fit treats embeddings as exact
 
     Examples

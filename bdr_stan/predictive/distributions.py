@@ -8,7 +8,7 @@ import numpy as np
 from bdr_stan.arguments import unknown_attribute
 from bdr_stan.types import Array, ArrayLike, DataFrame, is_integer, is_number
 
-_N_EVEN_LEVELS = 200  # of the quantiles that stand for a distribution
+_N_EVEN_LEVELS = 200  # of the quantiles that represent a distribution
 
 
 class Distributions(ABC):

@@ -12,9 +12,9 @@ from bdr_stan.predictive.mixture import NumericMixture, bags_at_once
 from bdr_stan.types import Array, ArrayLike
 
 _MOST_KEPT = 20_000_000  # numbers of the densities kept in memory (160 MB)
-_NOISE_MARGIN = 6.0  # standard deviations of the largest noise by which its grid is longer
-_MARGIN_LABELS = 60  # even ones of the longer grid in each margin, and so many ever farther apart
-_LEAST_NOISE = 1e-9  # of the length of the grid: less counts as none
+_NOISE_MARGIN = 6.0  # extension of its grid, in standard deviations of the largest noise
+_MARGIN_LABELS = 60  # even ones of the longer grid in each margin, and more with growing distances
+_LEAST_NOISE = 1e-9  # of the length of the grid: less is none
 
 
 @dataclass(frozen=True)

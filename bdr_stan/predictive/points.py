@@ -209,7 +209,7 @@ class PointPredictive(Distributions):
         return self.link.mean_rate(*self._function(*self._some(rows))) @ self._weights
 
     def weighted_sums(self, coefficients: csc_array, threshold: float) -> tuple[Array, Array]:
-        """Weighted sums of the rate, and of 1 where it exceeds a threshold, under each draw.
+        """Weighted sums of the rate, and of its indicator above a threshold, under each draw.
 
         The part of the Gaussian process outside the basis is independent between points.
 

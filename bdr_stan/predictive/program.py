@@ -120,7 +120,7 @@ class ProgramRates(PointPredictive):
     """
 
     def __init__(self, rates: Array, weights: Array | None = None) -> None:
-        features: Any = None  # the points are read as their rates
+        features: Any = None  # the points are passed as their rates
         n_draws, n = rates.shape
         no_weights = np.empty((n_draws, 0))
 

@@ -23,7 +23,7 @@ import numpy as np
 from bdr_stan.types import Array, DataFrame, is_number
 
 _NULL = 1e-9  # of the largest eigenvalue: levels of a covariate have a direction without variance
-# Draws per coefficient from which the covariance of a term's coefficients is estimated.
+# Draws per coefficient for estimating the covariance of a term's coefficients.
 _DRAWS_PER_COEFFICIENT = 10
 
 
@@ -58,9 +58,9 @@ class Robustness:
     """How strong an omitted cause must be to change the sign, or the interval, of a contrast.
 
     An omitted cause of the labels has two strengths, from 0 to 1. c_y is the share of the labels'
-    residual variance that it explains. c_d is the share by which adjusting for it reduces the
-    precision of the contrast; for the coefficient of one column, the explained share of the
-    column's residual variance given the other columns (a partial R^2, like c_y).
+    residual variance that it explains. c_d is the relative loss of precision of the contrast from
+    adjusting for it; for the coefficient of one column, the explained share of the column's
+    residual variance given the other columns (a partial R^2, like c_y).
 
     Attributes
     ----------

@@ -12,8 +12,8 @@ from bdr_stan.predictive.distributions import interval_ends
 from bdr_stan.predictive.mixture import bags_at_once
 from bdr_stan.types import Array, DataFrame, is_number
 
-_LARGEST_FACTOR = 1000.0  # beyond which a statement counts as one that selection does not change
-_RATIO = 1.01  # to which the factor is found at which a statement fails
+_LARGEST_FACTOR = 1000.0  # beyond it selection does not change a statement
+_RATIO = 1.01  # relative accuracy of the factor at which a statement fails
 
 
 class SelectionBounds:

@@ -13,7 +13,7 @@ import numpy as np
 from bdr_stan.types import Array
 
 _MOST_CLASSES = 4
-_LEAST_RANK = 4  # of the first score that is kept, where the number of classes is not given
+_LEAST_RANK = 4  # of the first kept score, if the number of classes is not given
 _ROUNDING = 1e-9  # of shares of bags
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # log_likelihood and posterior_predictive are kept up to this many numbers each (160 MB).
 LARGEST_POINTWISE = 20_000_000
-_NUMBERS_OF_INTEGRAL = 4  # cost of a density by quadrature, in densities in closed form
+_NUMBERS_OF_INTEGRAL = 4  # cost of a density with quadrature, in densities in closed form
 
 _DIMS = {
     "w": ["component"],

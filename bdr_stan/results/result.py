@@ -11,7 +11,7 @@ from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.results.inference_data import Groups
 from bdr_stan.types import Array
 
-_LIBRARIES = ("numpy", "scipy", "scikit-learn", "cmdstanpy")  # whose versions a report has
+_LIBRARIES = ("numpy", "scipy", "scikit-learn", "cmdstanpy")  # with versions in a report
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ class Link:
 
     name: ClassVar[str]
     program: ClassVar[str]  # Stan program of the likelihoods that take this link
-    rate: ClassVar[np.ufunc]  # at values of f; takes `out`
+    rate: ClassVar[np.ufunc]  # at values of f; accepts `out`
     # Whether the rate is f itself, so a bag's label depends on one weighted sum.
     is_linear: ClassVar[bool] = False
     # Whether points are kept one by one, so fewer may represent all.
