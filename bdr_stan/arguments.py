@@ -44,9 +44,9 @@ _GUESSES = {
 }
 
 
-@functools.lru_cache(maxsize=1000)  # getattr with a default asks again and again
+@functools.lru_cache(maxsize=1000)  # getattr with a default repeats the lookup
 def near(name: str, known: tuple[str, ...], n: int = 1, cutoff: float = 0.8) -> list[str]:
-    """What an unknown name may stand for: of a common guess that, else up to n similar names."""
+    """Suggestions for an unknown name: of a common guess its meaning, else n similar names."""
     guess = _GUESSES.get(name, "")
     if re.split(r"\W", guess)[0] in known:
         return [guess]
@@ -73,7 +73,7 @@ def answered(function: F) -> F:
             )
             raise TypeError(f"{method}() takes no argument {unknown[0]!r}: {answer}")
         given = {**dict(zip(known, args)), **kwargs}
-        if not is_constructor:  # which checks nothing, as scikit-learn asks
+        if not is_constructor:  # which checks nothing, as scikit-learn requires
             check_flags(**{name: given[name] for name in flags if given.get(name) is not None})
         return function(*args, **kwargs)
 
@@ -81,7 +81,7 @@ def answered(function: F) -> F:
 
 
 def _answer(name, known, fit):
-    """What to write instead of the argument `name`; `fit` is the method that may take it."""
+    """Replacement of the argument `name`; `fit` is the method that may accept it."""
     if meant := near(name, known):
         return f"did you mean {meant[0]!r}?"
     if fit and (meant := near(name, tuple(inspect.signature(fit).parameters))):
@@ -92,7 +92,7 @@ def _answer(name, known, fit):
 def unknown_attribute(owner: Any, name: str) -> Any:
     """Raise AttributeError for an attribute that `owner` lacks; for `__getattr__`."""
     kind = type(owner)
-    if hasattr(kind, name):  # a property, whose own error this is
+    if hasattr(kind, name):  # a property that raised this error
         return object.__getattribute__(owner, name)
     known = tuple(each for each in [*dir(kind), *vars(owner)] if not each.startswith("_"))
     meant = [] if name.startswith("_") else near(name, known)

@@ -1,4 +1,4 @@
-"""Names that older versions had here say where they are now."""
+"""Errors with the new place of names that older versions had here."""
 
 import bdr_stan
 

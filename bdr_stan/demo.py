@@ -1,4 +1,4 @@
-"""Demonstration: how bags of few points affect the intervals of BLR, and not those of BDR."""
+"""Demonstration: bags of few points affect the intervals of BLR, but not of BDR."""
 
 import time
 from functools import cache
@@ -10,8 +10,8 @@ from bdr_stan.metrics import table_by_size
 from bdr_stan.terminal import show_table
 
 LEVEL = 0.95
-# Sufficient for calibrated intervals at every bag size; more landmarks reduce the error a
-# little and take longer.
+# Sufficient for calibrated intervals at every bag size; more landmarks reduce the error a little
+# and are slower.
 SETTINGS = {"n_landmarks": 40, "bandwidth": "median", "bandwidth_scale": 0.75}  # pixels: one unit
 FULL = {"n_train": 800, "n_test": 1000}, {"chains": 4, "warmup": 500, "draws": 1000}
 QUICK = {"n_train": 300, "n_test": 400}, {"chains": 4, "warmup": 300, "draws": 1000}
@@ -26,9 +26,9 @@ def run(output="demo_output", quick=False):
     """Fit BLR and BDR to bags of handwritten digits and compare their intervals by bag size.
 
     Prints progress and results, and writes ``fit.nc`` (the BDR fit) and ``demo.png`` (predictive
-    intervals of both models) into the folder `output`, replacing those of an earlier run.
-    Returns "BLR" and "BDR" -> DataFrame, see `metrics.table_by_size`. ImportError without
-    matplotlib, OSError if the folder is not writable.
+    intervals of both models) into the folder `output`, replacing files of an earlier run. Returns
+    "BLR" and "BDR" -> DataFrame, see `metrics.table_by_size`. ImportError without matplotlib,
+    OSError if the folder is not writable.
     """
     from bdr_stan import BDR, BLR, plots
 
@@ -94,9 +94,9 @@ def _images(size):
 
 
 def _bags(n, seed):
-    """Bags of the training half of the images, columns named as by ``python -m data_gen.digits``.
+    """Bags of the training half of the images, columns named as in ``python -m data_gen.digits``.
 
-    Both sets come from that half, so that they differ by chance alone.
+    Both sets are from that half, so they differ only by chance.
     """
     from bdr_stan.datasets import digits_bags
 

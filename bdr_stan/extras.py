@@ -9,7 +9,7 @@ STANLI_HINT = "pip install 'bdr-stan[stanli]'"
 
 
 class ToolchainError(RuntimeError):
-    """There is no CmdStan, or a program cannot be compiled; the message says how to fix it.
+    """CmdStan is missing, or a program cannot be compiled; the message has the fix.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def in_main_thread() -> bool:
 
 
 def require_main_thread() -> None:
-    """RuntimeError in another thread, where stanli has no stack of derivatives and crashes."""
+    """RuntimeError in other threads: there stanli has no stack of derivatives and crashes."""
     if not in_main_thread():
         raise RuntimeError(
             "stanli runs in the main thread alone: use processes instead of threads, or "
@@ -55,7 +55,7 @@ def require_main_thread() -> None:
 
 
 def stanli_version() -> str | None:
-    """Version of the installed stanli; None where there is none."""
+    """Version of the installed stanli; None if it is missing."""
     try:
         return importlib.metadata.version("stanli")
     except importlib.metadata.PackageNotFoundError:
@@ -63,7 +63,7 @@ def stanli_version() -> str | None:
 
 
 def require_stanli(what: str) -> None:
-    """ImportError, how to install it, where stanli is missing or of an untested version.
+    """ImportError with advice on installation if stanli is missing or of an untested version.
 
     RuntimeError in another thread than the main one.
     """

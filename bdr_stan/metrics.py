@@ -5,8 +5,8 @@ and upper ends of the central intervals, ``cdf(y)``, the probability of a label 
 and ``log_prob(y)``, the log predictive density of each label. A *class predictive*, of a
 classifier, has ``classes``, the two labels, and ``mean``, the probability of the second.
 
-All functions raise ValueError or TypeError for arrays of different lengths, NaN, values that are no
-numbers, and levels outside (0, 1); the message names the argument and the bag.
+All functions raise ValueError or TypeError for arrays of different lengths, NaN, values that are
+not numbers, and levels outside (0, 1); the message names the argument and the bag.
 """
 
 from collections.abc import Callable, Sequence
@@ -182,12 +182,12 @@ def interval_score(
 ) -> float:
     """Mean interval score of central intervals, in units of y; lower is better.
 
-    The width, and 2 / (1 - level) times the distance of the label where it lies outside. In
-    expectation it is lowest for the true quantiles.
+    The width, and 2 / (1 - level) times the distance of the label if it is outside. In expectation
+    it is lowest for the true quantiles.
 
     Parameters
     ----------
-    y, lower, upper : as for `coverage`
+    y, lower, upper : see `coverage`
     level : float in (0, 1), default 0.95, probability of the intervals
 
     Notes
@@ -211,8 +211,8 @@ def crps(y: ArrayLike, predictive: HasQuantiles) -> float:
     """Mean continuous ranked probability score, in units of y; lower is better.
 
     E|Y - y| - E|Y - Y'| / 2, with Y and Y' independent and distributed as predicted: the absolute
-    error of a prediction without uncertainty. 200 even quantiles stand for each distribution, which
-    changes the score of a normal distribution by less than .002 of its standard deviation.
+    error of a prediction without uncertainty. 200 even quantiles represent each distribution, which
+    changes the score of a normal distribution by less than 0.002 of its standard deviation.
 
     Parameters
     ----------
@@ -294,9 +294,9 @@ def table_by_size(
     Parameters
     ----------
     y : array, shape (n,), labels
-    predictive : `HasDensity`, such as `Predictive`
+    predictive : `HasDensity`, e.g. `Predictive`
     sizes : array, shape (n,), number of points of each bag
-    edges : as for `size_classes`
+    edges : see `size_classes`
     level : float in (0, 1), default 0.95, probability of the central intervals
 
     Returns
@@ -355,9 +355,9 @@ def calibration(
 
     Parameters
     ----------
-    y, sizes, edges : as for `table_by_size`; `sizes` None for all bags together
-    predictive : `HasCDF`, such as `Predictive`
-    levels : numbers in (0, 1), default 0.1, 0.2, .. 0.9 and 0.95
+    y, sizes, edges : see `table_by_size`; `sizes` None for all bags together
+    predictive : `HasCDF`, e.g. `Predictive`
+    levels : numbers in (0, 1), default 0.1, 0.2, ..., 0.9 and 0.95
 
     Returns
     -------
@@ -399,8 +399,8 @@ def classes_by_size(
     Parameters
     ----------
     y : array, shape (n,), labels among ``predictive.classes``
-    predictive : `HasClasses`, such as `ClassPredictive`
-    sizes, edges : as for `table_by_size`
+    predictive : `HasClasses`, e.g. `ClassPredictive`
+    sizes, edges : see `table_by_size`
 
     Returns
     -------
@@ -410,7 +410,7 @@ def classes_by_size(
 
     Raises
     ------
-    ValueError : a label that is no class.
+    ValueError : a label that is not a class.
 
     Examples
     --------
@@ -476,7 +476,7 @@ def reliability(
 
     Parameters
     ----------
-    y, predictive, sizes, edges : as for `classes_by_size`; `sizes` None for all bags together
+    y, predictive, sizes, edges : see `classes_by_size`; `sizes` None for all bags together
     n_bins : int, >= 1, default 10, bins of equal width of the predicted probability
 
     Returns
@@ -487,7 +487,7 @@ def reliability(
 
     Raises
     ------
-    ValueError : a label that is no class, or no bin.
+    ValueError : a label that is not a class, or no bin.
 
     Examples
     --------
@@ -530,11 +530,11 @@ def poisson_nll(y: ArrayLike, rate: ArrayLike) -> float:
 
     Returns
     -------
-    float, infinite where a count above 0 has rate 0
+    float, infinite if a count above 0 has rate 0
 
     Raises
     ------
-    ValueError : a label that is no count, or a negative rate.
+    ValueError : a label that is not a count, or a negative rate.
 
     Source: Law et al. (2018), "Variational learning on aggregate outputs", section 4, with
     log y! exact.
@@ -557,18 +557,18 @@ def poisson_nll(y: ArrayLike, rate: ArrayLike) -> float:
 def point_calibration(
     truth: ArrayLike, predictive: HasCDF, levels: Sequence[float] = LEVELS
 ) -> "DataFrame":
-    """Share of points whose true rate lies in central intervals, at several levels.
+    """Share of points with their true rate in central intervals, at several levels.
 
     Parameters
     ----------
-    truth : array, shape (n,), true rates, known where data are simulated
+    truth : array, shape (n,), true rates, known if data are simulated
     predictive : object with ``cdf(rate)``, the posterior probability, shape (n,), of a rate of at
-        most each value, such as `PointPredictive`
-    levels : numbers in (0, 1), default 0.1, 0.2, .. 0.9 and 0.95
+        most each value, e.g. `PointPredictive`
+    levels : numbers in (0, 1), default 0.1, 0.2, ..., 0.9 and 0.95
 
     Returns
     -------
-    pandas.DataFrame, columns level and coverage, as from `calibration`; without a standard error,
+    pandas.DataFrame, columns level and coverage, see `calibration`; without a standard error,
     because errors of neighbouring points are correlated
 
     Examples
@@ -600,7 +600,7 @@ def _numbers(values: ArrayLike, name: str) -> Array:
 
 
 def _smallest_levels(unit: str = "bag", **values_and_cdf: ArrayLike) -> Array:
-    """Levels from which on central intervals have the values: |2 cdf - 1|, shape (n,)."""
+    """Smallest levels of central intervals that contain the values: |2 cdf - 1|, shape (n,)."""
     _, cdf = _same_length(unit, **values_and_cdf)
     return np.abs(2 * cdf - 1)
 

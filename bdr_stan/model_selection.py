@@ -16,9 +16,9 @@ from bdr_stan.types import Array, is_integer
 class SpatialBlocks(BaseCrossValidator):
     """Spatial block cross-validation of bags, as a scikit-learn splitter.
 
-    Random folds estimate the error for a bag with known neighbours, such as a district that sent
-    no report. Whole regions estimate the error far from known bags, as in maps of unsurveyed
-    areas; use them if bags near each other have similar labels.
+    Random folds estimate the error for a bag with known neighbours, for example a district that
+    sent no report. Whole regions estimate the error far from known bags, for example in maps of
+    unsurveyed areas; use them if bags near each other have similar labels.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def shuffled_folds(cv: Any, y: Array, classes: bool, seed: int) -> Any:
     cv : int, splitter or iterable of splits
     y : array, shape (n,), labels
     classes : bool
-        Whether labels are classes, by which folds are then stratified.
+        Whether labels are classes and folds stratified by them.
     seed : int, of the order
 
     Examples

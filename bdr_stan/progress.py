@@ -20,7 +20,7 @@ def status(
 ) -> Iterator[None]:
     """Show `text` and the elapsed time on stderr while the block runs; nothing unless `show`.
 
-    A live line on a terminal, and in a notebook with ipywidgets; elsewhere a plain line once the
+    A live line on a terminal, and in a notebook with ipywidgets; otherwise a plain line once the
     block has run for a while, then at least one every ten seconds, and one at the end. Nothing is
     shown for the first `after` seconds; ``detail()`` returns a short text on progress.
     """
@@ -52,7 +52,7 @@ def status(
 
 
 def time_left(seconds: float) -> str:
-    """Such as ", about 3 min left", to end a detail of `status`; empty below two seconds."""
+    """For example ", about 3 min left", to end a detail of `status`; empty below two seconds."""
     if seconds < 2:
         return ""
     for unit, length in (("h", 3600), ("min", 60)):
@@ -76,7 +76,7 @@ class Share:
         return f"{self.share:.0%}{self.time_left()}" if self.share else ""
 
     def time_left(self) -> str:
-        """Such as ", about 3 min left"."""
+        """For example ", about 3 min left"."""
         if not self.share:
             return ""
         return time_left((time.monotonic() - self.start) * (1 / self.share - 1))
@@ -90,7 +90,7 @@ def _shows_live_lines():
 
 
 def _in_notebook():
-    """Whether this is a Jupyter kernel, asked of IPython only where that is loaded."""
+    """Whether this is a Jupyter kernel; asks IPython only if it is loaded."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return type(shell).__name__ == "ZMQInteractiveShell"
 

@@ -1,8 +1,8 @@
-"""Temporary folders for what Stan reads and writes during a fit, and compilers during a build.
+"""Temporary folders for files of Stan during a fit and of compilers during a build.
 
-They are in one folder per process, with a file beside it that the process locks. A process that is
-killed leaves both, and perhaps chains or compilers that still write there: the next process ends
-these and removes it.
+They are in one folder per process, with a file next to it that the process locks. A killed process
+leaves both, and perhaps chains or compilers that still write there: the next process ends them and
+removes the folder.
 """
 
 import atexit
@@ -35,7 +35,7 @@ _MIN_FREE_BYTES = 1 << 20  # with less, chains have most likely failed for lack 
 def scratch_folder(what: str = "the fit") -> Iterator[str]:
     """An empty folder; on an error, processes that still run in it are ended.
 
-    `what` is done there, in the message about a full disk.
+    `what` names the activity there in the message about a full disk.
     """
     folder = None
     try:
@@ -72,7 +72,7 @@ def _end(folder):
 
 @contextmanager
 def _end_all_on_interrupt(folder):
-    """On an interrupt, end what runs in the folder before raising it.
+    """On an interrupt, end processes in the folder before raising it.
 
     CmdStanPy, interrupted while it starts chains, would wait for those already started. Custom
     handlers of interrupts are left in place.
@@ -108,7 +108,7 @@ def _process_folder(pid):
     remove_stale_folders()
     folder = Path(tempfile.gettempdir()) / f"{_PREFIX}{secrets.token_hex(8)}"
     lock = FileLock(_lock_path(folder), thread_local=False)
-    lock.acquire()  # before there is a folder that others could take for stale
+    lock.acquire()  # before there is a folder that others could consider stale
     folder.mkdir(mode=0o700)
     atexit.register(_remove, folder, lock, pid)
     _import_cmdstanpy(folder)

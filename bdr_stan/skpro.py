@@ -31,24 +31,24 @@ _SHOWN = 3  # ids or columns in messages
 class SkproRegressor(BaseProbaRegressor):
     """A regressor on bags as a probabilistic regressor of skpro.
 
-    skpro's regressors take a table with one row per label. Here a row names its bag by the bag's
-    id, and the points of all bags, those of `fit` and those to predict, are in `bags`. A bag may
-    have several rows, as in a bootstrap.
+    skpro's regressors need a table with one row per label. Here a row has the id of its bag, and
+    `bags` has the points of all bags, for `fit` and for predictions. A bag may have several rows,
+    for example in a bootstrap.
 
     Parameters
     ----------
     estimator : regressor of bdr_stan with `predictive`
-        Such as BDR, BLR, Shrinkage, InverseBDR, Stacked, MERR or AggregateRegressor. `fit` fits a
-        copy.
-    bags : Bags, or what else the estimator's `fit` takes
+        For example BDR, BLR, Shrinkage, InverseBDR, Stacked, MERR or AggregateRegressor. `fit` fits
+        a copy.
+    bags : Bags, or any other bags that the estimator's `fit` accepts
         Bags without ids are named 0 to n - 1.
     bag : column of X with the ids, or level of its index of this name; default ``bags.id_name``
-        skpro refuses columns of text: ids that are text are the index, or of dtype category. Other
-        columns of X are columns of the bags' metadata for the estimator's `covariates`, `groups`
-        and `smooths`, and replace those of the same name in ``bags.metadata``.
+        skpro refuses columns of text: text ids are the index, or of dtype category. Other columns
+        of X are columns of the bags' metadata for the estimator's `covariates`, `groups` and
+        `smooths`, and replace columns of the same name in ``bags.metadata``.
     fit_options : dict, optional
-        Arguments of the estimator's `fit` by name, such as ``{"draws": 500, "trials": "tested"}``;
-        `trials`, `exposure`, `offset` and `label_sd` are names of columns.
+        Arguments of the estimator's `fit` by name, for example ``{"draws": 500, "trials":
+        "tested"}``; `trials`, `exposure`, `offset` and `label_sd` are names of columns.
 
     Attributes
     ----------
@@ -61,8 +61,8 @@ class SkproRegressor(BaseProbaRegressor):
         By `fit`: an estimator without a predictive distribution of numbers; labels of several
         columns; columns of text.
     ValueError
-        By `fit` and the predictions: X has no such column, or an id that no bag has; labels whose
-        index is neither that of X nor ids; all that the estimator's own `fit` raises.
+        By `fit` and the predictions: X has no such column, or an id that no bag has; labels with an
+        index that is neither X's nor ids; all errors of the estimator's own `fit`.
 
     Notes
     -----
@@ -197,10 +197,10 @@ class SkproDistribution(BaseDistribution):
     Parameters
     ----------
     predict : callable
-        ``predict(bags)`` gives the predictive distribution of bags: `predictive` of a fit.
-    bags : Bags, n of them, or what else `predict` takes
+        ``predict(bags)`` returns the predictive distribution of bags: `predictive` of a fit.
+    bags : n Bags, or any other bags that `predict` accepts
     index : pandas.Index, n rows, optional
-        Without it and `columns`, of one bag alone, the distribution is a scalar of skpro.
+        Without it and `columns`, for a single bag, the distribution is a scalar of skpro.
     columns : pandas.Index of one name, optional
 
     Notes
@@ -275,7 +275,7 @@ class SkproDistribution(BaseDistribution):
     def _pdf(self, x):
         return np.exp(self._log_pdf(x))
 
-    _log_pmf, _pmf = _log_pdf, _pdf  # skpro asks for those that fit the tag "distr:measuretype"
+    _log_pmf, _pmf = _log_pdf, _pdf  # skpro requires those that fit the tag "distr:measuretype"
 
     def _cdf(self, x):
         return self._shaped(self._predictive.cdf(np.ravel(x)))

@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 @cache
 def _blas():
-    """Loaded BLAS libraries, cached: the search takes longer than work on few points."""
+    """Loaded BLAS libraries, cached: the search is slower than work on few points."""
     return ThreadpoolController()
 
 
@@ -32,7 +32,7 @@ def map_in_threads(
 ) -> Generator[Result, None, None]:
     """Yield `function(task)` in the order of the tasks; after an error or `close` no task starts.
 
-    `n_jobs` counts as in joblib, None for all cores. A single task or thread runs in the calling
+    `n_jobs` is as in joblib, None for all cores. A single task or thread runs in the calling
     thread, which is cheaper.
     """
     n_threads = n_threads_for(tasks, n_jobs)

@@ -39,14 +39,14 @@ class Tuned:
     best_of : dict, name -> estimator, not fitted
         The same for each model, by its name in the table.
     table : pandas.DataFrame
-        One row per candidate, best first: model, kernel where several are tried, n_landmarks,
+        One row per candidate, best first: model, kernel if several are tried, n_landmarks,
         bandwidth_scale, bandwidth, nll (mean negative log predictive density of held-out labels;
         NaN for models without one), mse (units of y squared; for classifiers half the squared
-        distance of the probabilities, of two classes that of the second). With `refine` also
-        refined, whether a search set the bandwidth. For models of totals, in place of bandwidth,
-        bound (the variational lower bound of the log evidence) and evidence (its value by
-        Laplace's method) of the training labels, means over the splits: each fit has one of them,
-        the other is NaN; bandwidth_scale is NaN where the model learns its kernel.
+        distance of the probabilities, for two classes of the second's). With `refine` also refined,
+        whether a search set the bandwidth. For models of totals, instead of bandwidth, bound (the
+        variational lower bound of the log evidence) and evidence (its Laplace approximation) of the
+        training labels, means over the splits: each fit has one, the other is NaN; bandwidth_scale
+        is NaN if the model learns its kernel.
 
     Examples
     --------
@@ -98,30 +98,30 @@ def tune(
     Parameters
     ----------
     bags : Bags, or list of n arrays, shapes (n_points, p)
-        Or `Samples`, or a dict of bags, for models that take several samples per bag, with `cv`.
+        Or `Samples`, or a dict of bags, for models that support several samples per bag, with `cv`.
         All samples then have the same number of landmarks and bandwidth scale.
     y : array, shape (n,)
-        Label of each bag, as for `fit`.
+        Label of each bag, see `fit`.
     models : list of estimators or dict name -> estimator, default ``[BDR()]``
         In a list a model is named by its class, numbered if there are several of the class:
-        "BDR 1", "BDR 2". All on mean embeddings or all of totals; to try links of these, give a
-        model with each.
+        "BDR 1", "BDR 2". All on mean embeddings or all of totals; to try links of totals, give one
+        model per link.
     trials, exposure, offset : array, shape (n,), or str, optional
-        Of binomial totals and of the families of `BDR`, as in their `fit`. Of models on mean
-        embeddings with `validation` the name of a column of the metadata of all bags.
+        For binomial totals and the families of `BDR`, as in their `fit`. For models on mean
+        embeddings with `validation`: a column of the metadata of all bags.
     validation : (bags, y), or (bags, y, trials), optional
-        Held-out bags, their labels and, where `trials` is an array, their trials.
+        Held-out bags, their labels and, if `trials` is an array, their trials.
     cv : int or scikit-learn splitter, optional
-        Cross-validation instead: a number of folds, shuffled by `seed`, or a splitter such as
+        Cross-validation instead: a number of folds, shuffled by `seed`, or a splitter, for example
         `SpatialBlocks`. Give exactly one of the two, or none to score the training labels.
-        Landmarks, bandwidth and within-bag covariance then come from all bags, labels only from
-        the training folds.
+        Landmarks, bandwidth and within-bag covariance then use all bags, labels only the training
+        folds.
     bandwidth_scale : sequence of float, default (0.5, 0.75, 1, 1.25, 1.5)
-        Ignored where a model learns its kernel.
+        Ignored if a model learns its kernel.
     n_landmarks : sequence of int, default (30, 60, 90)
-        Ignored where a model's landmarks are given as an array.
+        Ignored if a model's landmarks are given as an array.
     kernel : sequence of str or Kernel, optional
-        Kernels to try in place of each model's own, such as ["rbf", "additive"].
+        Kernels to try instead of each model's own, for example ["rbf", "additive"].
     method : str or None, default "laplace"
         How Bayesian candidates are fitted; `best` keeps the method of the model. None fits each
         by the method of its model.
@@ -134,14 +134,14 @@ def tune(
         better bandwidth, or for one length scale per feature (automatic relevance determination);
         for a kernel given as an object, for a factor on all its bandwidths, or for all its
         parameters. The estimator has the result as `bandwidth` or in its `kernel`, and the
-        landmarks as an array. Each step embeds the bags anew. The search uses the held-out bags
-        many times: with few of them the score of a refined row is too good. Not for models of
-        totals, which learn their kernels in `fit`, nor for bags with several samples.
+        landmarks as an array. Each step embeds the bags again. The search uses the held-out bags
+        many times: with few held-out bags the score of a refined row is too optimistic. Not for
+        models of totals, which learn their kernels in `fit`, nor for bags with several samples.
     seed : int, default 0
     progress : bool, optional
         None reports progress on stderr every ten seconds, True each candidate, False nothing.
     **options
-        Options of the Bayesian candidates' `fit`, such as draws=300 for short chains.
+        Options of the Bayesian candidates' `fit`, for example draws=300 for short chains.
 
     Returns
     -------
@@ -282,7 +282,7 @@ def _text(kernel):
 
 
 def _are_models_of_totals(models):
-    """Whether models are of totals; raises where they cannot be tuned together."""
+    """Whether models are of totals; raises if they cannot be tuned together."""
     are_totals = [isinstance(model, AggregateRegressor) for model in models.values()]
     for name, model in models.items():
         on_embeddings = hasattr(model, "fit_features") and hasattr(model, "bandwidth_scale")
@@ -300,7 +300,7 @@ def _are_models_of_totals(models):
 
 
 def _by_name(models):
-    """Models by name; those of a list by their class, numbered where it occurs again."""
+    """Models by name; models in a list by their class, numbered if it occurs again."""
     if not isinstance(models, (list, tuple, dict)):
         raise TypeError(f"models must be a list or a dict of estimators, found {models!r}")
     if not models:

@@ -142,7 +142,7 @@ class EmbeddingTask(Task):
 
 
 def _check_densities(models):
-    """Raise ValueError where densities would be compared with probabilities of counts."""
+    """Raise ValueError if densities would be compared with probabilities of counts."""
     predicting = [model for model in models if hasattr(model, "predictive")]
     if len({getattr(model, "counts_labels", False) for model in predicting}) > 1:
         raise ValueError(
@@ -152,7 +152,7 @@ def _check_densities(models):
 
 
 def _check_of_labels(models):
-    """The check of labels: ordered categories, classes or numbers, as the models take them."""
+    """The check of labels: ordered categories, classes or numbers, depending on the models."""
     ordinal = [m for m in models if getattr(m, "family", None) == "ordinal"]
     if ordinal and len(ordinal) < len(models):
         raise ValueError(
@@ -167,7 +167,7 @@ def _check_of_labels(models):
 
 
 def _known_of_labels(models, given, bags, y):
-    """Trials, exposure, offset that the models take of bags with labels, which suit each model."""
+    """Trials, exposure, offset for the models of bags with labels, checked for each model."""
     known: dict[str, Array] = {}
     families = [model for model in models if getattr(model, "family", None) is not None]
     takers = {name: [m for m in families if name in m.takes] for name in given}
@@ -248,9 +248,9 @@ def _with_better_bandwidths(task, found):
 
 
 def _map_key(model):
-    """What a model's feature map is made of, besides landmarks and bandwidth."""
+    """Inputs of a model's feature map other than landmarks and bandwidth."""
     kernel = model.kernel if isinstance(model.kernel, str) else str(kernel_config(model.kernel))
-    # A subclass from elsewhere may embed by parameters of its own.
+    # A user's subclass may embed with its own parameters.
     own = None if type(model).__module__.startswith("bdr_stan.") else repr(model)
     return kernel, getattr(model, "features", "landmarks"), own
 
@@ -261,7 +261,7 @@ def _has_landmarks(model):
 
 
 def _sharing_embedding(model, models):
-    """The model whose embedding a candidate can use: itself, or another with a covariance."""
+    """The model with an embedding for a candidate: itself, or another with a covariance."""
     if getattr(model, "covariance", None) is not None:
         return model
     settings = ("n_landmarks", "landmarks", "bandwidth", "bandwidth_scale", *_COLUMNS)
@@ -278,7 +278,7 @@ def _sharing_embedding(model, models):
 
 
 def _embedding_key(model):
-    """What an embedding depends on besides the bags, to look it up by."""
+    """Key of an embedding: its inputs other than the bags."""
     settings = [model.landmarks, model.bandwidth]
     texts = [s if isinstance(s, str) else np.asarray(s).tobytes() for s in settings]
     covariance = getattr(model, "covariance", None)

@@ -1,4 +1,4 @@
-"""What `tune` compares on which bags: a base of the tasks of embeddings and of totals."""
+"""Candidates and bags of `tune`: a base of the tasks of embeddings and of totals."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -35,7 +35,7 @@ class Search(NamedTuple):
 
 
 class Labelled(NamedTuple):
-    """Bags with labels, and their trials, exposure and offset as arrays, where they have them."""
+    """Bags with labels, and their trials, exposure and offset as arrays, if they have them."""
 
     bags: Any
     y: Array
@@ -46,7 +46,7 @@ class Candidate(NamedTuple):
     """A model with settings, and its scores."""
 
     name: str  # of the model
-    kernel: str | Kernel | None  # in the table; None where `tune` got no kernels
+    kernel: str | Kernel | None  # in the table; None if `tune` has no kernels
     estimator: Any  # not fitted
     columns: Mapping[str, Any]  # of the table: settings and scores
     training: Any = None  # training features, for a model on embeddings
@@ -58,20 +58,20 @@ class Task:
     """Training bags and held-out bags; a subclass checks them and scores estimators by them."""
 
     # checked(search, bags, y, known, validation) and checked_validation(search, training, known,
-    # validation) give training and held-out bags, or raise where models do not suit them.
+    # validation) return training and held-out bags, or raise if models do not suit them.
     checked: ClassVar[Callable[..., Labelled]]
     checked_validation: ClassVar[Callable[..., Labelled]]
     # with_bandwidth(candidate, scale) is the candidate with its bandwidths times a factor.
     with_bandwidth: ClassVar[Callable[..., Any]]
-    # measured(candidate, scale, together, embedded) gives the columns of a candidate in the table,
-    # and its training features; those with the same settings may share what is embedded.
+    # measured(candidate, scale, together, embedded) returns the columns of a candidate in the
+    # table, and its training features; candidates with the same settings may share embeddings.
     measured: ClassVar[Callable[..., tuple[dict[str, Any], Any]]]
 
     search: Search
     training: Labelled
-    held_out: Labelled | None  # the training bags where folds are held out
+    held_out: Labelled | None  # the training bags if folds are held out
     splits: list[tuple[Array, Array]]  # training and held-out indices
-    # What several candidates share, such as landmarks, which do not depend on the bandwidth.
+    # Shared by several candidates, for example landmarks: they do not depend on the bandwidth.
     shared: dict[Any, Any] = field(default_factory=dict)
 
     @classmethod
@@ -93,7 +93,7 @@ class Task:
         if validation is not None:
             held_out = cls.checked_validation(search, training, known, validation)
             return cls(search, training, held_out, [(all_bags, np.arange(len(held_out.y)))])
-        if cv is None:  # the training labels alone are scored
+        if cv is None:  # only the training labels are scored
             return cls(search, training, None, [(all_bags, all_bags[:0])])
         labels = np.asarray(training.y)
         folds = shuffled_folds(cv, labels, any(map(is_classifier, models)), search.seed)
@@ -150,13 +150,13 @@ class Task:
 
 
 def mean_scores(calls: Iterable[Any]) -> dict[str, float]:
-    """Means of the scores that delayed calls give, one for each split."""
+    """Means of the scores that delayed calls return, one per split."""
     scores = Parallel()(calls)  # one after the other, unless joblib is configured otherwise
     return {name: float(np.mean([each[name] for each in scores])) for name in scores[0]}
 
 
 def with_method(model: Any, method: str | None) -> Any:
-    """A model with a method of fitting, where it has methods and this is not None."""
+    """A model with a method of fitting, if it has methods and this is not None."""
     if method is None or "method" not in model.get_params():
         return model
     return clone(model).set_params(method=method)

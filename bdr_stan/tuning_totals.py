@@ -97,7 +97,7 @@ class TotalsTask(Task):
 
 
 def _check_evidence(search):
-    """Raise ValueError unless the fits compute the score: "bound" by "vb", "evidence" by others."""
+    """Raise ValueError unless the fits compute the score: "bound" with "vb", else "evidence"."""
     for name, model in search.models.items():
         by, score = search.method or model.method, search.score
         if score == "bound" and by != "vb":

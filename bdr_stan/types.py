@@ -1,4 +1,4 @@
-"""Types that signatures of the whole package share, and what counts as a number or a path."""
+"""Types in signatures of the whole package, and checks for numbers and paths."""
 
 import errno
 from collections.abc import Iterator
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from xarray import DataArray as DataArray
     from xarray import Dataset as Dataset
 
-    # NumPy's own union admits none of what is done with an argument before it is an array.
+    # NumPy's own union allows no operation on an argument before it is an array.
     ArrayLike: TypeAlias = Any
 else:
     from numpy.typing import ArrayLike
 
-    # Of libraries that are imported late, where they are installed at all.
+    # Types of libraries that are imported late, if they are installed at all.
     Axes = DataArray = DataFrame = Dataset = Figure = GeoDataFrame = Any
 
 Array: TypeAlias = NDArray[Any]
@@ -97,7 +97,7 @@ def as_path(path: Any, name: str = "path") -> Path:
 
 @contextmanager
 def saving_to(path: Path) -> Iterator[None]:
-    """Name the path, the reason and the way out in errors of a full disk or a read-only folder."""
+    """Name the path, the reason and a fix in errors of a full disk or a read-only folder."""
     try:
         yield
     except OSError as error:

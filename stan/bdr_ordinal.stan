@@ -1,5 +1,5 @@
 // bdr_ordinal: K ordered categories, given the true mean embeddings of bags.
-//   P(y_i <= k) = logit^-1(c_k - h_i),   c = 0, gap_1, gap_1 + gap_2, ..
+//   P(y_i <= k) = logit^-1(c_k - h_i),   c = 0, gap_1, gap_1 + gap_2, ...
 //   h_i = known_part_i + intercept + (s_i .* z_i)' w + x_i' gamma
 //         + sqrt(nu_i) u_i,   u_i ~ normal(0, 1)
 //   s_ik = eta / (eta + lambda_k / size_i), nu_i = eta sum_k (1 - s_ik) w_k^2

@@ -1,10 +1,10 @@
 // blr_logit: Bayesian logistic regression on the mean embeddings of bags, which
-// are taken as exact, whatever the size of a bag.
+// are treated as exact, whatever the size of a bag.
 //
 //   y_i ~ bernoulli(logit^-1(intercept + z_i' w + x_i' gamma))
 //
 // Source: Law, Sutherland, Sejdinovic, Flaxman (2018), section 3.1, with
-// logistic in place of normal labels.
+// logistic instead of normal labels.
 data {
   int<lower=0> N, N_new, D, Q;
   matrix[N, D] z;  matrix[N_new, D] z_new;             // mean embeddings

@@ -11,7 +11,7 @@ from bdr_stan.aggregate.mean_points import mean_points
 from bdr_stan.bags import Bags, values_of_bags
 from bdr_stan.types import Array, ArrayLike, Seed
 
-# Mean points that differ by less, in standard deviations of these, are the same.
+# Mean points that differ by less, in their standard deviations, are the same.
 _MEAN_POINT_TOLERANCE = 1e-5
 
 
@@ -25,11 +25,11 @@ def gamma_effects(
     """Log effects log g of bags of negative binomial labels, drawn given the labels, shape (S, n).
 
     Given its mean lambda and dispersion d, such a label is Poisson of mean g lambda with
-    g ~ gamma(1/d^2, 1/d^2), of mean 1 and standard deviation d. So given the label too,
-    g ~ gamma(1/d^2 + y, 1/d^2 + lambda). Of a single draw (the mode) it is the mean of that.
+    g ~ gamma(1/d^2, 1/d^2), of mean 1 and standard deviation d. So given also the label, g ~
+    gamma(1/d^2 + y, 1/d^2 + lambda). For a single draw (the mode) it is its mean.
 
-    Of a label with an error of relative variance v, (n,), g has the variance d^2 + v, of which the
-    bag's effect is the share d^2 / (d^2 + v), as of a sum of two normal effects.
+    For a label with an error of relative variance v, (n,), g has the variance d^2 + v, and the
+    bag's effect is the share d^2 / (d^2 + v) of it, as in a sum of two normal effects.
     """
     own = np.square(dispersion)[:, None]
     prior = 1 / (own + error_variance)
@@ -47,13 +47,13 @@ def gamma_effects(
 
 
 def dispersion_inside(dispersion: Array, share: Array, itself: Array) -> Array:
-    """Dispersion of the labels of bags in training bags whose effects are known, shape (S, n).
+    """Dispersion of labels of bags in training bags with given effects, shape (S, n).
 
     `share`, shape (n,), is a bag's part of the training bag's expected label, 1 for bags in none. A
-    part of a training bag differs from it. Were these differences independent between points, their
-    variance would be dispersion^2 / share; did they not depend on size, dispersion^2. Real counts
-    lie between: dispersion^2 / sqrt(share), see ``experiments/real_totals.py``. Of training bags
-    themselves (`itself`) it is 0: given its effect the label is a Poisson number.
+    part of a training bag differs from it. If the differences were independent between points,
+    their variance would be dispersion^2 / share; if they did not depend on size, dispersion^2. Real
+    counts are between: dispersion^2 / sqrt(share), see ``experiments/real_totals.py``. For training
+    bags themselves (`itself`) it is 0: given its effect the label is a Poisson number.
     """
     factor = np.clip(share, 1e-8, 1.0) ** -0.25
     return dispersion[:, None] * np.where(itself, 0.0, factor)
@@ -61,12 +61,12 @@ def dispersion_inside(dispersion: Array, share: Array, itself: Array) -> Array:
 
 @dataclass(frozen=True)
 class TrainingEffects:
-    """Effects of the bags of a fit on their log rates, for predictions of them and their parts."""
+    """Effects of the bags of a fit on their log rates, for predictions of bags and their parts."""
 
-    # Under each draw, shape (S, n), of coefficients (S, n, K); None where the fit keeps none.
+    # Under each draw, shape (S, n), of coefficients (S, n, K); None if the fit keeps none.
     effects: Array | None
     ids: Array  # shape (n,)
-    mean_points: Array | None  # shape (n, p); None where points lay in partitions
+    mean_points: Array | None  # shape (n, p); None if points were in partitions
 
     def numbers(self, district: Sequence[Any] | Array, what: str) -> Array:
         """Numbers of training bags with these ids, for `numbered`; ValueError without effects."""
@@ -79,7 +79,7 @@ class TrainingEffects:
         return numbered(district, self.ids, what)
 
     def districts(self, bags: Bags, district: ArrayLike | str | bool) -> tuple[Array, Array]:
-        """Number of the training bag that each bag lies in or is (-1: none), and which are one."""
+        """Number of the training bag that contains or is each bag (-1: none), and which are one."""
         itself = np.full(len(bags), -1)
         can_be_known = isinstance(bags, Bags) and self.effects is not None
         if district is not False and self.mean_points is not None and can_be_known:
@@ -96,24 +96,24 @@ class TrainingEffects:
         return number, (number >= 0) & (number == itself)
 
     def of_bags(self, bags: Bags, number: Array, itself: Array, tau: Array | None) -> Array | None:
-        """Effects of bags under each draw, shape (S, len(bags)), given what `districts` finds.
+        """Effects of bags under each draw, shape (S, len(bags)), given the result of `districts`.
 
-        `tau`, shape (S,), is the scale of normal effects. None where all are new bags without.
+        `tau`, shape (S,), is the scale of normal effects. None if all are new bags without effects.
         """
         new = None if tau is None else tau[:, None] * standard_effects(bags, len(tau))
         if self.effects is None or not np.any(number >= 0):
             return new
         known = self.effects[:, number]
         if tau is not None and new is not None:
-            # A part of a training bag has an effect of its own as well, of mean 1 on its rate.
+            # A part of a training bag also has its own effect, of mean 1 on its rate.
             known = known + np.where(itself, 0.0, new - tau[:, None] ** 2 / 2)
         return np.where(number >= 0, known, 0.0 if new is None else new)
 
 
 def training_bags(bags: Bags, ids: Array, points: Array) -> Array:
-    """Number in a fit of the bags of the same id and mean point, shape (len(bags),), -1 for others.
+    """Number in a fit of the bags of the same id and mean point, shape (len(bags),), -1 if none.
 
-    Bags without ids have no number: what is predicted of a bag must not depend on its place.
+    Bags without ids have no number: predictions of a bag must not depend on its position.
     """
     if bags.ids is None:
         return np.full(len(bags), -1)
@@ -151,8 +151,8 @@ def numbered(district: Sequence[Any] | Array, ids: Array, what: str) -> Array:
 def standard_effects(bags: Bags, n_draws: int) -> Array:
     """Standard normal numbers of each bag, one per posterior draw, shape (n_draws, n).
 
-    A bag's points and weights are the seed of its numbers: they are the same whatever bags it is
-    predicted with, in whatever order its points come, and those of different bags are independent.
+    A bag's points and weights are the seed of its numbers: they do not depend on other bags or the
+    order of its points, and different bags have independent numbers.
     """
     effects = np.empty((n_draws, len(bags)))
     for i in range(len(bags)):

@@ -1,7 +1,7 @@
 """Log likelihood of weights given the totals of bags: value, slope, Fisher information, curvature.
 
 A bag's label has the mean lambda_a = sum_j p_j rate(phi_j' theta), theta = [w; f0].
-`aggregate_likelihood` gives what `bdr_stan.posterior` needs to find the mode and the evidence.
+`bdr_stan.posterior` uses `aggregate_likelihood` to find mode and evidence.
 """
 
 from typing import Any
@@ -32,9 +32,9 @@ def aggregate_likelihood(
 ) -> LogLikelihood:
     """The likelihood of ``stan/fast/aggregate_*.stan`` at given scales, as a function of theta.
 
-    `exact_curvature=False` gives the Fisher information in place of the negative Hessian: where the
-    points' own rows are many, a small part of the work, and nearly as good for Newton steps. `rho`
-    counts in the means of links that include the residual variance.
+    `exact_curvature=False` returns the Fisher information instead of the negative Hessian: with
+    many rows of points a small part of the work, and nearly as good for Newton steps. `rho` enters
+    the means of links that include the residual variance.
     """
     means_at = link.mean_function(rows, rho)
     density = likelihood.label_density(y, **given_of_labels(rows, trials), **scales)

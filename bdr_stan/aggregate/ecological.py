@@ -1,7 +1,7 @@
-"""What totals of districts determine, and what they leave open, of the rates of a subset of points.
+"""Identification of the rates of a subset of points from totals of districts.
 
-Totals do not identify how the rates of people alike differ between districts: the ecological
-assumption is that they do so by the model alone.
+Totals do not identify how the rates of people with the same columns differ between districts: the
+ecological assumption is that they differ only as in the model.
 """
 
 import numpy as np
@@ -14,8 +14,8 @@ def deterministic_bounds(
 ) -> tuple[Array, Array]:
     """Least and largest rate of subsets that the totals of their districts allow, shapes (n,).
 
-    The rates of all points are between 0 and `highest_rate`; `weights` are those of the districts,
-    `subset` those of the subsets, > 0 (method of bounds, Duncan and Davis 1953).
+    The rates of all points are between 0 and `highest_rate`; `weights` are the districts' weights,
+    `subset` the subsets', > 0 (method of bounds, Duncan and Davis 1953).
     """
     others = np.maximum(weights - subset, 0.0)
     most_of_others = np.multiply(highest_rate, others, out=np.zeros_like(others), where=others > 0)
@@ -27,9 +27,9 @@ def slopes_of_effects(effects: Array, means: Array) -> tuple[Array, Array]:
     """Mean and standard deviation of the slopes of effects in the bags' means of columns, (p,).
 
     Least squares of the effects under each draw, (S, n), on the means divided by their standard
-    deviations, (n, p), and an intercept; the variance is that between draws and, as the effects of
-    n bags are a sample, that of the slopes given the effects. Columns that all bags have alike, and
-    that are combinations of others, take part as little as possible (the slopes of least norm).
+    deviations, (n, p), and an intercept; the variance is between draws plus, as the effects of n
+    bags are a sample, of the slopes given the effects. Columns that are constant over bags, or
+    combinations of other columns, contribute as little as possible (the slopes of least norm).
     """
     centred = means - means.mean(axis=0)
     sd = centred.std(axis=0)

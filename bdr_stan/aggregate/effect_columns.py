@@ -1,4 +1,4 @@
-"""Columns of points whose coefficients differ between bags, integrated out of normal totals."""
+"""Columns of points with coefficients per bag, integrated out of normal totals."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ INTERCEPT = "intercept"
 
 @dataclass(frozen=True)
 class EffectColumns:
-    """g(x) = [1, columns of x, standardised], of which a bag's rates differ by g(x)' c_a."""
+    """g(x) = [1, columns of x, standardised]; a bag's rates differ by g(x)' c_a."""
 
-    names: list[str]  # K, the first that of the constant
+    names: list[str]  # K, the first for the constant
     index: Array  # of the columns in points, int, shape (K,); -1 for the constant
     centre: Array  # shape (K,)
     scale: Array
@@ -82,8 +82,8 @@ def effects_given_totals(
 ) -> Array:
     """Effects of the bags drawn given their labels, shape (S, n, K).
 
-    `residual`, shape (S, n), are labels less their means; `noise`, (S, n), variances of the labels
-    given the effects. Of a single draw (the mode) they are their means.
+    `residual`, shape (S, n), are labels minus their means; `noise`, (S, n), variances of the labels
+    given the effects. For a single draw (the mode) the effects are their means.
     """
     (S, n), K = residual.shape, columns.shape[1]
     rng = np.random.default_rng(seed)
@@ -91,7 +91,7 @@ def effects_given_totals(
     for s in range(S):
         shared = columns @ covariance[s]  # covariance of the effects and the label
         nu = np.sum(columns * shared, axis=1) + noise[s]
-        # Matheron's rule: a draw from the prior, moved by what its own label lacks of the label.
+        # Matheron's rule: a draw from the prior, moved by the label minus its own label.
         if S > 1:
             effects[s] = rng.multivariate_normal(np.zeros(K), covariance[s], n, method="eigh")
         label = np.sum(columns * effects[s], axis=1)
@@ -110,12 +110,12 @@ def subsets_given_totals(
     bag_noise: Array,
     covariance: Array,
 ) -> tuple[Array, Array]:
-    """Mean and sd of the totals of subsets given those of their bags, shapes (S, m).
+    """Mean and sd of the totals of subsets given their bags' totals, shapes (S, m).
 
     `mean` of the subsets without effects and `residual` of the bags, shapes (S, m); `subset` and
     `bag` sums of the effects' columns, shapes (m, K); the noise variances of their totals, (S, m).
-    A subset's total is that of the outcomes of its points, so that those of all parts of a bag add
-    up to the bag's.
+    A subset's total is the total of its points' outcomes, so all parts of a bag add up to the bag's
+    total.
     """
     shared = np.einsum("mk,skl,ml->sm", subset, covariance, bag, optimize=True) + subset_noise
     own = effect_variance(subset, covariance) + subset_noise

@@ -1,8 +1,8 @@
-"""Parameters of a kernel, learned from totals of bags: those of highest evidence.
+"""Parameters of a kernel, learned from totals of bags by maximising the evidence.
 
-The evidence of the labels, by Laplace's method, depends on the kernel through the points' rows
-phi_j = [psi_j, 1] alone. Its slope in each row has a closed form, so that all parameters share the
-one search for the mode; how the rows change with a parameter is a difference of two.
+The evidence of the labels, with Laplace's method, depends on the kernel only through the points'
+rows phi_j = [psi_j, 1]. Its slope in each row has a closed form, so all parameters share one search
+for the mode; how the rows change with a parameter is a difference of two.
 """
 
 from collections.abc import Callable, Mapping
@@ -45,12 +45,12 @@ def learn_kernel(
 ) -> Kernel:
     """The kernel with the parameters under which the labels have the highest evidence.
 
-    The search begins at `kernel` and at `scales` (rho and those of the likelihood). Each
-    parameter's logarithm has the prior N(start, 1.5^2); of variances N(start, 3^2). `rows_at` gives
-    the bags' rows with the features of a kernel, or of one of its fields. `log_prior` is the log
-    prior density of the logarithms of the scales, given as keywords. Parameters with the same
-    number in `together`, one for each parameter, keep their ratios. Warns where the search ends
-    where it began, though the evidence rises from there.
+    The search begins at `kernel` and at `scales` (rho and the likelihood's). Each parameter's
+    logarithm has the prior N(start, 1.5^2), variances N(start, 3^2). `rows_at` returns the bags'
+    rows with the features of a kernel, or of one of its fields. `log_prior` is the log prior
+    density of the logarithms of the scales, given as keywords. Parameters with the same number in
+    `together`, one for each parameter, keep their ratios. Warns if the search ends at its start,
+    though the evidence rises from there.
     """
     given = kernel.log_parameters
     groups = np.arange(len(given)) if together is None else together
@@ -153,7 +153,7 @@ class _Blocks:
 
 
 def _warn_of_no_gain(loss, slope):
-    """Warn where a search ended at its start, though the evidence rises from there."""
+    """Warn if a search ended at its start, though the evidence rises from there."""
     if np.abs(slope).max() > _EVIDENCE_TOLERANCE * (1 + abs(loss)):
         warn(
             "the search for the kernel's parameters ended where it began, though the evidence "
@@ -203,9 +203,9 @@ def slope_in_rows(
 ) -> SlopeInRows:
     """Slope of the log evidence in the entries of the points' rows, the mode following them.
 
-    With H the Fisher information plus prior precision, C the curvature of the log posterior, g_a
-    the slope of bag a's mean in theta, l_a, i_a and c_a its label's log density, information and
-    curvature in the mean, h the slope of log |H| in theta and v = -C^-1 h / 2,
+    H is the Fisher information plus prior precision and C the curvature of the log posterior. g_a
+    is the slope of bag a's mean in theta; l_a, i_a and c_a are its label's log density, information
+    and curvature in the mean. With h the slope of log |H| in theta and v = -C^-1 h / 2,
 
         d log evidence = sum_a [ l_a' - i_a' g_a' H^-1 g_a / 2 - c_a v'g_a ] d lambda_a
                          + (l_a' v - i_a H^-1 g_a)' d g_a

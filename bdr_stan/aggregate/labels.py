@@ -1,4 +1,4 @@
-"""Checks that labels of totals of bags share: what is wrong is said of the first such bag."""
+"""Shared checks of labels of totals of bags: errors describe the first invalid bag."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ LARGEST_COUNT = 2**31 - 1  # Stan holds counts as 32-bit integers
 
 
 def check_each(bags: Bags, values: Array, good: Array, what: str, rule: str) -> None:
-    """Raise ValueError naming the first of n bags whose value is not good, and the rule."""
+    """Raise ValueError naming the first of n bags with an invalid value, and the rule."""
     bad = np.flatnonzero(~good)
     if len(bad):
         raise ValueError(
@@ -45,7 +45,7 @@ def checked_trials(bags: Bags, trials: ArrayLike) -> Array:
 
 
 def check_trials(bags: Bags, y: Array, trials: Array) -> None:
-    """Raise ValueError unless trials, as from `checked_trials`, are at least the counts y."""
+    """Raise ValueError unless trials, from `checked_trials`, are at least the counts y."""
     above = np.flatnonzero(y > trials)
     if len(above):
         i = above[0]

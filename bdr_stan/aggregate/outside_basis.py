@@ -1,4 +1,4 @@
-"""What basis functions leave out: of totals, and at points beyond the box or the horizon."""
+"""Variance not captured by basis functions: of totals, and beyond the box or the horizon."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -44,7 +44,7 @@ def horizons(kernel: str | Kernel, bags: Bags) -> Array:
 
 
 def warn_beyond_box(bags: BagsBase, kernel: Kernel) -> None:
-    """Warn of points where basis functions lack the prior's variance, which totals then lack."""
+    """Warn of points where basis functions, and so totals, lack the prior's variance."""
     limits = _limits(kernel, bags.n_features)
     if not limits:
         return
@@ -68,7 +68,7 @@ def warn_beyond_box(bags: BagsBase, kernel: Kernel) -> None:
 
 
 def _limits(kernel, n_columns):
-    """Column -> lowest and highest value at which all basis functions have their variance."""
+    """Column -> lowest and highest value with the full variance of the basis functions."""
     found = {}
     for part in _hilbert_spaces(kernel):
         for column, low, high in zip(_columns(part, n_columns), *part.limits(), strict=True):
@@ -83,7 +83,7 @@ def _columns(part, n_columns):
 
 
 def _hilbert_spaces(kernel):
-    """The HilbertSpace kernels whose sines are features of the fields of a kernel."""
+    """The HilbertSpace kernels with sines as features of a kernel's fields."""
     found = []
     for field in fields_of(kernel):
         parts = (field.first, field.second) if isinstance(field, HilbertProduct) else (field,)
@@ -94,8 +94,8 @@ def _hilbert_spaces(kernel):
 def omitted_variance(bags: Bags, features: FieldFeatures) -> Array:
     """s'(K - Psi Psi')s of some bags, s the shares of their points: prior variance at rho = 1.
 
-    It is that of the mean of f over a bag outside the basis functions, as dependent between its
-    points as the kernel makes it. Fields of more than three columns are left out.
+    It is the variance of the part of a bag's mean of f outside the basis functions, with the
+    kernel's dependence between its points. Fields of more than three columns are omitted.
     """
     found = []
     for i in np.unique(np.linspace(0, len(bags) - 1, _BAGS).astype(int)):
@@ -118,9 +118,9 @@ def omitted_variance(bags: Bags, features: FieldFeatures) -> Array:
 def warn_of_omitted_totals(
     bags: Bags, counts: Array | None, features: FieldFeatures, drawn: Mapping[str, Array]
 ) -> None:
-    """Warn where totals scatter less, given their means, than what the basis leaves out of logs.
+    """Warn if totals scatter less, given their means, than their logs outside the basis.
 
-    `counts`, shape (n,), are labels that scatter as Poisson counts do besides the dispersion.
+    `counts`, shape (n,), are labels with Poisson scatter in addition to the dispersion.
     """
     omitted = np.median(drawn["rho"]) * np.sqrt(np.median(omitted_variance(bags, features)))
     of_counts = 0.0 if counts is None else np.median(1 / np.maximum(counts, 1))

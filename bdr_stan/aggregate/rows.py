@@ -1,9 +1,8 @@
-"""Rows from which the totals of bags follow, compressed bag by bag in one pass over the points.
+"""Rows that determine totals of bags, compressed bag by bag in one pass over the points.
 
-The function at a point is f(x) = f0 + psi(x)' w, with features psi of a map, such as Nystrom
-features of a kernel. Where the rate is f^2, a bag's total rate needs of its points only a
-triangular factor; where it is linear in f, only a weighted sum. Other rates need the points'
-features.
+The function at a point is f(x) = f0 + psi(x)' w, with features psi of a map, for example Nystrom
+features of a kernel. If the rate is f^2, a bag's total rate needs only a triangular factor of its
+points; if it is linear in f, only a weighted sum. Other rates need the points' features.
 """
 
 from collections.abc import Callable
@@ -21,7 +20,7 @@ from bdr_stan.kernels import FeatureMap, FieldFeatures
 from bdr_stan.threads import map_in_threads
 from bdr_stan.types import Array
 
-# Singular values of a bag's rows below this share of its largest are left out: their squares, which
+# Singular values of a bag's rows below this share of its largest are omitted: their squares, which
 # enter rates, are below rounding.
 RANK_TOLERANCE = 1e-7
 _CHUNK_BYTES = 1 << 22
@@ -45,10 +44,10 @@ class AggregateRows:
     weights: Array | None  # p_j of the points' own rows, shape (T,)
     total: Array  # sum_j p_j of each bag, shape (n,)
     noise_factor: Array  # sqrt(sum_j p_j^2) of each bag: noise of its total per noise of one point
-    # c_a = sum_j p_j (k(x_j, x_j) - |psi_j|^2), shape (n,), where it counts: rho^2 c_a is the mean
-    # of the part of sum_j p_j f_j^2 outside the basis
+    # c_a = sum_j p_j (k(x_j, x_j) - |psi_j|^2), shape (n,), if it matters: rho^2 c_a is the mean of
+    # the part of sum_j p_j f_j^2 outside the basis
     residual_variance: Array | None = None
-    # Of each label's error, shape (n,): of normal totals, else relative to the label.
+    # Variance of each label's error, shape (n,); relative to the label unless totals are normal.
     known_variance: Array | float = 0.0
 
     @property
@@ -69,7 +68,7 @@ class AggregateRows:
 
     def combined(self, c: Array, rows: Array | None = None) -> Array:
         """sum_j c_j phi_j over each bag, (n, d + 1), for c, (T,); or of other `rows`, (T, k)."""
-        T = len(c)  # by a sparse matrix, so that the c_j phi_j are never in memory
+        T = len(c)  # with a sparse matrix, so the c_j phi_j are never in memory
         by_bag = csr_array((c, np.arange(T), np.append(self.start, T)), (len(self.start), T))
         return by_bag @ (self.rows if rows is None else rows)
 
@@ -116,7 +115,7 @@ def square_factors(
 
     sum_j p_j (phi_j' theta)^2 = |Q_a theta|^2 for every theta = [w; f0], with phi_j = [psi_j, 1]
     the row of point j and p_j its weight. By QR, not from the product itself, which would square
-    the condition number. Singular values below `tolerance` times the largest are left out.
+    the condition number. Singular values below `tolerance` times the largest are omitted.
     """
 
     def factor(rows, weights):
@@ -219,7 +218,7 @@ def _with_residual_variance(features):
         psi = rows[:, :-2]
         features(points, psi)
         rows[:, -2] = 1
-        # Of features that are not made of kernels it is not known.
+        # It is unknown for features that are not made of kernels.
         known = isinstance(features, FieldFeatures)
         rows[:, -1] = features.residual_variance(points, psi) if known else 0
         return rows
@@ -234,8 +233,8 @@ def reduced_by_bag(
 ) -> list[list[Reduced]]:
     """For each bag the list of reduce(rows, weights), one for each chunk that has points of it.
 
-    ``rows_of(points)`` gives the rows of the points of a chunk; called from threads. Points in
-    partitions stay there: what is reduced comes back, in their order.
+    ``rows_of(points)`` returns the rows of the points of a chunk; called from threads. Points in
+    partitions stay there: only reduced rows are returned, in their order.
     """
     found: list[list[Reduced]] = [[] for _ in range(len(bags))]
     reduced = partial(_reduced_by_bag_in_part, rows_of=rows_of, reduce=reduce)

@@ -1,7 +1,7 @@
 """Surveys of places for joint fits with totals of bags: checks, rows, percentiles of the places.
 
-A survey place is a bag of one or a few points, of whose examined people some are positive. Several
-surveys have names; places of all of them are stacked, survey after survey.
+A survey place is a bag of one or a few points, with examined people of whom some are positive.
+Several surveys have names; all their places are stacked, survey after survey.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from bdr_stan.kernels import FeatureMap, Kernel, Product, fields_of
 from bdr_stan.types import Array, ArrayLike
 
 _LEAST_PLACES = 2  # of a survey, for its slope
-_MARGIN = 0.05  # of a column's range in the bags: how far beyond it places may lie
+_MARGIN = 0.05  # of a column's range in the bags: allowed distance of places beyond it
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class SurveyRows:
 class JointFeatures(AggregateFeatures):
     """What a joint fit needs of the training bags and of the surveys.
 
-    `periods` are the numbers of the months, if the kernel has such, of the n bags and m places.
+    `periods` are the numbers of the months, if the kernel has months, of the n bags and m places.
     """
 
     surveys: SurveyRows
@@ -81,7 +81,7 @@ def checked_surveys(
 ) -> Surveys:
     """Surveys that suit these bags; TypeError or ValueError names the first that does not.
 
-    Places lie within the range of the bags' points, extended by the horizon of the `kernel`.
+    Places are within the range of the bags' points, extended by the horizon of the `kernel`.
     """
     if not isinstance(surveys, Mapping):
         for name, values in {"positives": positives, "examined": examined}.items():
@@ -118,7 +118,7 @@ def _checked_names(surveys):
 
 
 def _by_survey(names, values, what):
-    """Values of each survey by its name; a column's name is that of all."""
+    """Values of each survey by its name; one column name is for all."""
     if isinstance(values, str):
         return dict.fromkeys(names, values)
     known = ", ".join(map(repr, names))
@@ -221,8 +221,8 @@ def survey_rows(surveys: Surveys, features: FeatureMap) -> SurveyRows:
 def periods(kernel: Kernel, bags: Bags, places: Bags) -> tuple[Array, Array]:
     """Numbers of the periods of bags, (n,), and of places, (m,), for a field in space and time.
 
-    The time is what a factor of a product of kernels depends on that is the same at all points of
-    each bag. A place has the nearest period of the bags. Without time all have the same period.
+    The time is the column of a factor of a product of kernels that is constant within each bag. A
+    place has the nearest period of the bags. Without time all have the same period.
     """
     first = bags.points[bags.offsets[:-1]]
     columns = set()
@@ -242,8 +242,7 @@ def periods(kernel: Kernel, bags: Bags, places: Bags) -> tuple[Array, Array]:
 def percentiles_of_places(training: JointFeatures, theta: Array) -> Array:
     """Share of the bags' weight at lower f, of the period of each place, shape (m,).
 
-    f is that of theta = [w; f0]. Places drawn as the weights are have percentiles that are uniform
-    on (0, 1).
+    f has theta = [w; f0]. Places drawn by weight have percentiles that are uniform on (0, 1).
     """
     rows, surveys = training.rows, training.surveys
     of_bags, of_places = training.periods

@@ -1,9 +1,9 @@
 """Fewer points in large bags, for rates that need every point's features.
 
-Where the rate is exp(f), or the logistic of f, a bag's total rate needs all of its points. Points
-with nearly the same features have nearly the same rate: a group of them is replaced by one point at
-their weighted mean that bears their whole weight. As f is linear in the features, the error is of
-second order: of the total of exp(f), half the variance of f within the group.
+If the rate is exp(f), or the logistic of f, a bag's total rate needs all of its points. Points with
+nearly the same features have nearly the same rate: a group of points is replaced by one point at
+their weighted mean with their whole weight. As f is linear in the features, the error is of second
+order: of the total of exp(f), half the variance of f within the group.
 """
 
 from heapq import heappop, heappush
@@ -23,17 +23,17 @@ from bdr_stan.bags import Bags
 from bdr_stan.kernels import FeatureMap
 from bdr_stan.types import Array
 
-# Power iterations for the direction in which a group is cut; a rough one will do.
+# Power iterations for the direction of a cut; a rough direction is enough.
 _ITERATIONS = 2
 
 
 def thin(rows: Array, weights: Array, n_points: int) -> tuple[Array, Array]:
     """Replace the points of one bag by at most `n_points`, of the same total weight and mean.
 
-    From one group of all points, it is always the group with the largest sum p_j |phi_j - mean|^2
-    that is cut in two: this is how much of f's prior variance the group's mean misses. `rows`,
-    shape (n, k), are features of the points, `weights` theirs; the results are the groups' weighted
-    means and total weights, m <= `n_points` of them. Points of weight 0 are left out.
+    Starting from one group of all points, the group with the largest sum p_j |phi_j - mean|^2 is
+    cut in two: this is the prior variance of f not captured by the group's mean. `rows`, shape (n,
+    k), are features of the points, `weights` theirs; the results are the groups' weighted means and
+    total weights, m <= `n_points` of them. Points of weight 0 are excluded.
     """
     if n_points < 1:
         raise ValueError(f"n_points must be at least 1, found {n_points}")
@@ -60,7 +60,7 @@ def thin(rows: Array, weights: Array, n_points: int) -> tuple[Array, Array]:
 
 
 def _best_cut(away, weights):
-    """Which points lie to the left of the best cut across their principal direction."""
+    """Which points are left of the best cut across their principal direction."""
     direction = away[np.argmax(np.einsum("jk,jk->j", away, away))]
     for _ in range(_ITERATIONS):
         direction = direction / np.linalg.norm(direction)

@@ -1,4 +1,4 @@
-"""From bags and their totals to what a fit needs: landmarks, kernel, and the bags' rows."""
+"""From bags and their totals to the inputs of a fit: landmarks, kernel, and the bags' rows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,8 +27,8 @@ from bdr_stan.posterior.priors import log_prior_of_scales, prior_centres
 from bdr_stan.types import Array, ArrayLike, Seed
 from bdr_stan.user_warnings import warn
 
-# Parameters of the kernel are learned from about so many points, at least so many per bag unless
-# fewer represent it in the fit itself.
+# Parameters of the kernel are learned from about this number of points, and at least this number
+# per bag unless fewer represent it in the fit itself.
 LEARNING_POINTS = 10_000
 LEARNING_POINTS_PER_BAG = 10
 _WARNED_RESIDUAL_SHARE = 0.5  # of a field's variance
@@ -38,7 +38,7 @@ _WARNED_RESIDUAL_SHARE = 0.5  # of a field's variance
 class AggregateFeatures:
     """What a fit needs of the training bags: features of a kernel, and the bags' rows in them."""
 
-    feature_map: FieldFeatures  # of new points and bags, too
+    feature_map: FieldFeatures  # also of new points and bags
     rows: AggregateRows  # as the link needs them
     trials: Array | None  # shape (n,)
     record: BagsRecord
@@ -66,14 +66,14 @@ def training_features(
 ) -> AggregateFeatures:
     """Choose landmarks and the kernel's parameters, and compress the bags' points to rows.
 
-    `learn` takes the parameters of highest evidence in the model with `prior` and `bag_effects`,
-    else they are as given, or by the median rule. `n_landmarks` counts where `landmarks` is a name,
-    see `choose_landmarks`. At most `thin` weighted points represent a bag. `known_variance`, (n,),
-    is that of the labels' errors: of normal totals, else relative to the labels.
+    With `learn` parameters maximise the evidence in the model with `prior` and `bag_effects`, else
+    they are as given, or from the median rule. `n_landmarks` is used if `landmarks` is a name, see
+    `choose_landmarks`. At most `thin` weighted points represent a bag. `known_variance`, (n,), is
+    the variance of the labels' errors, relative to the labels unless totals are normal.
     """
     columns = effect_columns(bags, bag_effects) if link.is_linear and bag_effects else None
-    # A kernel by name learns a length for each column, so that those that do not matter get long
-    # ones; the levels of a category share theirs. An additive one has a length for each as it is.
+    # A kernel by name learns a length for each column, long for irrelevant columns; the levels of a
+    # category share theirs. An additive kernel already has a length for each.
     by_column = learn and isinstance(kernel, str) and not is_additive(kernel)
     kernel = resolve_kernel(kernel, "ard" if by_column else "scaled", bags, seed=seed)
     together = np.unique(bags.sources, return_inverse=True)[1] if by_column else None
@@ -110,7 +110,7 @@ def training_features(
 
 
 def _warn_of_few_features(feature_map, points, names):
-    """Warn where the residual variance of a field is large: too few features for its lengths."""
+    """Warn if the residual variance of a field is large: too few features for its lengths."""
     residual_variances = feature_map.residual_variance_of_fields(points, feature_map(points))
     called = field_names(feature_map.kernel, names, feature_map.n_inputs)
     for field, name, variance in zip(feature_map.fields, called, residual_variances, strict=True):
@@ -124,7 +124,7 @@ def _warn_of_few_features(feature_map, points, names):
 
 
 def _known_noise(bags, feature_map, y, columns, known_variance, prior):
-    """Noise of labels that includes effects of bags and known errors, where there are such."""
+    """Noise of labels that includes effects of bags and known errors, if there are any."""
     if columns is None and not np.any(known_variance):
         return {}
     rows = replace(weighted_sums(bags, feature_map), known_variance=known_variance)
@@ -152,7 +152,7 @@ def _learned_kernel(
     """The kernel with the parameters of highest evidence, on fewer points if there are many.
 
     Rows have the attributes `known`. Columns of one number in `together` share a length. A bag
-    keeps `at_least` so many points.
+    keeps at least `at_least` points.
     """
     rows_of, effects = link.rows, bool(bag_effects) and not link.is_linear
     if link.is_linear and prior:  # effects are in the noise

@@ -1,8 +1,8 @@
 """VBAgg: the Gaussian nearest to the posterior of rates inside bags, by a variational bound.
 
-The posterior of theta = [w; f0] is taken to be N(m, F F'). Under it the expected log likelihood is
-a function of a few moments of each bag's total rate lambda_a. The bound is maximised over m, F and
-the scale rho of the weights, in coordinates in which Laplace's method has m = 0 and F = I.
+The posterior of theta = [w; f0] is approximated by N(m, F F'). Under it the expected log likelihood
+is a function of a few moments of each bag's total rate lambda_a. The bound is maximised over m, F
+and the scale rho of the weights, in coordinates where Laplace's method has m = 0 and F = I.
 
 Source: Law, Sejdinovic, Cameron, Lucas, Flaxman, Battle, Fukumizu (2018), Variational Learning on
 Aggregate Outputs with Gaussian Processes, section 3.
@@ -52,10 +52,10 @@ def variational_posterior(
 ) -> VariationalPosterior:
     """Gaussian of theta, and rho, with the highest bound plus log prior density of log(rho).
 
-    The search begins at `rho`, of whose posterior `mode` is the mode, and ends where no slope of
-    the bound, per posterior standard deviation, exceeds `tol`. Unlike the paper's, the function has
-    no variance but that of theta. Of what the landmarks cannot express, the means of the square
-    link have the mean, so that the model is the one that is sampled.
+    The search begins at `rho`, with `mode` the mode given it, and ends when no slope of the bound,
+    per posterior standard deviation, exceeds `tol`. Unlike the paper's, the function has no
+    variance other than theta's. Means of the square link include the mean of the part that
+    landmarks cannot express, so the model is the sampled one.
     """
     expected = expected_log_likelihood(rows, y, likelihood, link, **(scales or {}))
     coordinates = _Coordinates.at(mode, rho)
@@ -112,22 +112,22 @@ def expected_log_likelihood(
     """Expected log density of the labels under theta ~ N(m, F F'), or a bound on it.
 
     With the square link functions of lambda_a are expanded about its mean M_a to second order, with
-    the variance V_a, see `Square.expectation`: E log lambda_a is taken to be
-    log M_a - V_a / (2 M_a^2). That is no bound, and is good where V_a is well below M_a^2.
+    the variance V_a, see `Square.expectation`: E log lambda_a is approximated by log M_a - V_a / (2
+    M_a^2). This is not a bound, and is accurate if V_a is well below M_a^2.
 
     With the exp link point j has f_j ~ N(h_j, v_j), E lambda_a = sum_j p_j exp(h_j + v_j / 2), and
 
         E log lambda_a >= log sum_j p_j exp(h_j)       E log lambda_a <= log E lambda_a
         E 1 / lambda_a <= 1 / sum_j p_j exp(h_j - v_j / 2)
 
-    make a lower bound. It rewards no dependence between the points of a bag, whose sum alone is
-    seen: the Gaussian that maximises it is too narrow.
+    make a lower bound. It does not reward dependence between the points of a bag, of which only the
+    sum is observed: the Gaussian that maximises it is too narrow.
 
     The result maps m, F and rho to the value with all constants and its slopes in m, F and log rho.
 
     Source: Law et al. (2018), section 3.2 for the Poisson; the first inequality is their log-sum
-    lemma, the second Jensen's. The third is Jensen's for a bag's shares: of all shares pi_j,
-    1 / lambda_a <= sum_j pi_j^2 exp(-f_j) / p_j, take those with the least expectation.
+    lemma, the second Jensen's. The third is Jensen's for a bag's shares: 1 / lambda_a <= sum_j
+    pi_j^2 exp(-f_j) / p_j for all shares pi_j, used at the shares of smallest expectation.
     """
     terms = likelihood.expected_terms.get(link.name)
     if terms is None:
@@ -162,7 +162,7 @@ class _Coordinates:
     """Mean and factor of theta = axes (centre + scale t), t nearly standard normal at every rho.
 
     The vector x has the mean of t, the lower triangle of its factor, row by row with the logarithm
-    of its diagonal, and log rho. Centre and scale depend on rho as in `whitened_coordinates`.
+    of its diagonal, and log rho. Centre and scale depend on rho, see `whitened_coordinates`.
     """
 
     axes: Array
@@ -196,7 +196,7 @@ class _Coordinates:
         return self.axes @ (centre + scale * t), self.axes @ (scale[:, None] * T), x[-1]
 
     def slope(self, x, by_mean, by_factor, by_log_rho):
-        """Slope in x of a function whose slopes in mean, factor and log rho are given."""
+        """Slope in x of a function with given slopes in mean, factor and log rho."""
         t, T, centre, scale, share = self._unpacked(x)
         by_mean, by_factor = self.axes.T @ by_mean, self.axes.T @ by_factor
         # d centre = 2 share centre d log rho, d scale = share scale d log rho

@@ -35,7 +35,7 @@ class BagsBase:
     replicate_weights: Array | None = None  # of the points, shape (N_points, R)
     file: str | None = None  # path that the points were read from, as it was given
     sizes: Any  # number of points of each bag, int, shape (n,)
-    effective_sizes: Any  # number of points, or with weights Kish's, float, shape (n,)
+    effective_sizes: Any  # number of points, or Kish's with weights, float, shape (n,)
     totals: Any  # sum of the weights of each bag, shape (n,)
     weighted: Any  # whether points have weights, bool
     n_features: Any  # dimension p of a point
@@ -44,7 +44,7 @@ class BagsBase:
 
     @property
     def metadata(self) -> "pd.DataFrame | None":
-        """Table with one row per bag, indexed by their ids; one that is set is matched to these."""
+        """Table with one row per bag, indexed by their ids; set tables are matched to them."""
         return self._metadata
 
     @metadata.setter
@@ -96,7 +96,7 @@ class BagsBase:
 
     @property
     def iloc(self) -> Self:
-        """The bags themselves: scikit-learn's splitters select through ``iloc`` and `take`."""
+        """The bags themselves: scikit-learn's splitters select with ``iloc`` and `take`."""
         return self
 
     loc = iloc  # scikit-learn passes boolean masks here
@@ -108,7 +108,7 @@ class BagsBase:
 
     @property
     def id_name(self) -> str:
-        """What the ids name: the column of the table they come from, else "bag"."""
+        """Name of the ids: their column in the table, else "bag"."""
         named = self.columns.bag if self.columns is not None else None
         if named is None and self.metadata is not None:
             named = self.metadata.index.name
@@ -116,7 +116,7 @@ class BagsBase:
 
     @property
     def sources(self) -> Array:
-        """Index of the table's column each column of the points comes from; int, shape (p,)."""
+        """For each column of the points, index of its column in the table; int, shape (p,)."""
         return np.arange(self.n_features) if self.columns is None else self.columns.sources
 
     def name(self, i: SupportsIndex) -> str:
@@ -161,7 +161,7 @@ class BagsBase:
     ) -> None:
         """Raise ValueError unless the points have these columns, made by the same transformer.
 
-        In the message `whose` names these bags; `known` is such as "the training bags have".
+        In the message `whose` names these bags; `known` is, for example, "the training bags have".
         """
         if not same_transformer(columns, features, self.columns, self.features):
             raise ValueError(
@@ -213,5 +213,5 @@ class BagsBase:
         return f"<table><caption>{type(self).__name__}</caption><tbody>{rows}</tbody></table>"
 
     def _storage(self) -> str:
-        """How the points are stored, such as their type."""
+        """How the points are stored, for example their type."""
         raise NotImplementedError

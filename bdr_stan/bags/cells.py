@@ -1,7 +1,7 @@
 """Features of cells in an AnnData object as points of bags: an embedding, a layer or genes.
 
-Backed data are read in chunks of rows and sparse ones made dense chunk by chunk, so that only the
-points themselves are ever completely in memory.
+Backed data are read in chunks of rows and sparse data made dense chunk by chunk: only the points
+themselves are ever completely in memory.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ def check_anndata(adata: Any) -> None:
 
 
 def check_obs_columns(adata: Any, bag: str, metadata: Sequence[str] | None) -> list[str]:
-    """The columns of metadata; raises unless `adata.obs` has these and `bag`, each once."""
+    """The columns of metadata; raises unless `adata.obs` has them and `bag`, each once."""
     if isinstance(metadata, str):
         raise TypeError(f"metadata must be a list of column names: pass [{metadata!r}]")
     metadata = list(metadata or [])

@@ -1,7 +1,7 @@
 """Checks of the arrays that make bags.
 
-Each check returns its array in the form that `Bags` keeps, or raises an error that names the bag,
-point and column and says how to correct it.
+Each check returns its array in the form that `Bags` keeps, or raises an error with the bag, point,
+column and a correction.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ from bdr_stan.arguments import near
 from bdr_stan.bags.memory_map import memory_map
 from bdr_stan.types import Array, ArrayLike
 
-# Rasters mark missing cells by values such as -3.4e38; no measurement is as large as this.
+# Rasters mark missing cells by values such as -3.4e38; no measurement is as large.
 LARGEST_VALUE = 1e30
 _ROUNDING = 1e-9  # of a sum of positive and negative weights
 _NEAR_ONE = 0.1  # mean of replicates that are factors of the weights, less 1
@@ -43,7 +43,7 @@ def as_real_numbers(values: ArrayLike) -> Array:
 def checked_numbers(
     values: ArrayLike, what: str, ids: Sequence[object] | Array | None = None, unit: str = "bag"
 ) -> Array:
-    """One number per bag as float64; TypeError names the first bag whose `what` is no number."""
+    """One number per bag as float64; TypeError names the first bag without a number as `what`."""
     try:
         return as_real_numbers(values)
     except (TypeError, ValueError):
@@ -307,7 +307,7 @@ def _are_factors(mean, weights):
 
 
 def check_bags_have_weight(largest: Array, ids: Array | None) -> None:
-    """Raise ValueError where the largest weight of a bag, shape (n,), is 0."""
+    """Raise ValueError if the largest weight of a bag, shape (n,), is 0."""
     weightless = np.flatnonzero(largest == 0)
     if len(weightless):
         raise ValueError(

@@ -19,7 +19,7 @@ class Chunk:
     first, last : int
         Its bags are first to last - 1.
     cuts : int64 array, shape (last - first + 1,)
-        Where its bags begin in the chunk, from 0 to stop - start.
+        Starts of its bags in the chunk, from 0 to stop - start.
 
     Examples
     --------
@@ -47,10 +47,10 @@ class Chunk:
 
 
 def cut_chunks(offsets: Array, n_points: int) -> list[Chunk]:
-    """Cut a stack of points, whose bags begin at `offsets`, into chunks of at most `n_points`.
+    """Cut a stack of points, with bags starting at `offsets`, into chunks of at most `n_points`.
 
     A chunk has as many whole bags as fit. A larger bag is cut into pieces of equal size, up to one
-    point, none of which shares its chunk with another bag.
+    point, and none shares its chunk with another bag.
     """
     if n_points < 1:
         raise ValueError(f"a chunk must have at least one point, found n_points={n_points!r}")

@@ -43,7 +43,7 @@ class ColumnRoles:
         return replace(self, features=columns.names)
 
     def named(self, columns: Sequence[Any]) -> list[str]:
-        """All names, each once; raises where one is not among the columns or has two roles."""
+        """All names, each once; raises if one is not among the columns or has two roles."""
         for name in columns:
             if not isinstance(name, str):
                 raise TypeError(
@@ -80,7 +80,7 @@ class ColumnRoles:
         return self.given
 
     def with_features(self, columns: Sequence[Any]) -> Self:
-        """The roles with the features as a list of names; raises where there are none."""
+        """The roles with the features as a list of names; raises if there are none."""
         named = self.named(columns)
         if self.features is not None and len(self.features) == 0:
             raise ValueError("features is empty: name the columns of a point, or leave it out")
@@ -101,7 +101,7 @@ def check_is_name(name: Any, role: str) -> None:
 
 
 def resolve_like(like, features, missing, transformer, unseen):
-    """The columns of bags or of a fit that a table is to be read like; None without `like`."""
+    """The columns of bags or of a fit as a template for a table; None without `like`."""
     for name, value, known in (
         ("missing", missing, ("error", "drop", "indicator")),
         ("unseen", unseen, ("error", "other")),

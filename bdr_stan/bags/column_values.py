@@ -36,7 +36,7 @@ def is_number_column(series: Any) -> bool:
 
 
 def as_numbers(series: Any, name: str) -> Array:
-    """Column of numbers or booleans as floats, shape (n_rows,); TypeError for others."""
+    """Column of numbers or booleans as floats, shape (n_rows,); TypeError for other columns."""
     import narwhals as nw
 
     if not is_number_column(series):
@@ -48,7 +48,7 @@ def as_numbers(series: Any, name: str) -> Array:
 
 
 def as_categories(series: Any, name: str) -> tuple[Array, list[str]]:
-    """Column of texts or categories as codes, -1 where missing, and sorted values as str."""
+    """Column of texts or categories as codes, -1 if missing, and sorted values as str."""
     import narwhals as nw
     import pandas as pd
 
@@ -94,7 +94,7 @@ def as_values(series: Any) -> Any:
 
 
 def levels_in_order(series: Any) -> list[Any] | None:
-    """Categories of a column from the lowest to the highest; None where they have no order."""
+    """Categories of a column from the lowest to the highest; None if they have no order."""
     native = series.to_native()
     if getattr(getattr(native, "type", None), "ordered", False):  # pyarrow's dictionary
         return native.unify_dictionaries().chunk(0).dictionary.to_pylist()

@@ -1,4 +1,4 @@
-"""Warnings of what looks wrong in the columns and rows of a table."""
+"""Warnings of suspicious columns and rows of a table."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -16,7 +16,7 @@ CODES_OF_POINTS = (
 )
 _ODD_SUM, _EQUAL_SUM = 0.01, 0.001  # relative differences of sums of weights from their median
 _MOST_ODD = 0.2  # of all bags
-_SAMPLE_SIZE = 10_000  # points of a memory map in which codes of missing values are sought
+_SAMPLE_SIZE = 10_000  # points of a memory map searched for codes of missing values
 _ROWS_COMPARED = 1_000  # of the smallest bags, in search of repeated rows
 _MIN_DIFFERENT_ROWS = 20  # with fewer, equal counts may be chance
 _MIN_BAGS_CORRELATED = 5
@@ -72,7 +72,7 @@ def column_messages(
 
 
 def _restated_labels(points, offsets, features, metadata):
-    """Messages about columns whose bag means are a linear function of bag metadata."""
+    """Messages about columns with bag means that are a linear function of bag metadata."""
     n = len(offsets) - 1
     if n < _MIN_BAGS_CORRELATED:
         return []
@@ -96,7 +96,7 @@ def _restated_labels(points, offsets, features, metadata):
 
 
 def warn_of_values(bags: Any) -> None:
-    """Warn of codes of missing values in points and weights of `Bags`, and of odd sums of these.
+    """Warn of codes of missing values in points and weights of `Bags`, and of odd sums of weights.
 
     The points of a memory map are not read before a fit.
     """
@@ -109,7 +109,7 @@ def warn_of_values(bags: Any) -> None:
 
 
 def warn_of_odd_sums(totals: Array, name: Callable[[int], str]) -> None:
-    """Warn of bags whose weights do not add up to what those of nearly all others do."""
+    """Warn of bags with a sum of weights unlike the sum of nearly all others."""
     usual = np.median(totals)
     away = np.abs(totals / usual - 1)
     odd, equal = np.flatnonzero(away > _ODD_SUM), np.sum(away < _EQUAL_SUM)
@@ -133,7 +133,7 @@ def ends_of_points(bags: Any) -> dict[Any, Ends]:
 
 
 def warn_of_copies(points: Array, offsets: Array) -> None:
-    """Warn where every row seems to occur several times in its bag, as after a join.
+    """Warn if every row seems to occur several times in its bag, as after a join.
 
     Only the smallest bags are compared; a table of whole numbers may well have equal rows.
     """

@@ -1,7 +1,7 @@
 """Columns of a table as columns of points: numbers unchanged, categories one-hot.
 
-Bags keep the encoding, so that new tables are read in the same way. Codes go straight into the
-array of points: an encoder of scikit-learn would make a second array of all indicators.
+Bags keep the encoding, so new tables are read in the same way. Codes go straight into the array of
+points: an encoder of scikit-learn would make a second array of all indicators.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -40,8 +40,8 @@ class TableColumns:
     categories : dict, name -> tuple
         Values of the columns that are not numeric: each has an indicator column "name=value".
     fills : dict, name -> float
-        Replacement of a missing number, whose column is followed by an indicator column
-        "name missing". NaN for categories, all of whose columns are 0 then.
+        Replacement of a missing number; an indicator column "name missing" follows its column. NaN
+        for categories: all their columns are then 0.
     bag, weight : str, optional
         Columns of the table with the bag and the weight of each row.
     transformer : scikit-learn transformer, optional
@@ -75,7 +75,7 @@ class TableColumns:
 
     @property
     def sources(self) -> Array:
-        """For each column of the points the index of the table's column it comes from."""
+        """For each column of the points, the index of its column in the table."""
         if self.transformer is not None:
             return np.arange(len(self.features))
         counts = [len(self._features_of(source)) for source in self.names]
@@ -87,7 +87,7 @@ class TableColumns:
         return [*features, f"{name} missing"] if name in self.fills else features
 
     def points(self, table: Any, *, order: Array | None = None, unseen: str = "error") -> Array:
-        """Points of `table`, narwhals, shape (n_rows, p), float32 where all its columns are.
+        """Points of `table`, narwhals, shape (n_rows, p), float32 if all its columns are.
 
         `order` sorts the rows into points; for values that are not among `categories`, `unseen` is
         "error" to raise or "other" to set all indicators to 0. Raises TypeError or ValueError for
@@ -143,7 +143,7 @@ class TableColumns:
                 raise ValueError(_missing_message(counts))
 
     def same_points(self, other: "TableColumns") -> bool:
-        """Whether each row of a table becomes the same point with these and other columns."""
+        """Whether each row of a table becomes the same point with these columns as with `other`."""
         return (
             self.features == other.features
             and self.fills.keys() == other.fills.keys()
@@ -154,8 +154,8 @@ class TableColumns:
         """Points with `current` columns in these columns, shape (N, p).
 
         A category that the points lack gets a column of zeros, a new one raises ValueError, and
-        fills are replaced by those of these columns. ``bag_of(row)`` names the bag of a point in
-        messages.
+        fills are replaced by the fills of these columns. ``bag_of(row)`` names the bag of a point
+        in messages.
         """
         position = {name: k for k, name in enumerate(current.features)}
         features = self.features
@@ -224,19 +224,19 @@ def same_transformer(
 
 
 def same_content(first: Any, second: Any) -> bool:
-    """Whether two fitted transformers are the same, such as one and its unpickled copy."""
+    """Whether two fitted transformers are the same, for example one and its unpickled copy."""
     import joblib
 
     try:
         return joblib.hash(first) == joblib.hash(second)
-    except Exception:  # a transformer that cannot be pickled equals itself alone
+    except Exception:  # a transformer that cannot be pickled equals only itself
         return False
 
 
 def learn_columns(
     table: Any, roles: ColumnRoles, *, missing: str, transformer: Any = None
 ) -> TableColumns:
-    """Encoding of the features of a narwhals DataFrame, whose values it checks."""
+    """Encoding of the features of a narwhals DataFrame, with its values checked."""
     import narwhals as nw
 
     names = tuple(roles.features or ())
@@ -310,7 +310,7 @@ def _transformed(transformer, table):
 
 
 def check_number_of_levels(values: Collection[str], name: str) -> None:
-    """Raise ValueError where a text column has too many values for a category."""
+    """Raise ValueError if a text column has too many values for a category."""
     if len(values) > _MAX_CATEGORIES:
         raise ValueError(
             f"column {name!r} holds {len(values)} different texts, too many for a category: group "

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from bdr_stan.maps.grid import Pixels
 
 
-_CHECK_BYTES = 1 << 22  # read at a time, so that a memory map stays on disk
+_CHECK_BYTES = 1 << 22  # read at a time, so a memory map stays on disk
 _COLLECTIONS = (list, tuple, set, frozenset, np.ndarray)  # of values in a condition
 
 
@@ -46,38 +46,38 @@ class Bags(Readers):
     """Bags of points in one stacked array.
 
     Bag i is ``points[offsets[i]:offsets[i + 1]]``. ``bags[i]`` is that array; a slice, an array of
-    indices or a boolean mask gives a smaller ``Bags`` (a contiguous range without copying the
+    indices or a boolean mask returns a smaller ``Bags`` (a contiguous range without copying the
     points).
 
     Parameters
     ----------
     points : array, shape (N_points, p), bag after bag
         float32 is kept, other numbers become float64. A memory map is not loaded: its values are
-        checked when `embed` reads them.
+        checked during `embed`.
     offsets : integers, shape (n + 1,), from 0 up to N_points
     weights : array, shape (N_points,), optional
         Weight of each point within its bag, >= 0, with a positive sum in every bag.
     replicate_weights : array, shape (N_points, R), optional
         Replicates of the weights as surveys publish them, R >= 2: from balanced repeated
-        replication, the jackknife or the bootstrap. They give each bag's effective size in the
+        replication, the jackknife or the bootstrap. They determine each bag's effective size in the
         models with uncertain embeddings; see `replicate_scale`. Each must have a positive sum in
         every bag; single ones may be negative.
     replicate_scale : float, or array, shape (R,), with `replicate_weights`
-        The variance of an estimate t is the sum over r of scale_r (t_r - t)^2, t_r by replicate r:
-        1 / R for balanced repeated replication and the bootstrap, 1 / (R (1 - rho)^2) for Fay's
-        method, (R - 1) / R for the jackknife that leaves out one unit, 4 / R for successive
+        The variance of an estimate t is the sum over r of scale_r (t_r - t)^2, t_r with replicate
+        r. Scales are 1 / R for balanced repeated replication and the bootstrap, 1 / (R (1 - rho)^2)
+        for Fay's method, (R - 1) / R for the delete-one jackknife, 4 / R for successive
         differences, as in the American Community Survey.
     ids : array, shape (n,), optional, all different
     metadata : pandas DataFrame, one row per bag, optional
-        Matched to the ids by its index, unless that is the default 0, 1, ..; then indexed by them.
+        Matched to the ids by its index, unless it is the default 0, 1, ...; then indexed by them.
     features : names of the p columns, optional
     columns : TableColumns, optional
         How the points were made from the columns of a table; determines `features`.
     pixels : bdr_stan.maps.Pixels, N_points of them, optional
         The raster pixel of each point.
     copy : bool, default True
-        Copy points that are an array in memory, so that later changes to it have no effect here;
-        False shares its memory. A memory map is not copied; weights, ids and metadata always are.
+        Copy points that are an array in memory, so later changes to it have no effect here; False
+        shares its memory. A memory map is not copied; weights, ids and metadata always are.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class Bags(Readers):
     Raises
     ------
     TypeError, ValueError
-        The message names the bag, point and column and says how to correct it.
+        The message names the bag, point and column, and a correction.
 
     Examples
     --------
@@ -176,7 +176,7 @@ class Bags(Readers):
         ----------
         parts : sequence of Bags, or of lists of arrays, shapes (n_points, p)
             Points of parts without weights get weight 1 if another part has weights. Ids, metadata
-            and pixels are dropped, as those of different parts may coincide.
+            and pixels are dropped, as ids of different parts may coincide.
 
         Returns
         -------
@@ -185,7 +185,7 @@ class Bags(Readers):
         Raises
         ------
         ValueError
-            There is no part; the columns of the parts differ in number or name; a part has
+            No parts are given; the columns of the parts differ in number or name; a part has
             replicate weights.
         """
         if not isinstance(parts, Iterable):
@@ -250,12 +250,12 @@ class Bags(Readers):
         indices : integers, shape (m,)
             From -n to n - 1. Consecutive ones share the points of these bags; others copy them.
         axis : 0
-            For NumPy and scikit-learn; there is no other axis.
+            For NumPy and scikit-learn; only axis 0 exists.
 
         Raises
         ------
         IndexError
-            There is no such bag, or `indices` are not a 1-D array of integers.
+            A bag does not exist, or `indices` are not a 1-D array of integers.
         ValueError
             `axis` is not 0; an invalid value in a memory map, as for `check_values`.
         """
@@ -274,16 +274,16 @@ class Bags(Readers):
         return self._with_points(points, offsets, rows, indices)
 
     def where(self, conditions: Mapping[str, Any] | None = None, **columns: Any) -> "Bags":
-        """The points of a subgroup, such as of women, in bags with the same ids and metadata.
+        """The points of a subgroup, for example women, in bags with the same ids and metadata.
 
         Parameters
         ----------
         conditions : dict, optional
-            Conditions by names of columns, for names that are no Python names.
+            Conditions by column names that are not valid Python identifiers.
         **columns
-            Condition on each column of this name: a value; a list of values; or a function, which
-            gets the column's values, shape (N_points,), and returns whether each point belongs to
-            the subgroup. A column of categories has its name in the table and its values there.
+            Condition on each column of this name: a value; a list of values; or a function from the
+            column's values, shape (N_points,), to whether each point belongs to the subgroup. A
+            column of categories keeps its name and values of the table.
 
         Returns
         -------
@@ -293,14 +293,14 @@ class Bags(Readers):
         Raises
         ------
         ValueError
-            There is no condition, column or value of this name, or no point meets the conditions.
+            No condition, an unknown column or value, or no point meets the conditions.
         TypeError
             A column of numbers is compared with text.
 
         Warns
         -----
         UserWarning
-            Some bags have no such points and are left out.
+            Some bags have no such points and are excluded.
 
         Examples
         --------
@@ -349,11 +349,11 @@ class Bags(Readers):
         -------
         pandas DataFrame, N_points rows
             The bag's id in a column called `id_name`, the columns of the points by their names,
-            else x0, x1, ..; a column weight where the points have weights.
+            else x0, x1, ...; a column weight if the points have weights.
 
         Notes
         -----
-        Libraries that read ``__arrow_c_stream__`` take the bags themselves for this table:
+        Libraries that support ``__arrow_c_stream__`` accept the bags themselves as this table:
         ``polars.DataFrame(bags)``, ``pyarrow.table(bags)``, or ``duckdb.sql("from bags")``.
 
         Examples
@@ -388,7 +388,7 @@ class Bags(Readers):
         Returns
         -------
         pandas DataFrame, one row per column
-            count, mean, std, min, 25%, 50%, 75%, max, as from pandas; "points per bag" and numeric
+            count, mean, std, min, 25%, 50%, 75%, max, as in pandas; "points per bag" and numeric
             metadata are over bags.
 
         Examples
@@ -410,7 +410,7 @@ class Bags(Readers):
         return pd.concat([points.describe().T, per_bag.describe().T])
 
     def _names(self):
-        """Names of the points' columns, x0, x1, .. where they have none."""
+        """Names of the points' columns, x0, x1, ... if they have none."""
         return self.features or [f"x{k}" for k in range(self.n_features)]
 
     # ------------------------------------------------------------ arithmetic
@@ -435,7 +435,7 @@ class Bags(Readers):
             return self
         transformed = columns.transformer is not None or self.columns.transformer is not None
         if self.columns.names != columns.names or transformed:
-            return self  # `check_like` raises for what differs
+            return self  # `check_like` raises for differences
 
         def bag_of(row):
             return self.name(np.searchsorted(self.offsets, row, side="right") - 1)
@@ -455,7 +455,7 @@ class Bags(Readers):
         """Number of points, or with weights Kish's (sum w)^2 / sum w^2; float, shape (n,)."""
         if self.weights is None:
             return self.sizes.astype(np.float64)
-        # Relative to the bag's largest weight, so that squares cannot over- or underflow.
+        # Relative to the bag's largest weight, so squares cannot over- or underflow.
         largest = np.maximum.reduceat(self.weights, self.offsets[:-1])
         scaled = self.weights / np.repeat(largest, self.sizes)
         return self.sums(scaled) ** 2 / self.sums(scaled**2)
@@ -467,7 +467,7 @@ class Bags(Readers):
 
     @property
     def point_weights(self) -> Array:
-        """Weight of each point, 1 where bags have no weights; float, shape (N_points,)."""
+        """Weight of each point, 1 if bags have no weights; float, shape (N_points,)."""
         return np.ones(len(self.points)) if self.weights is None else self.weights
 
     @property
@@ -519,7 +519,7 @@ class Bags(Readers):
         return memory_map(self.points) is not None
 
     def read(self, start: int, stop: int) -> Array:
-        """Points start to stop of the stack as floats (a view where they are stored as floats)."""
+        """Points start to stop of the stack as floats (a view if they are stored as floats)."""
         rows = self.points[start:stop]
         return rows if rows.dtype.kind == "f" else rows.astype(np.float64)
 
@@ -531,7 +531,7 @@ class Bags(Readers):
         return points
 
     def read_rows(self, rows: Array) -> Array:
-        """Copy of the points at `rows` of the stack; those of a memory map are checked."""
+        """Copy of the points at `rows` of the stack; rows of a memory map are checked."""
         if not self.is_memory_map:
             return self.points[rows]
         out = np.empty((len(rows), self.n_features), self.read(0, 0).dtype)
@@ -551,8 +551,8 @@ class Bags(Readers):
     def check_values(self) -> None:
         """Raise ValueError if a value is NaN, infinite or a nodata marker (beyond 1e30).
 
-        The message has the first such bag, point and column, and the number of all. Bags in memory
-        are checked when they are made, a memory map by `embed` on the chunks that it reads.
+        The message has the first such bag, point and column, and their number. Bags in memory are
+        checked when they are made, a memory map chunk by chunk in `embed`.
         """
         rows = max(1, _CHECK_BYTES // (8 * self.n_features))
         first, count = None, 0
@@ -593,7 +593,7 @@ def _points_that_meet(bags, conditions):
 
 
 def _values(bags, name):
-    """Values of a column for each point; and the categories, where it has some."""
+    """Values of a column for each point; and the categories, if it has any."""
     features = bags.features or [f"x{k}" for k in range(bags.n_features)]
     categories = {} if bags.columns is None else bags.columns.categories
     if name in categories:
@@ -666,7 +666,7 @@ def as_bags(X: BagsLike, *, in_parts: bool = False, samples: bool = False) -> An
 
     Returns
     -------
-    Bags, `X` itself where it is one
+    Bags, `X` itself if it is one
 
     Raises
     ------
@@ -674,7 +674,7 @@ def as_bags(X: BagsLike, *, in_parts: bool = False, samples: bool = False) -> An
         X is a single table or 2-D array, which does not identify the bags; or its points are in
         partitions, and `in_parts` is False.
     ValueError
-        There are no bags, or points are not usable, as in `Bags`.
+        There are no bags, or points are invalid, see `Bags`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""CSV and Parquet files as tables; of Parquet also parts, each small enough to be read at once."""
+"""CSV and Parquet files as tables; Parquet also in parts small enough to be read at once."""
 
 import glob
 import re
@@ -14,7 +14,7 @@ from bdr_stan.bags.text_columns import ids_of_text
 from bdr_stan.extras import require
 from bdr_stan.types import PathName, as_path
 
-# Of the wanted columns as floats, small next to the memory of a worker; a row group is never cut.
+# Bytes of the wanted columns as floats, small next to a worker's memory; row groups are never cut.
 _PART_BYTES = 1 << 25
 # Options of read_csv that determine how a line is split into cells.
 _LINE_OPTIONS = (
@@ -25,9 +25,9 @@ _LINE_OPTIONS = (
 
 
 def csv_table(path: PathName, roles: ColumnRoles, options: dict[str, Any]) -> Any:
-    """The table in a CSV file, a pandas DataFrame, with ids as by `ids_of_text`.
+    """The table in a CSV file, a pandas DataFrame, with ids from `ids_of_text`.
 
-    `options` are those of pandas. Reads only the named columns where the features are known.
+    `options` are for pandas. Reads only the named columns if the features are known.
     """
     import pandas as pd
 
@@ -72,7 +72,7 @@ def _read(path, roles, options):
 
 
 def _check_header(path, options):
-    """Raise ValueError where a column name occurs twice in the first row of a CSV file."""
+    """Raise ValueError if a column name occurs twice in the first row of a CSV file."""
     import pandas as pd
 
     if "header" in options or "names" in options:
@@ -203,7 +203,7 @@ def _kind(kind):
 
 
 def _check_same_columns(files, schemas, folder_values, columns, *, closed):
-    """Raise where the files' columns differ; if `closed`, no file may have others."""
+    """Raise if the files' columns differ; if `closed`, no file may have other columns."""
     seen = {}
     for path, schema, values in zip(files, schemas, folder_values, strict=True):
         for name in columns:
@@ -284,7 +284,7 @@ def _parquet_files(path):
 def _folder_columns(files):
     """Partitioning of files by the names of their folders ("year=2020"), with codes as text.
 
-    A column has codes where a number in it has leading zeros: "01" is not 1.
+    A column has codes if a number in it has leading zeros: "01" is not 1.
     """
     import pyarrow as pa
     import pyarrow.dataset as ds

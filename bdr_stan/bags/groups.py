@@ -58,7 +58,7 @@ def sum_coefficients(
 
 
 def weights_of_bags(weights: Any, n: int, name: Callable[[int], str]) -> Array:
-    """Weights in the order of n bags, whose names are ``name(i)``, as numbers >= 0, shape (n,)."""
+    """Weights in the order of n bags, named ``name(i)``, as numbers >= 0, shape (n,)."""
     values = as_vector(checked_numbers(weights, "weight"), n, "weights", "bag")
     bad = np.flatnonzero(~((values >= 0) & (values < LARGEST_VALUE)))
     if len(bad):

@@ -77,7 +77,7 @@ def check_plausible(bags: BagsLike, labels: Array) -> None:
 
 
 def check_within(bags: BagsLike, y: Array, bounds: Sequence[float | None]) -> None:
-    """Raise ValueError for labels outside bounds (lower, upper), inclusive; None is no bound."""
+    """Raise ValueError for labels outside inclusive bounds (lower, upper); None is unbounded."""
     lower, upper = bounds
     for end, outside in (
         (lower, lower is not None and y < lower),
@@ -136,9 +136,9 @@ def class_labels(bags: BagsLike, y: ArrayLike) -> Array:
 
 
 def ordered_categories(y: Any) -> "pd.Categorical | None":
-    """Labels as a pandas Categorical, where they are one with an order, or a Series of it.
+    """Labels as a pandas Categorical, if they are one with an order, or a Series of it.
 
-    So are those of polars's Enum and of ordered dictionaries of pyarrow.
+    So are labels of polars's Enum and of ordered dictionaries of pyarrow.
     """
     import narwhals as nw
 
@@ -149,7 +149,7 @@ def ordered_categories(y: Any) -> "pd.Categorical | None":
 
 
 def classes_and_codes(labels: Any) -> tuple[Array, Array]:
-    """Classes, shape (C,), sorted or in the order of categories, and codes 0, 1, .. of labels."""
+    """Classes, shape (C,), sorted or in the order of categories, and codes 0, 1, ... of labels."""
     if ordered_categories(labels) is None:
         return np.unique(labels, return_inverse=True)
     return np.array(labels.categories.tolist()), labels.codes.astype(int)
@@ -163,7 +163,7 @@ def label_sd_values(bags: Bags, label_sd: ArrayLike | str) -> Array:
 def values_of_bags(bags: BagsLike, values: ArrayLike | str, name: str) -> ArrayLike:
     """Values of the argument `name` in the order of the bags, or the metadata column of this name.
 
-    Other values than the name of a column are ordered as by `match_to_ids`.
+    Values other than the name of a column are ordered with `match_to_ids`.
     """
     is_list = isinstance(values, (list, tuple)) and len(bags) > len(values) == 1
     if is_list and isinstance(values[0], str):

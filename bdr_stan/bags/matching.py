@@ -1,6 +1,6 @@
 """Matching by name: labels, tables and other versions of bags to the bags' ids.
 
-Position is used only where one of the two has no names.
+Position is used only if one of the two has no names.
 """
 
 from collections.abc import Mapping
@@ -21,8 +21,8 @@ _SHOWN = 3  # entries of an index in messages
 def match_to_ids(values: ArrayLike, ids: Array | None, name: str = "y") -> ArrayLike:
     """Values of bags in the order of the bags' `ids`; messages call them `name`.
 
-    A pandas Series (or xarray DataArray) is ordered by its index, unless that is the default 0, 1,
-    .., n - 1; everything else, or with `ids` None, is in order already. Raises ValueError if the
+    A pandas Series (or xarray DataArray) is ordered by its index, unless it is the default 0, 1,
+    ..., n - 1; everything else, or with `ids` None, is in order already. Raises ValueError if the
     index has other bags than the ids, or a bag twice.
     """
     if isinstance(values, Mapping):
@@ -55,7 +55,7 @@ def label_name(y: Any) -> str | None:
 
 
 def rows_of_ids(index: Any, ids: ArrayLike, name: str) -> Array | None:
-    """Row of an index for each id, shape (n,); None for the default index 0, 1, .. ."""
+    """Row of an index for each id, shape (n,); None for the default index 0, 1, ..."""
     import pandas as pd
 
     index = index if isinstance(index, pd.Index) else pd.Index(index)
@@ -118,7 +118,7 @@ def as_metadata(metadata: object, n: int, ids: Array | None = None) -> "pd.DataF
 
 
 def check_same_rows(first: Any, second: Any, names: tuple[str, str]) -> None:
-    """Raise ValueError where two pandas objects with one row per point differ in index."""
+    """Raise ValueError if two pandas objects with one row per point differ in index."""
     import pandas as pd
 
     one, other = (getattr(values, "index", None) for values in (first, second))

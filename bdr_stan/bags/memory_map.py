@@ -10,7 +10,7 @@ from bdr_stan.types import Array
 
 
 def memory_map(array: object) -> Array | None:
-    """The array directly on the memory-mapped file of which `array` is a view, or None."""
+    """The array directly on the memory-mapped file if `array` is a view of one, or None."""
     while isinstance(array, np.ndarray):
         if isinstance(array.base, mmap.mmap):
             return array
@@ -19,9 +19,9 @@ def memory_map(array: object) -> Array | None:
 
 
 def release(array: Array) -> None:
-    """Release the pages read from a memory map, but on Windows; the file keeps the data."""
+    """Release the pages read from a memory map, except on Windows; the file keeps the data."""
     mapped: Any = memory_map(array)
-    # A private map ("c") would forget what was written to it.
+    # A private map ("c") would lose its changes.
     if getattr(mapped, "mode", "c") != "c" and sys.platform != "win32":
         mapped.base.madvise(mmap.MADV_DONTNEED)
 

@@ -1,17 +1,17 @@
-"""Numbers that stand for missing values, found by where they lie and how they are written.
+"""Codes of missing values, detected by position among the values and by form.
 
 Sources write -9999, 99, 9996 to 9999, -666666666, 65535 or 1e20 for "missing", "refused" or "not
-asked". No list decides which numbers these are. A code lies beyond all values, and it is written as
-codes are, or repeated as no value is, or both.
+asked". No list defines the codes. A code is beyond all values, and it has the form of a code, or is
+repeated unlike any value, or both.
 
-Let v_1 < .. < v_k be the different values of a column. Set aside some of the lowest and some of the
-highest, at most 6 at each end and no more than are left; s is the spread of those left, v_j - v_i.
-A number that is set aside
+Let v_1 < ... < v_k be the different values of a column. Set aside some of the lowest and some of
+the highest, at most 6 at each end and no more than are left; s is the spread of those left, v_j -
+v_i. A number that is set aside
 
 - has the *form* of a code if it is a repeated digit (77, -99; 6s from three digits on, 1s to 5s
   from four), 9s before a last digit of 6 to 9 (96 to 99, 9996), 9s around a decimal point (99.9),
   an end of the integers of 8, 16, 32 or 64 bits (65535, -32768, -32767), a power of ten from 10^10
-  on, or -7 to -9. So have 7 to 9, twice or more, beside two neighbouring whole numbers (1 yes, 2
+  on, or -7 to -9. So have 7 to 9, twice or more, next to two neighbouring whole numbers (1 yes, 2
   no, 9).
 - is *repeated* if values rarely are. With h the least difference of those left that are kept (see
   below), two values at random in the gap g between it and those left are equal with probability
@@ -19,13 +19,13 @@ A number that is set aside
   repeats of all that are left and kept, five or more. 0 is not repeated: most zeros are true.
 
 It is a code if it has the form and is repeated; or has one of both and is farther than s from all
-that have none, where each end that is set aside is farther than s from those left, or has the form;
-or if it has the form and is negative, where those left are not, -7 to -9 twice or more. A single
-one from 0 to 255, a usual count, is farther than 3 s. All ways of setting aside are tried, so that
-9996, 9998 and 9999 do not hide each other, nor an outlier a code.
+numbers with neither, if each end that is set aside is farther than s from the rest, or has the
+form; or if it has the form and is negative but the rest is not, for -7 to -9 twice or more. A
+single number from 0 to 255, a usual count, must be farther than 3 s. All ways of setting aside are
+tried, so 9996, 9998 and 9999 do not hide each other, nor an outlier a code.
 
 A code needs eight other values, with repeats. Only the 8 lowest and the 8 highest different values
-and their counts enter, which follow from those of parts: columns in parts need one pass.
+and their counts enter, and parts can be merged: columns in parts need one pass.
 """
 
 import math
@@ -41,9 +41,9 @@ from bdr_stan.user_warnings import warn
 _MOST = 6  # codes at each end
 _KEPT = _MOST + 2  # different values at each end
 _FEWEST_OTHERS = 8
-_FEWEST_LEVELS = 5  # of the others, for codes that are only repeated
+_FEWEST_LEVELS = 5  # of the rest, for codes that are only repeated
 _CHANCE = 1e-3
-_USUAL, _SINGLE_FAR = 255, 3  # to this a number is a usual count, so that one lies 3 s away
+_USUAL, _SINGLE_FAR = 255, 3  # up to this a number is a usual count: a code is 3 s away
 _SINGLE = 6e-8  # relative error of a number in single precision
 _IN_RANGE = np.full(2, _FEWEST_OTHERS)  # as often count the ends of a range of other values
 _SAMPLE = 4096
@@ -65,7 +65,7 @@ class Ends(NamedTuple):
 
 
 def ends_of(column: Array) -> Ends:
-    """The ends of a column of numbers, none of them NaN, of which it sorts the tails alone."""
+    """The ends of a column of numbers without NaN; sorts only its tails."""
     tails = column
     if len(column) > 8 * _SAMPLE:
         sample = np.unique(column[:: len(column) // _SAMPLE])
@@ -76,7 +76,7 @@ def ends_of(column: Array) -> Ends:
 
 
 def joined(parts: Sequence[Ends]) -> Ends:
-    """The ends of a column in parts from those of the parts."""
+    """The ends of a column in parts from the parts' ends."""
     values, place = np.unique(np.concatenate([p.values for p in parts]), return_inverse=True)
     counts = np.bincount(place, np.concatenate([p.counts for p in parts])).astype(int)
     return _kept(values, counts, sum(p.n for p in parts))
@@ -160,8 +160,8 @@ def warn_of_codes(
 ) -> None:
     """One warning of all codes in columns by name, of one number for each of some `units`.
 
-    ``{codes}`` in the advice becomes a dict of the codes by column. `ranges` are those of other
-    values of columns, such as of training bags, with which new ones are compared.
+    ``{codes}`` in the advice becomes a dict of the codes by column. New values are compared with
+    `ranges` of columns, for example of training bags.
     """
     texts, listed = [], {}
     for name, ends in columns.items():

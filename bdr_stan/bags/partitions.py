@@ -1,7 +1,7 @@
-"""Bags whose points stay in the parts of a table, read part by part by Dask.
+"""Bags with points that stay in the parts of a table, read part by part with Dask.
 
 Each part returns a result for its bags; results are combined in the order of the parts, whatever
-order they finish in, so that no result depends on the number of workers.
+order they finish in, so no result depends on the number of workers.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,9 +27,9 @@ class PartitionedBags(BagsBase):
     """Bags of points that stay in the parts of a Dask DataFrame or of Parquet files.
 
     Made by `Bags.from_dask` and ``Bags.from_parquet(lazy=True)``. Estimators on mean embeddings
-    accept them in place of `Bags`; a slice, an array of indices or a boolean mask selects bags, and
+    accept them instead of `Bags`; a slice, an array of indices or a boolean mask selects bags, and
     `load` reads them into memory for everything else. Memory has only the id, size and metadata row
-    of each bag. `parts`, `sizes_in_parts`, `reader` and `scanned` are as `from_parts` makes them.
+    of each bag. `parts`, `sizes_in_parts`, `reader` and `scanned` come from `from_parts`.
 
     Attributes
     ----------
@@ -90,8 +90,8 @@ class PartitionedBags(BagsBase):
     ) -> Self:
         """Bags of parts with these features: one pass counts, checks values and learns columns.
 
-        `kind` is `Bags`, the type of the rows of a part in memory; `roles` has the features that
-        the user gave; the others are those of `Bags.from_dask`.
+        `kind` is `Bags`, the type of the rows of a part in memory; `roles` has the user's features;
+        the other arguments are as for `Bags.from_dask`.
         """
         columns = resolve_like(like, roles.features, missing, None, unseen)
         check_client(client)
@@ -163,9 +163,9 @@ class PartitionedBags(BagsBase):
         return self.take(self.selected(key))
 
     def take(self, indices: ArrayLike, axis: int = 0) -> "PartitionedBags":
-        """Bags at these indices, in their order, as `Bags.take`; their points stay where they are.
+        """Bags at these indices, in their order, like `Bags.take`; their points do not move.
 
-        Raises ValueError where a bag is selected twice, which needs `load` first.
+        Raises ValueError if a bag is selected twice, which needs `load` first.
         """
         if axis != 0:
             raise ValueError(f"bags have one axis, 0; found axis={axis}")
@@ -183,10 +183,10 @@ class PartitionedBags(BagsBase):
         return bags
 
     def like(self, columns: TableColumns | None) -> "PartitionedBags":
-        """As `Bags.like`; ValueError where only the other table has no missing values."""
+        """Like `Bags.like`; ValueError if only the other table has no missing values."""
         current = self.columns
         if columns is None or current.same_points(columns) or current.names != columns.names:
-            return self  # `check_like` raises for what differs
+            return self  # `check_like` raises for differences
         more = [name for name in current.fills if name not in columns.fills]
         if more:
             raise ValueError(
@@ -210,7 +210,7 @@ class PartitionedBags(BagsBase):
         The function is called as ``function(bags, *per_bag)`` with the part's `Bags` and their rows
         of `per_bag`, arrays of shape (n, ...) or None; it and its result are sent between machines.
         Yields pairs (indices of the part's bags, all different; result). `progress` is called as
-        ``progress(points done, points in all)``.
+        ``progress(points done, total points)``.
         """
         arguments, bags_of_parts = [], []
         for part, codes in zip(self._parts, self._codes):
@@ -284,7 +284,7 @@ def parts_of_dask(ddf: Any, roles: ColumnRoles, like: Any) -> tuple[list[Part], 
     return [Part(f"partition {k}", table) for k, table in enumerate(delayed)], roles.features or []
 
 
-# ------------------------------------------------------------------ what runs on a part
+# ------------------------------------------------------------------ functions that run on a part
 
 
 def _on_part(table, keep, per_bag, shared):

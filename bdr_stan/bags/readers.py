@@ -218,9 +218,9 @@ class Readers(BagsBase):
         Parameters
         ----------
         df : table, or ``table.groupby(column)`` of pandas
-            Of pandas, polars or pyarrow; with pyarrow installed, anything that offers
-            ``__arrow_c_stream__``, such as a relation of DuckDB.
-        bag : column with the bag of each row; becomes `ids`; default that of the groupby
+            From pandas, polars or pyarrow; with pyarrow installed, anything that has
+            ``__arrow_c_stream__``, for example a relation of DuckDB.
+        bag : column with the bag of each row; becomes `ids`; default the groupby column
         features : columns of a point, default all without another role
         weight : column of point weights, optional
         metadata : columns that are constant within each bag, optional
@@ -232,27 +232,27 @@ class Readers(BagsBase):
             For missing values of features: raise, drop the row, or impute the column's mean and add
             an indicator column "name missing".
         transformer : scikit-learn transformer, optional
-            Such as a ColumnTransformer or a pipeline: fitted to the feature columns, a pandas
+            For example a ColumnTransformer or a pipeline: fitted to the feature columns, a pandas
             DataFrame, it makes the points instead.
         like : Bags or fitted estimator, optional
-            Read the table as theirs was read: the same columns, categories and means.
+            Read the table like the table of `like`: the same columns, categories and means.
         unseen : {"error", "other"}, default "error"
             With `like`: for categories that it does not have, raise or set all indicators to 0.
 
         Raises
         ------
         TypeError, ValueError
-            The message names the column: missing values, dates, nested values, too many texts,
+            The message names the column: missing values, dates, nested values, an excess of texts,
             columns that the table lacks.
 
         Warns
         -----
         UserWarning
             Columns that are constant, the same for all points of a bag, or a linear function of a
-            column of `metadata`; dropped rows; values such as -999 that may mark missing ones;
+            column of `metadata`; dropped rows; values such as -999 that may be missing-data codes;
             repeated rows; ids or categories that differ only in type, leading zeros, case or
-            blanks; categories that are mostly numbers, or have an order; weights of bags that add
-            up to 1 in all but a few.
+            blanks; categories that are mostly numbers, or have an order; weights that add up to 1
+            in nearly all bags.
 
         Examples
         --------
@@ -295,7 +295,7 @@ class Readers(BagsBase):
         client: Any = None,
         **options: Any,
     ) -> Any:
-        """Bags from Parquet: a file, a folder of files, or a pattern such as ``points/*.parquet``.
+        """Bags from Parquet: a file, a folder of files, or a pattern (``points/*.parquet``).
 
         Reads only the columns that are needed. Needs pyarrow.
 
@@ -304,14 +304,14 @@ class Readers(BagsBase):
         path : str or Path
         bag : column with the bag of each row
         lazy : bool, default False
-            False loads all points into memory. True leaves them in the files, from which each pass
-            reads them part by part, on the machines of a Dask cluster if there is one; needs the
-            extra "dask".
+            False loads all points into memory. True leaves them in the files, and each pass reads
+            them part by part, on the machines of a Dask cluster if there is one; needs the extra
+            "dask".
         client : distributed.Client, optional
-            With `lazy`, as in `from_dask`.
+            With `lazy`, see `from_dask`.
         *columns, **options
             `features`, `weight`, `metadata` and the other arguments of `from_dataframe`; with
-            `lazy` those of `from_dask`.
+            `lazy` of `from_dask`.
 
         Returns
         -------
@@ -320,7 +320,7 @@ class Readers(BagsBase):
         Raises
         ------
         ImportError, OSError, TypeError, ValueError
-            As in `from_dataframe`, and where the columns of files differ.
+            As in `from_dataframe`, and if the columns of files differ.
         """
         roles, scale, options = _columns(bag, *columns, **options)
         if not lazy:
@@ -359,7 +359,7 @@ class Readers(BagsBase):
     ) -> PartitionedBags:
         """Bags of a Dask DataFrame with one row per point; the points stay in its partitions.
 
-        Estimators on mean embeddings accept such bags in place of `Bags`. The rows of a bag may be
+        Estimators on mean embeddings accept the result instead of `Bags`. The rows of a bag may be
         in any partitions and any order; less is sent if they are together. One pass over the
         partitions counts points and checks all values here.
 
@@ -380,14 +380,14 @@ class Readers(BagsBase):
         ImportError
             Dask is not installed.
         TypeError, ValueError
-            The message names the column and the partition: missing ids, columns whose type differs
-            between partitions, no points at all, a closed client.
+            The message names the column and the partition: missing ids, columns with types that
+            differ between partitions, no points at all, a closed client.
 
         Warns
         -----
         UserWarning
             Columns that are constant or the same for all points of a bag; dropped rows; codes of
-            missing values, categories and sums of weights as by `from_dataframe`.
+            missing values, categories and sums of weights as in `from_dataframe`.
         """
         roles = ColumnRoles(bag, features, weight, metadata)
         parts = parts_of_dask(ddf, roles, like)
@@ -405,16 +405,16 @@ class Readers(BagsBase):
     ) -> Self:
         """Bags from a CSV file.
 
-        Where an id such as "01" occurs, all ids stay text; ``dtype={"county": int}`` converts them
-        to numbers.
+        If an id such as "01" occurs, all ids stay text; ``dtype={"county": int}`` converts them to
+        numbers.
 
         Parameters
         ----------
         path : str or Path
         bag : column with the bag of each row
         *columns, **options
-            `features`, `weight`, `metadata` and the other arguments of `from_dataframe`, and those
-            of `pandas.read_csv`.
+            `features`, `weight`, `metadata` and the other arguments of `from_dataframe`, and of
+            `pandas.read_csv`.
         """
         roles, scale, options = _columns(bag, *columns, **options)
         for_table = {name: options.pop(name) for name in _TABLE_OPTIONS if name in options}
@@ -447,7 +447,7 @@ class Readers(BagsBase):
         Returns
         -------
         Bags
-            Columns of an obsm key are named X_pca_1, X_pca_2, .., unless it is a data frame.
+            Columns of an obsm key are named X_pca_1, X_pca_2, ..., unless it is a data frame.
 
         Raises
         ------
@@ -489,12 +489,12 @@ class Readers(BagsBase):
         ----------
         covariates : dict, name -> GeoTIFF of one band or xarray.DataArray; or one GeoTIFF; or
             xarray.Dataset
-            The bands of a file are named by their descriptions, else band_1, band_2, ..
-        districts : GeoDataFrame, or a file that geopandas reads
+            The bands of a file are named by their descriptions, else band_1, band_2, ...
+        districts : GeoDataFrame, or a file for geopandas
             In the CRS of the rasters; longitudes may differ by 360 degrees. All its columns,
             geometries included, become `metadata`.
         weight : GeoTIFF of one band or xarray.DataArray, >= 0, optional
-            Weight of each pixel, such as its population. Default: its area, 1.
+            Weight of each pixel, for example its population. Default: its area, 1.
         id : str, default "district"
             Column of `districts` with unique values; becomes `ids`.
         fractional : bool, default True
@@ -519,9 +519,9 @@ class Readers(BagsBase):
         Warns
         -----
         UserWarning
-            Pixels without data, and districts without geometry, pixels or weight, all of which are
-            dropped; districts that overlap or extend beyond the rasters; pixels in degrees whose
-            areas differ by more than 10%, without `weight`.
+            Dropped pixels without data, and dropped districts without geometry, pixels or weight;
+            districts that overlap or extend beyond the rasters; pixels in degrees with areas that
+            differ by more than 10%, without `weight`.
 
         Examples
         --------
@@ -603,7 +603,7 @@ def _of_table(df, roles, *, missing="error", transformer=None, like=None, unseen
 
 
 def _without_missing(table, roles):
-    """Rows of a table in which no feature is missing; warns with counts of the others."""
+    """Rows of a table without missing features; warns with counts of the other rows."""
     missing = dropped_rows(table, roles.features)
     if not missing.any():
         return table
@@ -633,7 +633,7 @@ def _names_of_frames(arrays, names, features):
 
 
 def _columns_of_frame(values):
-    """Names of a data frame's columns; None for an array or the default 0, 1, .. ."""
+    """Names of a data frame's columns; None for an array or the default 0, 1, ..."""
     columns = getattr(values, "columns", None)
     if columns is None or list(columns) == list(range(len(columns))):
         return None
@@ -641,7 +641,7 @@ def _columns_of_frame(values):
 
 
 def _names_of_columns(features, columns):
-    """The names given, unless they are names of other columns; else those of the columns."""
+    """The given names, unless they are names of other columns; else the columns' names."""
     if features is None or columns is None or isinstance(features, str):
         return columns if features is None else features
     features = [str(name) for name in features]

@@ -16,7 +16,7 @@ from bdr_stan.bags.partitions import PartitionedBags
 from bdr_stan.types import Array, ArrayLike
 from bdr_stan.user_warnings import warn
 
-_SAMPLE_SIZE = 5_000  # points from which quantiles are estimated
+_SAMPLE_SIZE = 5_000  # points for estimating quantiles
 _MIN_VALUES = 20  # of a column in new bags; fewer may all be unusual
 _MAX_SHARE_OUTSIDE = 0.95  # of new values outside the range of 98% of the training values
 
@@ -58,7 +58,7 @@ class BagsRecord:
         return len(self.index)
 
     def name(self, i: SupportsIndex) -> str:
-        """Name of bag i in messages, as that of bags."""
+        """Name of bag i in messages, as for bags."""
         return describe(i, self.ids)
 
     @property
@@ -120,7 +120,7 @@ def column_ranges(bags: BagsBase) -> Array | None:
 
 
 def constant_columns(bags: Any) -> Array | None:
-    """Value of each column that has a single one, NaN of others, (p,); None if not in memory."""
+    """Value of each constant column, NaN for other columns, (p,); None if not in memory."""
     if isinstance(bags, PartitionedBags) or bags.is_memory_map:
         return None
     first = bags.points[0]
@@ -144,10 +144,10 @@ def warn_of_varying(bags: BagsBase, constants: Array | None) -> None:
 
 
 def warn_of_other_ranges(bags: BagsBase, ranges: Array | None) -> None:
-    """Warn of columns nearly all of whose nonzero values are outside the training `ranges`.
+    """Warn of columns with nearly all nonzero values outside the training `ranges`.
 
-    A single bag is not compared: it may well differ from all others. Warns also of codes of missing
-    values that lie far from the training values.
+    A single bag is not compared: it may well differ from all other bags. Also warns of codes of
+    missing values far from the training values.
     """
     if ranges is None or isinstance(bags, PartitionedBags):
         return

@@ -1,4 +1,4 @@
-"""Bags with several samples of points each, such as the residents and the houses of a county."""
+"""Bags with several samples of points each, such as residents and houses of a county."""
 
 from collections.abc import Iterator, Mapping
 from html import escape
@@ -20,26 +20,26 @@ _LEAST_SHARED = 0.5  # of the bags of a sample; fewer are likely to have ids of 
 
 
 class Samples(BagsBase):
-    """Bags that have several samples of points each, and may lack some of them.
+    """Bags that have several samples of points each, and may lack some samples.
 
-    Estimators take a dict of bags as well; an object of this class also works in scikit-learn's
+    Estimators also accept a dict of bags; an object of this class also works in scikit-learn's
     splits and searches.
 
     Parameters
     ----------
     samples : dict of str -> Bags
-        Matched by their ids: the bags are those of the first sample in its order, then those that
-        only later ones have. Without ids, all have the same number of bags, matched by position.
+        Matched by their ids: the bags of the first sample in its order; bags that occur only in
+        later samples come last. Without ids, all have the same number of bags, matched by position.
         Their metadata are joined. ``samples[name]`` are the bags of one sample, other keys select
-        bags, as those of `Bags` do.
+        bags, as in `Bags`.
 
     Raises
     ------
     TypeError
         Not a dict of Bags.
     ValueError
-        A name has a slash, only some have ids, their numbers differ where none have, no bag of one
-        is among those of the others, or their metadata differ for a bag.
+        A name has a slash, only some have ids, their numbers differ and none have ids, a sample
+        shares no bag with the others, or their metadata differ for a bag.
 
     Examples
     --------
@@ -72,7 +72,7 @@ class Samples(BagsBase):
 
     def _set(self, samples, ids, rows):
         self.samples: dict[str, Any] = samples
-        self.ids, self._rows = ids, rows  # row of each bag in each sample, -1 where it lacks it
+        self.ids, self._rows = ids, rows  # row of each bag in each sample, -1 if it lacks it
 
     if not TYPE_CHECKING:
 
@@ -97,7 +97,7 @@ class Samples(BagsBase):
         return self.samples[key]
 
     def take(self, indices: ArrayLike, axis: int = 0) -> "Samples":
-        """Bags at some indices, as `Bags.take`, with what they have of each sample."""
+        """Bags at some indices, like `Bags.take`, with their points of each sample."""
         indices = self.selected(indices)
         taken, samples, rows = object.__new__(type(self)), {}, {}
         for name, bags in self.samples.items():
@@ -109,7 +109,7 @@ class Samples(BagsBase):
         return taken
 
     def check_order(self, **arguments: Any) -> None:
-        """Raise ValueError for values without ids where some bag lacks the first sample."""
+        """Raise ValueError for values without ids if some bag lacks the first sample."""
         first = next(iter(self.samples))
         lacking = np.flatnonzero(~self.has(first))
         for name, values in arguments.items():
@@ -177,7 +177,7 @@ class Samples(BagsBase):
 
 
 def _matched(samples):
-    """Ids of all bags, or None, and the row of each bag in each sample, -1 where it lacks it."""
+    """Ids of all bags, or None, and the row of each bag in each sample, -1 if it lacks it."""
     import pandas as pd
 
     names, with_ids = list(samples), [bags.ids is not None for bags in samples.values()]
@@ -218,7 +218,7 @@ def _check_shared(name, index, others):
 
 
 def _joined_metadata(samples: Mapping[str, Any], ids: Array | None) -> "pd.DataFrame | None":
-    """Columns of the metadata of all samples; ValueError where they differ for a bag."""
+    """Columns of the metadata of all samples; ValueError if they differ for a bag."""
     import pandas as pd
 
     tables = {name: bags.metadata for name, bags in samples.items() if bags.metadata is not None}

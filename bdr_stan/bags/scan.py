@@ -37,7 +37,7 @@ class PartScan(NamedTuple):
     sums: Array  # of its weights, relative to the largest
     squares: Array  # sums of their squares
     metadata: "pd.DataFrame | None"  # k rows
-    columns: TableColumns  # learned from this part alone
+    columns: TableColumns  # learned from only this part
     missing: Mapping[str, int]  # number of missing values of each column that has some
     means: Mapping[str, float]  # of the values present in each numeric column
     ends: Mapping[str | int, Ends]  # of each column of numbers, and of the weights
@@ -177,13 +177,13 @@ def merge_scans(
         effective_sizes, totals = _merged_weights(scans, codes, ids)
         if not np.allclose(effective_sizes, sizes):
             warn_of_odd_sums(totals, lambda i: describe(i, ids))
-        # Where all weights of a bag in a part are 0, its points there contribute nothing.
+        # If all weights of a bag in a part are 0, its points there contribute nothing.
         codes = [np.where(each.largest > 0, c, -1) for c, each in zip(codes, scans)]
     return ScannedTable(codes, ids, sizes, effective_sizes, totals, metadata, columns)
 
 
 def merged_columns(parts: Sequence[PartScan]) -> TableColumns:
-    """Columns of a table from those of its parts; raises where their types differ."""
+    """Columns of a table from its parts' columns; raises if their types differ."""
     categories, fills = {}, {}
     for name in parts[0].columns.names:
         known = [part for part in parts if part.present(name)] or parts[:1]
@@ -223,7 +223,7 @@ def _number_bags(scans: Sequence[PartScan], bag: str) -> tuple[list[Array], Arra
 
 
 def _merged_weights(scans, codes, ids):
-    """Effective sizes and sums of weights; relative to a bag's largest weight, as in `Bags`."""
+    """Effective sizes and sums of weights; relative to a bag's largest weight, see `Bags`."""
     largest = np.zeros(len(ids))
     for bags, part in zip(codes, scans):
         largest[bags] = np.maximum(largest[bags], part.largest)

@@ -24,7 +24,7 @@ def is_table(values: Any) -> bool:
 
 
 def as_table(values: Any) -> Any:
-    """A table as a narwhals DataFrame; TypeError for others, ImportError without pyarrow."""
+    """A table as a narwhals DataFrame; TypeError for other objects, ImportError without pyarrow."""
     import narwhals as nw
 
     try:
@@ -34,7 +34,7 @@ def as_table(values: Any) -> Any:
 
 
 def _read_stream(values):
-    """A pyarrow table of what offers an Arrow stream, such as a relation of DuckDB."""
+    """A pyarrow table of an object with an Arrow stream, for example a relation of DuckDB."""
     name = type(values).__name__
     for attribute, instead in (
         ("to_delayed", "a Dask DataFrame is for Bags.from_dask"),
@@ -55,7 +55,7 @@ def _read_stream(values):
 
 
 def is_grouped(table: Any) -> bool:
-    """Whether this is what ``groupby`` of pandas returns."""
+    """Whether this is a result of pandas's ``groupby``."""
     return hasattr(table, "obj") and hasattr(table, "ngroups")
 
 
@@ -125,7 +125,7 @@ def bag_codes(bag: Array, message: str, *, by_id: bool = False) -> tuple[Array, 
 
 
 def grouping(codes: Array) -> Array | None:
-    """Order that sorts points by bag; None where they already are."""
+    """Order that sorts points by bag; None if they already are."""
     grouped = np.all(codes[1:] >= codes[:-1])
     return None if grouped else np.argsort(codes, kind="stable")
 

@@ -28,7 +28,7 @@ _SHOWN = 3  # pairs of ids in the warning
 
 
 def check_are_categories(values: Collection[str], name: str) -> None:
-    """Raise TypeError where over half of the texts of a column are numbers or dates."""
+    """Raise TypeError if over half of the texts of a column are numbers or dates."""
     dates = [value for value in values if _DATE.fullmatch(value.strip())]
     if len(dates) > len(values) / 2:
         raise TypeError(
@@ -57,10 +57,10 @@ def _is_plain_number(text):
 
 
 def ids_of_text(texts: Any) -> Any:
-    """Ids read as text, a pandas Series, as numbers unless one is written such as "01"."""
+    """Ids read as text, a pandas Series, as numbers unless one is written like "01"."""
     import pandas as pd
 
-    codes, given = pd.factorize(texts)  # -1 where there is none
+    codes, given = pd.factorize(texts)  # -1 if there is none
     ids = pd.Series(given, dtype=object)
     numbers = pd.to_numeric(ids, errors="coerce")
     if numbers.isna().any() or (numbers.astype(str) != ids.str.strip()).any():
@@ -76,7 +76,7 @@ def _simplified(value):
 
 
 def warn_of_similar_ids(ids: Array) -> None:
-    """Warn of bags whose ids differ only by type, leading zeros, case or blanks."""
+    """Warn of bags with ids that differ only by type, leading zeros, case or blanks."""
     if np.asarray(ids).dtype.kind not in "OUST":
         return
     n, pairs = _similar(np.asarray(ids))
@@ -88,7 +88,7 @@ def warn_of_similar_ids(ids: Array) -> None:
 
 
 def _similar(values):
-    """How many values are like others before them, and the first pairs of these."""
+    """Number of values like others before them, and the first such pairs."""
     import pandas as pd
 
     alike = pd.Series([_simplified(value) for value in values.tolist()], dtype=object)
@@ -100,7 +100,7 @@ def _similar(values):
 
 
 def warn_of_categories(columns: Mapping[str, Collection[Any]], ordered: Sequence[str] = ()) -> None:
-    """Warn of categories that are numbers or alike, by column, and of `ordered` columns."""
+    """Warn of categories that are numbers or similar, by column, and of `ordered` columns."""
     for name, levels in columns.items():
         numbers = [value for value in levels if _NUMBER.fullmatch(str(value).strip())]
         others = [value for value in levels if value not in numbers]

@@ -1,4 +1,4 @@
-"""The command line: ``bdr-stan --help``. What takes time to import is imported by its command."""
+"""The command line: ``bdr-stan --help``. Slow imports are in the commands."""
 
 from bdr_stan.cli.fitting import fit, tune
 from bdr_stan.cli.group import main

@@ -36,7 +36,7 @@ EVIDENCES = ("bound", "evidence")
     "Known standard error of a label, the same within a bag.  [not for classes]",
 )
 @options.option("--landmarks", type=click.IntRange(1), default=60)
-@options.option("--kernel NAME", "Such as rbf, additive.  [default: the model's own]")
+@options.option("--kernel NAME", "Kernel, e.g. rbf or additive.  [default: the model's own]")
 @options.option("--bandwidth-scale FLOAT", "Factor on the bandwidth.", type=float)
 @options.model_settings
 @options.sampling
@@ -53,7 +53,7 @@ EVIDENCES = ("bound", "evidence")
 def fit(data, model, output, adapt_delta, max_treedepth, stan_file, stan_data, force, **given):
     """Fit a model to DATA, a .parquet or .csv table with one row per point.
 
-    DATA may be a folder of .parquet files, or a pattern such as 'points/*.parquet': these are read
+    DATA may be a folder of .parquet files, or a pattern such as 'points/*.parquet': files are read
     part by part and may exceed memory; needs the extra "dask". Writes one file with all that
     `bdr-stan predict` needs.
     """
@@ -135,7 +135,7 @@ def tune(
     """Compare models and settings by their predictions for held-out bags of DATA.
 
     Prints a table of settings and scores, the best first. With -o the best is then fitted to all
-    bags, by its own method, as by `bdr-stan fit`.
+    bags, with its own method, as in `bdr-stan fit`.
     """
     for path in (output, table):
         if path is not None:

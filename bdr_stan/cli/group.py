@@ -10,17 +10,17 @@ import click
 
 from bdr_stan import __version__
 
-# What the package raises on purpose, and what reading and writing files raises.
+# Errors that the package raises on purpose, and errors of reading and writing files.
 EXPECTED_ERRORS = (ValueError, TypeError, OSError, ImportError, RuntimeError)
 
-# Such as missing='drop' or draws=200.
+# For example missing='drop' or draws=200.
 _ARGUMENT = re.compile(
     r"""\b(?P<name>\w+)=(?:(?P<quote>['"])(?P<text>[^'"]*)(?P=quote)|(?P<number>\d[\d.]*\d|\d))"""
 )
 
 
 class OneSentence(click.Group):
-    """Group whose commands report an expected error as its message alone, exit code 1."""
+    """Group of commands that report only the message of an expected error, exit code 1."""
 
     def invoke(self, ctx):
         sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 - closed, by ``>&-``
@@ -44,7 +44,7 @@ class OneSentence(click.Group):
                 raise click.ClickException(self._in_options(ctx, text)) from error
 
     def _in_options(self, ctx, text):
-        """A message with the options of the command in place of arguments in Python."""
+        """A message with the options of the command instead of arguments in Python."""
         command = self.commands.get(ctx.invoked_subcommand)
         options = {p.name: p.opts[0] for p in command.params} if command else {}
         options["n_landmarks"] = options.get("landmarks")

@@ -23,7 +23,7 @@ MODELS = {
     "aggregate": "AggregateRegressor",
 }
 
-# Where a model does not take an option of `fit`.
+# Advice if a model does not have an option of `fit`.
 _INSTEAD = {
     "label_sd": ", which bdr, blr, shrinkage, inverse-bdr and aggregate do: leave it out",
     "trials": ": leave them out, or use --family binomial of bdr, blr and shrinkage, or --model "
@@ -130,7 +130,7 @@ def load_fit(path: Path) -> Any:
 
 
 def show_fit(model: Any, every: bool = False) -> None:
-    """Print the scalar parameters of a fit, or all of them, and its sampling report."""
+    """Print the scalar parameters of a fit, or all parameters, and its sampling report."""
     groups = model.result_.groups
     posterior, n_bags = groups["posterior"], groups["observed_data"].sizes["bag"]
     click.echo(f"{type(model).__name__} ({model.method}): {n_bags} bags, {_landmarks(model)}")

@@ -26,9 +26,9 @@ def _all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def option(shown: str, text: str | None = None, **more: Any) -> Callable[[Any], Any]:
-    """An option by its name and what it takes, as its help page shows them, and its help.
+    """An option from its name and value, as on its help page, and its help.
 
-    It takes what a word says, "--bag COLUMN", or one of some names, "--missing [error|drop]".
+    The value is a word, "--bag COLUMN", or one of some names, "--missing [error|drop]".
     """
     name, _, takes = shown.partition(" ")
     if takes.startswith("["):
@@ -44,7 +44,7 @@ def _table(texts: Mapping[str, str]) -> list[Callable[[Any], Any]]:
 
 
 class _NameInTable(click.Choice):
-    """A name of a table that needs SciPy: read when a command asks for it."""
+    """A name of a table that needs SciPy: imported when a command needs it."""
 
     def __init__(self, names):
         self.case_sensitive = True
@@ -72,7 +72,7 @@ sample_tables = click.option(
     "samples",
     multiple=True,
     metavar="NAME=TABLE",
-    help="Another sample of points of the same bags, such as houses=houses.csv.  [repeatable]",
+    help="Another sample of points of the same bags, for example houses=houses.csv.  [repeatable]",
 )
 
 
@@ -102,7 +102,7 @@ _csv = _all_of(
 labelled_table = _all_of(
     click.argument("data", type=PATH),
     option("--bag COLUMN", "Bag of each point.", required=True),
-    option("--label COLUMN", "Label, the same within a bag.", required=True),
+    option("--label COLUMN", "Label, constant within a bag.", required=True),
     *_table(
         {
             "--features A,B,...": "Columns of a point: numbers, or texts as categories.  "
@@ -118,12 +118,12 @@ labelled_table = _all_of(
     sample_tables,
     *_table(
         {
-            "--trials COLUMN": "Number of trials per bag, the same within it.  [only for --family "
+            "--trials COLUMN": "Number of trials, constant within a bag.  [only for --family "
             "binomial, beta_binomial and --likelihood binomial]",
-            "--exposure COLUMN": "Such as people or hours, the same within a bag.  [only for "
-            "--family poisson, negative_binomial, gamma]",
-            "--offset COLUMN": "Known part of the linear predictor, the same within a bag.  [only "
-            "for --family, but normal and lognormal]",
+            "--exposure COLUMN": "Exposure (for example people or hours), constant within a bag.  "
+            "[only for --family poisson, negative_binomial, gamma]",
+            "--offset COLUMN": "Known part of the linear predictor, constant within a bag.  [only "
+            "for --family, except normal and lognormal]",
         }
     ),
     option(
@@ -137,7 +137,7 @@ labelled_table = _all_of(
 model_settings = _all_of(
     *_table(
         {
-            "--bandwidth FLOAT|scaled|ard|median": "[default: scaled; not of totals]",
+            "--bandwidth FLOAT|scaled|ard|median": "[default: scaled; not for totals]",
             "--covariance [average|pooled|identity]": "Within-bag covariance.  [default: average; "
             "not for blr]",
         }

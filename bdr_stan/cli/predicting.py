@@ -38,13 +38,13 @@ _FORMULA = re.compile(r"[=@\t\r]|[+-](?![\d.]+$)")  # not negative numbers
 )
 @options.force
 def predict(fitted, new, output, level, stan_file, force, **how):
-    """Predict the labels of the bags in NEW, a .parquet or .csv table like that of the fit.
+    """Predict the labels of the bags in NEW, a .parquet or .csv table with the columns of the fit.
 
     A folder of .parquet files, or a pattern such as 'new/*.parquet', is read part by part; needs
     the extra "dask". Columns are found by name. Writes the ids of the bags under the name of their
     column, n_points, mean, sd, lower, upper; for classes n_points, predicted, and probability,
-    lower, upper of the predicted class. Of fits to 20 bags and more also familiarity, a p-value:
-    small where a bag is unlike those of the fit.
+    lower, upper of the predicted class. Fits to at least 20 bags add familiarity, a p-value: small
+    if a bag is unlike the training bags.
     """
     check_output(output, force, not_to_be=new)
     check_suffix(output, ".csv")
@@ -79,7 +79,7 @@ def _warn_of_formulas(ids):
 
 @click.command(short_help="Show what is in a fit.", epilog=example("bdr-stan summary fit.nc --all"))
 @click.argument("fitted", metavar="FIT", type=options.PATH)
-@click.option("--all", "every", is_flag=True, help="Every weight, not the scalars alone.")
+@click.option("--all", "every", is_flag=True, help="Include weights, not only scalar parameters.")
 def summary(fitted, every):
     """Show the parameters, sampling report and priors of a fit."""
     check_input(fitted)
@@ -95,7 +95,7 @@ def summary(fitted, every):
 @click.argument("fitted", metavar="FIT", type=options.PATH)
 @click.argument("data", required=False, type=options.PATH)
 @options.output("Report, .html.")
-@options.option("--label TEXT", "What the labels are, with the unit.  [default: their column]")
+@options.option("--label TEXT", "Name of the labels, with the unit.  [default: their column]")
 @options.option("--title TEXT", "Title of the report.")
 @options.option("--author TEXT", "Its author.")
 @options.new_table

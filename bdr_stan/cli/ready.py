@@ -7,7 +7,7 @@ import click
 
 from bdr_stan.cli.group import example
 
-SETUP_PROGRAMS = ("blr", "bdr")  # compiled by `setup`; those of the classifiers when first used
+SETUP_PROGRAMS = ("blr", "bdr")  # compiled by `setup`; classifiers' programs when first used
 
 
 @click.command(
@@ -33,7 +33,7 @@ def demo(quick, output):
 def setup():
     """Compile the programs of the models, unless they came with the package or are done already.
 
-    Compiling needs a CmdStan that CmdStanPy finds; without one this says what to do.
+    Compiling needs a CmdStan that CmdStanPy finds; without one the error has advice.
     """
     from bdr_stan.cmdstan.programs import compile_program
 

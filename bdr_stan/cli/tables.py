@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bdr_stan.types import Array
 
 _ROLES_OF_BAGS = ("covariates", "groups", "smooths")
-_KNOWN = ("label_sd", "trials", "exposure", "offset")  # columns that `fit` takes besides the label
+_KNOWN = ("label_sd", "trials", "exposure", "offset")  # columns for `fit`, in addition to the label
 
 
 def split(names: str | None) -> list[str] | None:
@@ -50,7 +50,7 @@ def pairs(option: str, expected: str, texts: Sequence[str]) -> list[tuple[str, s
 
 
 def tables_of_samples(data: Path, samples: Sequence[str]) -> dict[str, Path]:
-    """Tables of the samples by their names: that of DATA is its file's name without the suffix."""
+    """Tables of the samples by their names; DATA's name is its file's, without the extension."""
     tables = {data.stem: data}
     for name, path in pairs("--sample", "NAME=TABLE, such as houses=houses.csv, not", samples):
         if name in tables:
@@ -92,16 +92,16 @@ class LabelledTable:
     """A table of points with labels and its columns by role, of `options.labelled_table`."""
 
     data: Path
-    samples: Mapping[str, Path]  # tables of all samples; of several this table is the first
+    samples: Mapping[str, Path]  # tables of all samples; with several this table is the first
     roles: Mapping[str, str | None]  # bag, label, weight
-    known: Mapping[str, str | None]  # columns that `fit` takes besides the label
+    known: Mapping[str, str | None]  # columns for `fit`, in addition to the label
     features: list[str] | None
     columns_of_bags: Mapping[str, list | None]  # covariates, groups, smooths
     missing: str
 
     @classmethod
     def taken(cls, data: Path, options: dict[str, Any]) -> Self:
-        """The table of a command's options, out of which this takes its own.
+        """The table from a command's options, which this removes from them.
 
         Columns are separated by commas; smooths "a,b+c" have the pair b, c.
         """
@@ -135,7 +135,7 @@ class LabelledTable:
         click.echo(f"Columns of a point: {', '.join(bags.features or ())}")
         assert bags.metadata is not None  # the label is there
         y = bags.metadata[label]
-        # Where some are numbers, `fit` names the first bag whose label is none.
+        # If some are numbers, `fit` names the first bag with a label that is not.
         if _are_texts(y) and not model.endswith("classifier"):
             classifier = f"{model}-classifier"
             raise TypeError(
@@ -167,9 +167,9 @@ def _are_texts(y):
 def read_like(
     model: Any, fitted: Path, new: Path, *, weight: str | None, samples: Sequence[str], **how: Any
 ) -> "Bags | Samples":
-    """Bags of the table `new` with the columns of a fit, as `options.new_table` say.
+    """Bags of the table `new` with the columns of a fit, see `options.new_table`.
 
-    Of a fit to several samples those of the first, and of `samples` those of others.
+    For a fit to several samples, `new` has the first sample and `samples` the other ones.
     """
     of_first = {
         "weight": weight or model.notes_.get("weight"),

@@ -1,7 +1,7 @@
 """The cache folder of compiled programs.
 
-A program is put there under a temporary name, under a lock, and renamed at the end, so that what
-has its final name is complete. A manifest records the files, so that later damage is detected.
+A program is put there under a temporary name, under a lock, and renamed at the end, so any file
+with its final name is complete. A manifest of the files detects later damage.
 """
 
 import errno
@@ -48,7 +48,7 @@ def programs_directory() -> Path:
 
 
 def check_trusted() -> None:
-    """Raise ToolchainError where other users could write programs into the user's cache folder.
+    """Raise ToolchainError if other users could write programs into the user's cache folder.
 
     A folder named by BDR_STAN_CACHE, for example one that a group shares, is trusted.
     """
@@ -70,7 +70,7 @@ def check_trusted() -> None:
 
 @contextmanager
 def writing() -> Iterator[None]:
-    """Raise ToolchainError with advice where the cache folder is full or read-only."""
+    """Raise ToolchainError with advice if the cache folder is full or read-only."""
     try:
         yield
     except OSError as error:
@@ -122,7 +122,7 @@ def whole(target: Path) -> Iterator[Path]:
 
 
 def seal(folder: Path, about: dict[str, Any]) -> None:
-    """Write a manifest of the files of a folder, for `damage` to compare, with what it is about."""
+    """Write a manifest of the files of a folder, for `damage` to compare, with its subject."""
     sealed = [path for path in sorted(folder.iterdir()) if path.name != _MANIFEST]
     files = {path.name: _state(path) for path in sealed}
     (folder / _MANIFEST).write_text(json.dumps({"files": files, "about": about}, indent=1))
@@ -143,7 +143,7 @@ def about(folder: Path) -> dict[str, Any]:
 
 
 def _state(path):
-    """Digest of a file, "" where it cannot be read, and whether it is executable."""
+    """Digest of a file, "" if it is unreadable, and whether it is executable."""
     try:
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError:

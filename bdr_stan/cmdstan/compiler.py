@@ -38,7 +38,7 @@ def missing_programs() -> list[str]:
 
 
 def require_compiler() -> None:
-    """Raise ToolchainError where the compiler or make is missing."""
+    """Raise ToolchainError if the compiler or make is missing."""
     missing = missing_programs()
     if missing:
         raise ToolchainError(
@@ -64,7 +64,7 @@ def compiler_version(program: str) -> str:
 def run_make(home: Path, folder: str, what: str, *arguments: str) -> tuple[int, str]:
     """Run make in a home, with temporary files in `folder`; its exit code and all output.
 
-    `what` is compiled, in messages.
+    `what` is the compiled object, for messages.
     """
     # Flags of a make that called this process must not be inherited.
     inherited = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL")}

@@ -1,7 +1,7 @@
 """Numbers of Stan's CSV files, read without threads.
 
-CmdStanPy reads them with polars if that is installed. Its threads do not survive `os.fork`, so a
-process forked after a fit, as by `multiprocessing.Pool`, would wait for them forever.
+CmdStanPy reads them with polars if it is installed. Its threads do not survive `os.fork`, so a
+process forked after a fit, for example by `multiprocessing.Pool`, would wait for them forever.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""A program's data as the JSON file that CmdStan reads."""
+"""A program's data as CmdStan's JSON file."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ import orjson
 def write_data(path: Path, data: dict[str, Any]) -> None:
     """Write a program's data, a dict of numbers, arrays and lists, to a file.
 
-    The same numbers as from CmdStanPy's own writer, which takes minutes for hundreds of megabytes
+    The same numbers as from CmdStanPy's own writer, which needs minutes for hundreds of megabytes
     but also writes values that are not finite.
     """
     arrays = {name: np.asarray(values, order="C") for name, values in data.items()}

@@ -29,7 +29,7 @@ def find() -> Path | None:
 
 
 def require_cmdstan() -> Path:
-    """The home, or ToolchainError with what to do where there is none."""
+    """The home, or ToolchainError with advice if there is none."""
     home = find()
     if home is None:
         raise ToolchainError(

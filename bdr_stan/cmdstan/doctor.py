@@ -1,4 +1,4 @@
-"""Check everything that Stan needs, with advice on how to fix what is wrong."""
+"""Check everything that Stan needs, with advice on problems."""
 
 import shlex
 import shutil
@@ -21,16 +21,16 @@ _MIN_FREE_GB = 0.5  # for a few programs and their compiler's files
 
 
 class Finding(NamedTuple):
-    """One check: what was checked, whether it passed, and how to fix it.
+    """One check: its subject, whether it passed, and a fix.
 
     Attributes
     ----------
-    what : str, what was checked
+    what : str, subject of the check
     ok : bool, whether it passed
     detail : str
-        Its version or location, or what is wrong.
+        Its version or location, or the problem.
     fix : str, default ""
-        A command or advice; "" where `ok`.
+        A command or advice; "" if `ok`.
 
     Examples
     --------
@@ -49,12 +49,12 @@ class Finding(NamedTuple):
 def doctor() -> list[Finding]:
     """Check CmdStan, compiler, make, the cache folder, programs and stanli.
 
-    Builds nothing. Where the package includes compiled programs, what only compiling needs may be
-    missing. On Windows, where programs run on stanli, cache folder and stanli are checked alone.
+    Builds nothing. If the package includes compiled programs, tools for compiling may be missing.
+    On Windows, where programs run on stanli, only cache folder and stanli are checked.
 
     Returns
     -------
-    list of Finding, with `fix` a command or advice where `ok` is False.
+    list of Finding, with `fix` a command or advice if `ok` is False.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def doctor() -> list[Finding]:
 
 
 def _finding(what, good, problem, fix):
-    """A finding: `good` to tell, unless there is a problem."""
+    """A finding: `good` as its detail, unless there is a problem."""
     return Finding(what, False, problem, fix) if problem else Finding(what, True, good)
 
 

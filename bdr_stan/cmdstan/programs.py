@@ -46,7 +46,7 @@ _MAKE_VARIABLES = (
     *("STAN_THREADS", "STAN_NO_RANGE_CHECKS", "STAN_CPP_OPTIMS"),
 )
 _INCLUDE = re.compile(r"#include\s+(?:\"([^\"\n]+)\"|<([^>\n]+)>|([^\s\"<]\S*))")
-# A program's own line for stanc: its options, such as "// stanc: --O1".
+# A program's own line for stanc: its options, for example "// stanc: --O1".
 _OPTIONS_LINE = re.compile(r"^// stanc:((?: +--\S+)+) *$", re.MULTILINE)
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _COMMENT_OR_INCLUDE = re.compile(f"{_COMMENT.pattern}|{_INCLUDE.pattern}", re.DOTALL)
@@ -88,7 +88,7 @@ def program_path(name: str, *, fast: bool = True) -> Path:
 
     Raises
     ------
-    ValueError : there is no such program; the message lists the existing ones.
+    ValueError : the program does not exist; the message lists the existing ones.
     """
     names = program_names(fast=fast)
     if name not in names:
@@ -106,7 +106,7 @@ def title(name: str, *, fast: bool = False) -> str:
 
 
 def eject(name: str, target: PathName, *, fast: bool = False, force: bool = False) -> list[Path]:
-    """Write a plain program to edit, from which predictions follow.
+    """Write a plain program to edit; fits with it also predict.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def _resolved(text, includes):
 
 
 class Recipe(NamedTuple):
-    """What an executable is made from, beside CmdStan and the compiler."""
+    """Inputs of an executable other than CmdStan and the compiler."""
 
     name: str  # of the executable
     source: Path
@@ -202,7 +202,7 @@ def recipe(program: PathName) -> Recipe:
 
 
 def compile_program(program: PathName, *, progress: bool | None = None) -> "cmdstanpy.CmdStanModel":
-    """Compile a Stan program, or take the executable from the package or the cache.
+    """Compile a Stan program, or use the executable from the package or the cache.
 
     Nothing is written next to the program. What calls reduce_sum is built with STAN_THREADS.
 
@@ -210,7 +210,7 @@ def compile_program(program: PathName, *, progress: bool | None = None) -> "cmds
     ----------
     program : str or path
         Name of a stock program, or path of a .stan file. Its includes are searched in its own
-        folder, then in that of the stock programs. A line "// stanc: --O1" has options of stanc.
+        folder, then among the stock programs. A line "// stanc: --O1" has options of stanc.
     progress : bool, default True; show long tasks on stderr
 
     Returns
@@ -262,7 +262,7 @@ def is_prebuilt(name: str) -> bool:
 
 
 def compiled_programs() -> dict[Path, list[str]]:
-    """Every program in the cache with its faults, an empty list where there are none."""
+    """Every program in the cache with its faults, an empty list if there are none."""
     entries = sorted(programs_directory().glob("*"))
     return {entry: damage(entry) for entry in entries if entry.suffix != ".new"}
 
@@ -314,7 +314,7 @@ def _trial(executable):
 
 @cache
 def _model(entry, name):
-    """The model of a compiled program, which needs no stanc for what is known about it."""
+    """The model of a compiled program, which needs no stanc for its metadata."""
     import cmdstanpy
 
     known = about(entry)
@@ -323,7 +323,7 @@ def _model(entry, name):
         def src_info(self) -> dict[str, Any]:
             return known
 
-    with cmdstanpy.disable_logging():  # which would tell that there is no CmdStan
+    with cmdstanpy.disable_logging():  # which would report a missing CmdStan
         return CompiledModel(stan_file=entry / f"{name}.stan", exe_file=entry / name)
 
 
@@ -364,12 +364,12 @@ def _build(entry, made_from, home):
 
 
 def _links(source):
-    """Links to the folders of includes: stanc takes a list of folders apart at commas."""
+    """Links to the folders of includes: stanc splits a list of folders at commas."""
     return {f"include{i}": path for i, path in enumerate(_include_folders(source))}
 
 
 def _stanc(home, folder, made_from, *options):
-    """Run stanc on a program; its output. ProgramError with its message alone."""
+    """Run stanc on a program; its output. ProgramError with only its message."""
     links = _links(made_from.source)
     shown = [f"--filename-in-msg={made_from.name}.stan", f"--include-paths={','.join(links)}"]
     program = f"include0/{made_from.source.name}"
@@ -405,7 +405,7 @@ def source_path(program: PathName) -> Path:
 
     Raises
     ------
-    ValueError, TypeError, FileNotFoundError : there is no such program.
+    ValueError, TypeError, FileNotFoundError : the program does not exist.
     """
     if not isinstance(program, (str, os.PathLike)):
         raise TypeError(f"program must be a name or the path of a .stan file, found {program!r}")
@@ -426,7 +426,7 @@ def _include_folders(source):
 def _includes(source, folders):
     """Files that a program includes, directly or not: name in the program -> path.
 
-    Files that are not found are left to stanc, whose message has the line.
+    Files that are not found are left to stanc: its message has the line.
     """
     found = {}
     pending = [source]

@@ -1,4 +1,4 @@
-"""Bags of handwritten digits, from data that come with scikit-learn."""
+"""Bags of handwritten digits, from scikit-learn's data."""
 
 import numpy as np
 
@@ -15,16 +15,16 @@ def digits_bags(
 ) -> tuple[Bags, Array]:
     """Bags of handwritten digits, as if each were a few photographs of one person.
 
-    Bag i has its own distribution over the digits 0 .. 9, a normal around a centre from
-    uniform(0, 9) with an sd from uniform(0.5, 2.5), cut to the digits. Its points are images
-    of digits drawn from it; its label is the mean of the *distribution*, about which a bag of few
-    images has little information. Sizes are heavy-tailed from 1 to `max_size`.
+    Bag i has its own distribution over the digits 0 to 9, a normal around a centre from uniform(0,
+    9) with an sd from uniform(0.5, 2.5), cut to the digits. Its points are images of digits drawn
+    from it; its label is the mean of the *distribution*, and a bag of few images has little
+    information about it. Sizes are heavy-tailed from 1 to `max_size`.
 
     Parameters
     ----------
     n_bags : int, >= 1, number of bags
     seed : int, >= 0; the splits of one seed differ
-    split : "train" (default) or "test", whose images have none in common
+    split : "train" (default) or "test", without images in common
     max_size : int, >= 1, default 300, largest number of images in a bag
 
     Returns
@@ -38,7 +38,7 @@ def digits_bags(
 
     Notes
     -----
-    Each half has some 90 images of each digit, so their distributions differ slightly, and a fit
+    Each half has about 90 images of each digit, so their distributions differ slightly, and a fit
     to large bags of one half is biased for large bags of the other. For test bags from the same
     distribution use the same split with another seed.
 
@@ -63,7 +63,7 @@ def digits_bags(
         raise ValueError(f"seed must be an integer >= 0, found {seed!r}")
     rng = np.random.default_rng([seed, _SPLITS.index(split)])
     images, digits = load_digits(return_X_y=True)
-    # Every second image of each digit, so that both halves have all digits and all writers.
+    # Every second image of each digit, so both halves have all digits and all writers.
     halves = [np.flatnonzero(digits == digit)[_SPLITS.index(split) :: 2] for digit in range(10)]
 
     sizes = _heavy_tailed_sizes(rng, n_bags, max_size)

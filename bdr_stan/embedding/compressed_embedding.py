@@ -1,9 +1,9 @@
-"""What a regression with normal labels takes of the embeddings of bags in partitions: sums of them.
+"""Sums of embeddings of bags in partitions, for a regression with normal labels.
 
 Only sums leave a part of the table, and the embeddings of bags that have points in several parts.
 The rows [e, x, 1, y] of the other bags, e = mu - origin, move to nodes of size in their part. The
-average embedding and the coordinates of a model are not known then, but both are linear maps of the
-rows, so that one pass over the points is enough.
+average embedding and the coordinates of a model are then unknown, but both are linear maps of the
+rows, so one pass over the points is enough.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from bdr_stan.types import Array, ArrayLike
 
 @dataclass(frozen=True)
 class Labels:
-    """Labels of bags, and what the variances of their noise depend on."""
+    """Labels of bags, and the inputs of their noise variances."""
 
     y: Array  # shape (n,)
     known_variance: Array | None  # of the known error of each label, units of y squared, (n,)
@@ -33,7 +33,7 @@ class Labels:
 class RowSums:
     """Sums over bags of their rows, and of powers of e for the default priors."""
 
-    rows: Rows  # [e, x, 1, y] as `at_nodes` gives them
+    rows: Rows  # [e, x, 1, y] from `at_nodes`
     powers: Array  # sum of f f', f = [e^2, e, 1], shape (2 d + 1, 2 d + 1)
     by_points: Array  # sum of N f f', f = [e, 1], shape (d + 1, d + 1)
     extremes: Array  # smallest and largest entries of e, shape (2, d)
@@ -77,7 +77,7 @@ class RowSums:
 
 @dataclass(frozen=True)
 class CompressedEmbedding:
-    """In place of an `Embedding`, where labels are known and normal; for members see there."""
+    """Replaces an `Embedding` if labels are known and normal; for members see there."""
 
     sizes: Array
     covariance: Array | None
@@ -120,7 +120,7 @@ class CompressedEmbedding:
     def labelled(
         self, z: Array, y: Array, sizes: Array, known_variance: ArrayLike, *, lossless: bool
     ) -> Rows:
-        """Rows in these coordinates; the labels are those of the pass over the points."""
+        """Rows in these coordinates; the labels are from the pass over the points."""
         rows, d = self.sums.rows, len(self.origin)
         return replace(rows, rows=np.hstack([z, rows.rows[:, d:]]))
 
@@ -154,7 +154,7 @@ def compressed_embedding(
     tau: float = 1.0,
     progress: Callable[[int, int], None] | None = None,
 ) -> CompressedEmbedding:
-    """The sums over all bags in one pass over their points; arguments as of `embed`."""
+    """The sums over all bags in one pass over their points; for arguments see `embed`."""
     sizes, cut, d = bags.effective_sizes, bags.cut, features.n_columns
     factors = scatter_factors(bags, sizes, covariance, tau)
     x = np.empty((len(bags), 0)) if covariates is None else covariates
@@ -194,7 +194,7 @@ def _sums_of_part(
     sums_of_bags: Callable[..., RowSums],
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[RowSums | None, BagSums]:
-    """Sums over bags that have all their points here, and embeddings of the others."""
+    """Sums over bags that have all their points here, and embeddings of other bags."""
     found = sums_of_part(bags, factors, features=features, progress=progress)
     pieces = BagSums(found.weight[cut], found.mean[cut], found.scatter)
     if cut.all():

@@ -17,13 +17,13 @@ from bdr_stan.types import Array, ArrayLike
 class Rows:
     """Rows [z, 1, y] of all bags, compressed or not, in groups of one size and known variance.
 
-    A group's bags have the Gram matrix of its rows, times its sign: see `at_size_nodes`.
+    A group's bags have the Gram matrix of its rows, times its sign; see `at_size_nodes`.
     """
 
     rows: Array  # shape (T, d + 2), group by group
     length: Array  # rows of each group, int, shape (G,)
     n_bags: Array  # in the group, shape (G,)
-    bag_size: Array  # points per bag, shape (G,), of several samples (G, M)
+    bag_size: Array  # points per bag, shape (G,), with several samples (G, M)
     known_variance: Array  # of the known error of a label, units of y squared, shape (G,)
     sign: Array  # 1 or -1, shape (G,)
 
@@ -75,8 +75,8 @@ def compress(
     so a normal likelihood with a linear mean is exact if its variance is the same within a group.
     For other likelihoods ``lossless=False`` keeps one row and one group per bag, in the given
     order. z, shape (n, d), are coordinates of embeddings, and covariates; `ones` is the factor of
-    the intercept in each label; `known_variance` that of each label's known error, units of y
-    squared.
+    the intercept in each label; `known_variance` the variance of each label's known error, units of
+    y squared.
     """
     z, y, sizes = (np.asarray(a, float) for a in (z, y, sizes))
     known = np.broadcast_to(np.asarray(known_variance, float), len(y))
@@ -107,7 +107,7 @@ def merged(rows: Rows) -> Rows:
 
 
 def equal_runs(*keys: Array) -> tuple[Array, Array]:
-    """Order by keys, arrays (n,), the last first, and where in it runs of equal keys start."""
+    """Order by keys, arrays (n,), the last first, and starts of runs of equal keys in it."""
     order = np.lexsort(keys)
     changes = [np.diff(key[order]) != 0 for key in keys]
     return order, np.flatnonzero(np.append(True, np.logical_or.reduce(changes)))

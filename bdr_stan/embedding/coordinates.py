@@ -1,4 +1,4 @@
-"""Coordinates of mean embeddings in which a model computes."""
+"""Coordinates of mean embeddings for the computations of a model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from bdr_stan.types import Array
 
 @dataclass(frozen=True)
 class Coordinates(Kept):
-    """Basis in which a model computes."""
+    """Basis for the computations of a model."""
 
     kept: ClassVar = {
         "m0": ("m0", "landmark"),
@@ -29,7 +29,7 @@ class Coordinates(Kept):
     basis: Array  # shape (d, d), columns V: z = (mu - m0) V, landmark weights beta = V w
     lam: Array  # shape (d,), within-bag variance of each coordinate
     prior_factor: Array  # shape (d, d), P of the prior w ~ N(0, rho^2 (P'P)^-1)
-    # Of each coordinate, int, where bags have several samples.
+    # Number of each coordinate's sample, int, if bags have several samples.
     sample: Array | None = field(default=None, kw_only=True)
 
     def transform(self, mean: Array) -> Array:
@@ -42,7 +42,7 @@ class Coordinates(Kept):
         return np.sum(solve_triangular(self.prior_factor, z.T, trans="T") ** 2, axis=0)
 
     def of_sample(self, m: int) -> Self:
-        """The coordinates of the sample of this number alone."""
+        """Only the coordinates of the sample of this number."""
         own = np.asarray(self.sample == m)
         both = np.ix_(own, own)
         return type(self)(self.m0[own], self.basis[both], self.lam[own], self.prior_factor[both])
@@ -76,11 +76,11 @@ def principal_axes(embedding: Embedding) -> Coordinates:
 
 
 def joint_coordinates(m0: Array, covariance: Array, prior_gram: Array, gram: Array) -> Coordinates:
-    """Coordinates in which within-bag and prior covariance are both diagonal, see `joint_basis`.
+    """Coordinates with diagonal within-bag and prior covariance, see `joint_basis`.
 
     Landmark weights beta = V w ~ N(0, rho^2 K^-1), K = `gram`, mean that w ~ N(0, rho^2 (V'KV)^-1).
     """
     lam, V = joint_basis(covariance, prior_gram)
-    # V'RV is the identity by construction: where R is K no factor is computed, without rounding.
+    # V'RV is the identity by construction: if R is K no factor is computed, without rounding.
     factor = np.eye(len(lam)) if prior_gram is gram else cholesky(V.T @ gram @ V)
     return Coordinates(m0, V, lam, factor)

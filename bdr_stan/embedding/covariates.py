@@ -47,7 +47,7 @@ class Covariates:
 
     @property
     def slices(self) -> dict[str, slice]:
-        """Where the columns x of each covariate and term lie."""
+        """Slices of the columns x of each covariate and term."""
         lengths = [1 if known is None else len(known) for known in self.levels.values()]
         ends = np.cumsum([0, *lengths, *self.terms.n_effects]).tolist()
         names = [*self.levels, *self.terms.names]
@@ -64,7 +64,7 @@ class Covariates:
         return {"covariate": self.names} | {name: v for name, v in of_terms.items() if v}
 
     def transform(self, bags: BagsBase, *, groups: bool = True) -> Array:
-        """Columns x of bags, those of covariates in units of `scale`, shape (n, Q + U)."""
+        """Columns x of bags, covariates in units of `scale`, shape (n, Q + U)."""
         x = (_stacked(bags, self.levels) - self.mean) / self.scale
         return np.column_stack([x, self.terms.transform(bags, groups=groups)])
 
@@ -82,7 +82,7 @@ class Covariates:
 
     @property
     def named(self) -> dict[str, list]:
-        """Names of columns by their role, as estimators take them; those that there are."""
+        """Names of columns by their role in estimators, without empty roles."""
         columns = (list(smooth.columns) for smooth in self.terms.smooths)
         smooths = [names if len(names) > 1 else names[0] for names in columns]
         named = {"covariates": list(self.levels), "groups": list(self.terms.groups)}
@@ -96,7 +96,7 @@ class Covariates:
         return {"covariates": self.transform(bags, groups=groups), **new}
 
     def _warn_of_other_ranges(self, bags):
-        """Warn of numbers nearly all of which lie outside the training range; a bag may."""
+        """Warn of numbers that are nearly all outside the training range; a single bag may be."""
         if self.ranges is None or len(bags) < 2:
             return
         values = _stacked(bags, self.levels)
@@ -121,7 +121,7 @@ class Covariates:
         return cls(**{**config, "terms": terms})
 
     def in_given_units(self, gamma: Array) -> Array:
-        """Weights of the covariates in their given units, from those of x, shape (..., Q).
+        """Weights of the covariates in their given units, from weights of x, shape (..., Q).
 
         The weights of levels are centred: their average over the training bags is not identified,
         because the indicators of a column sum to 1 and are centred.
@@ -164,7 +164,7 @@ def learn_covariates(
 
 
 def check_columns(covariates: Any = None, groups: Any = None, smooths: Any = None) -> None:
-    """Raise unless these are None or lists of different names, smooths of names or pairs."""
+    """Raise unless columns are None or lists of different names, smooths of names or pairs."""
     for role, given in {"covariates": covariates, "groups": groups, "smooths": smooths}.items():
         if isinstance(given, str):
             raise TypeError(f"{role} must be a list of names, found {given!r}: use [{given!r}]")

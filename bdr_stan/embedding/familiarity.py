@@ -1,13 +1,13 @@
 """Whether new bags are like the training bags, whatever their size.
 
-With z the coordinates in which both covariances of the training bags are diagonal, between bags 1
-and within bags lambda, a bag of N points like the training bags has
+Let z be coordinates with diagonal covariances of the training bags, between bags 1 and within bags
+lambda. A bag of N points like the training bags has
 
     d^2 = sum_k z_k^2 / (1 + lambda_k / N)
 
 which is chi-square(d) if embeddings are normal. They are not, and covariances are estimated. So
-distances of training bags that were left out of the covariances give the distribution of d^2, one
-for each class of bag sizes: normality is most wrong in small bags.
+distances of training bags held out of the covariances determine the distribution of d^2, one per
+class of bag sizes: small bags are least normal.
 """
 
 from collections.abc import Mapping
@@ -24,21 +24,21 @@ from bdr_stan.embedding.shrinkage import joint_basis
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.types import Array
 
-MIN_BAGS = 20  # with fewer no bag could be unlike the others at the 5% level
-_MOST_BAGS = 20_000  # whose distances are computed
+MIN_BAGS = 20  # with fewer no bag could be an outlier at the 5% level
+_MOST_BAGS = 20_000  # for computing distances
 _FOLDS = 10  # more change nothing
 _BAGS_PER_CLASS = 30
 _MOST_CLASSES = 10
 _LEVELS = np.unique(np.r_[np.geomspace(1e-6, 1, 121), 0.05, 0.01, 0.001])[::-1]
-_TAIL = 0.1  # share of the distances from which the decay beyond the largest is estimated
+_TAIL = 0.1  # share of the distances for estimating the decay beyond the largest
 UNFAMILIAR = 0.001
-# A share of unfamiliar bags that errors of the tail explain; and what chance may do beyond it.
+# A share of unfamiliar bags due to errors of the tail; and probability of more by chance.
 _MOST_BY_ERROR = _MOST_BY_CHANCE = 0.005
 
 
 @dataclass(frozen=True)
 class Familiarity(Kept):
-    """Distances of bags from the training bags, and how large those of such bags are."""
+    """Distances of bags from the training bags, and their distribution for training bags."""
 
     kept: ClassVar = {
         "m0": ("familiarity_m0", "landmark"),
@@ -93,12 +93,12 @@ class Familiarity(Kept):
 
     @classmethod
     def from_constants(cls, constants: Mapping[str, Array], **others: Any) -> Any:
-        """That of a fit by the arrays that it keeps; None where there are none."""
+        """The object from the arrays that a fit keeps; None if there are none."""
         return super().from_constants(constants) if "familiarity_m0" in constants else None
 
 
 def too_many_unfamiliar(p_values: Array) -> int:
-    """Number of bags with p-values of at most `UNFAMILIAR`; 0 where chance explains it."""
+    """Number of bags with p-values of at most `UNFAMILIAR`; 0 if chance explains it."""
     n = int(np.sum(p_values <= UNFAMILIAR))
     return n if binom.sf(n - 1, len(p_values), _MOST_BY_ERROR) <= _MOST_BY_CHANCE else 0
 
@@ -134,9 +134,9 @@ def _class_of(first_sizes, sizes):
 def _quantiles(distances):
     """Distances that another one exceeds with probability _LEVELS, by their ranks, shape (L,).
 
-    Beyond the largest they grow as the tail does, p ~ d^(-2 / spread), with the spread of the k
-    largest by Hill (1975). As it is estimated, log d^2 is not exponential there but Lomax: p ~
-    (S + t)^-k, t above the (k + 1)th largest, of which the sum over the k largest is S.
+    Beyond the largest they follow the tail, p ~ d^(-2 / spread), with Hill's (1975) spread of the k
+    largest. As it is estimated, log d^2 is not exponential there but Lomax: p ~ (S + t)^-k, t above
+    the (k + 1)th largest, with sum S over the k largest.
     """
     n, largest = len(distances), np.maximum(np.sort(distances)[::-1], np.finfo(float).tiny)
     n_tail = max(5, int(_TAIL * n))

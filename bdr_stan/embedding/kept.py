@@ -9,7 +9,7 @@ from bdr_stan.types import Array, ArrayLike
 
 
 class Kept:
-    """Base of dataclasses whose fields saved fits keep, but for those that are None."""
+    """Base of dataclasses with fields that saved fits keep, except for None."""
 
     kept: ClassVar[Mapping[str, tuple[str, ...]]]  # field -> its name there, then its dimensions
 

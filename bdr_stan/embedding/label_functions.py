@@ -10,8 +10,8 @@ from scipy.linalg import eigh, helmert
 from bdr_stan.embedding.kept import Kept
 from bdr_stan.types import Array, ArrayLike
 
-_MAX_KNOTS = 6  # which give four curved functions
-_KNOT_DIGITS = 3  # knots nearer to each other, as next to an outlier, differ by rounding alone
+_MAX_KNOTS = 6  # which make four curved functions
+_KNOT_DIGITS = 3  # closer knots, for example next to an outlier, differ only by rounding
 _BAGS_PER_KNOT = 3  # leaves residual degrees of freedom for the scatter about the curves
 _INTEGRATION_STEPS = 400  # of the integral of squared curvature
 
@@ -22,7 +22,7 @@ class LabelFunctions(Kept):
 
     For numbers: 1, the standardised label, and natural cubic splines, the smoothest first,
     orthonormal over the training labels and constant outside their range. For classes, given as
-    codes 0, 1, ..: 1 and Helmert contrasts.
+    codes 0, 1, ...: 1 and Helmert contrasts.
     """
 
     kept: ClassVar = {
@@ -67,7 +67,7 @@ def functions_of_numbers(y: Array) -> LabelFunctions:
     """
     centre, unit = float(np.mean(y)), float(np.std(y))
     u = (y - centre) / unit
-    # Knots are labels: between labels, a function that is 0 at all of them would be unconstrained.
+    # Knots are labels: between labels, a function that is 0 at all knots would be unconstrained.
     n_knots = int(np.clip(len(u) // _BAGS_PER_KNOT, 2, _MAX_KNOTS))
     quantiles = np.quantile(u, np.linspace(0, 1, n_knots), method="nearest")
     knots = np.unique(np.round(quantiles, _KNOT_DIGITS))
@@ -84,7 +84,7 @@ def functions_of_numbers(y: Array) -> LabelFunctions:
 
 
 def functions_of_classes(n_classes: int) -> LabelFunctions:
-    """Contrasts of classes given as codes 0, 1, .. ."""
+    """Contrasts of classes given as codes 0, 1, ..."""
     contrasts = np.sqrt(n_classes) * helmert(n_classes).T
     codes = np.arange(float(n_classes))
     return LabelFunctions(0.0, 1.0, codes, contrasts, n_classes - 1, np.ones(n_classes))

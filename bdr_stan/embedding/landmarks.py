@@ -1,4 +1,4 @@
-"""Landmarks: the points at which mean embeddings are evaluated."""
+"""Landmarks: the evaluation points of mean embeddings."""
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -21,7 +21,7 @@ from bdr_stan.types import Array, ArrayLike, Seed
 _NEGLIGIBLE_KERNEL = 1e-100
 UNITS_SAMPLE = 2000  # points; a standard deviation then has an error of 2%
 IN_ONE_COLUMN = 10  # landmarks of a field there: enough for a smooth curve
-KMEANS_SAMPLE = 20_000  # points; with more, k-means takes minutes and the centres hardly change
+KMEANS_SAMPLE = 20_000  # points; with more, k-means needs minutes and the centres hardly change
 
 
 def choose_landmarks(
@@ -35,8 +35,8 @@ def choose_landmarks(
     """Landmarks of bags, float64, shape (d, p), in the units of the points.
 
     `method` is "kmeans" (centres of at most 20,000 points drawn from all bags, with columns divided
-    by `scale`, shape (p,); all distinct points where these are at most `n_landmarks`), "random"
-    (points drawn without replacement, all where there are no more; an integer seed gives
+    by `scale`, shape (p,); all distinct points if there are at most `n_landmarks`), "random"
+    (points drawn without replacement, all if there are no more; an integer seed means
     ``np.random.RandomState(seed).choice(n_points, n_landmarks, replace=False)``), "one per bag"
     (one point per bag, drawn in proportion to the weights) or an array, which is checked and
     returned. Raises ValueError for equal landmarks.
@@ -81,12 +81,12 @@ def landmarks_of_kernel(
 ) -> Array:
     """Landmarks for a resolved kernel, shape (d, p); for a sum, landmarks of each summand.
 
-    Summands on different columns share `n_landmarks`. Those of linear and quadratic effects have as
-    many landmarks as functions, and leave at least a third of `n_landmarks` to the others. The
-    landmarks of a summand have NaN in the columns that it does not use; where it has fewer distinct
-    values, each value is a landmark.
+    Summands on different columns share `n_landmarks`. Linear and quadratic effects have as many
+    landmarks as functions, and leave at least a third of `n_landmarks` to other summands. The
+    landmarks of a summand have NaN in the columns that it does not use; with fewer distinct values,
+    each value is a landmark.
 
-    Raises as `choose_landmarks` does, and where there are fewer landmarks than summands.
+    Raises like `choose_landmarks`, and if there are fewer landmarks than summands.
     """
     parts = summands(kernel, bags.n_features)
     of_effects = _landmarks_of_effects(parts, bags, seed)
@@ -111,7 +111,7 @@ def _landmarks_of_effects(parts, bags, seed):
     """Columns -> landmarks of the summands of finite rank r, shape (r, p): their features span all.
 
     Values within 1.5 standard deviations of the mean along each column: their kernel matrix is well
-    conditioned, also where values and normal scores of a column with a long tail are combined.
+    conditioned, also if values and normal scores of a column with a long tail are combined.
     """
     p = bags.n_features
     ranks = {columns: rank(part, p) for columns, part in parts.items()}
@@ -175,7 +175,7 @@ def _rows_in_columns(values, columns, p):
 
 
 def _landmarks_in_columns(bags, n_each, method, seed, scored=None):
-    """Landmarks of each group of columns, spread over normal scores where they are `scored`."""
+    """Landmarks of each group of columns, spread over normal scores if they are `scored`."""
     scored = scored or {}
     sample = bags.sample_points(KMEANS_SAMPLE, np.random.default_rng(seed))
     units = column_spreads(sample, bags.sources)
@@ -198,7 +198,7 @@ def _landmarks_in_columns(bags, n_each, method, seed, scored=None):
 
 
 def landmark_units(kernel: Kernel, bags: Bags, seed: Seed = None) -> Array | None:
-    """Units of the columns for k-means, (p,): lengths or sds; None where one length serves all."""
+    """Units of the columns for k-means, (p,): lengths or sds; None if one length serves all."""
     if isinstance(kernel, BandwidthKernel) and kernel.columns is None:
         return np.asarray(kernel.lengths) if np.ndim(kernel.lengths) else None
     sample = bags.sample_points(KMEANS_SAMPLE, np.random.default_rng(seed))
@@ -209,7 +209,7 @@ def sample_rows(bags: Bags, n_points: int, rng: np.random.Generator) -> Array:
     """Rows drawn in proportion to the weights, shape (n_bags * n_points,), bag by bag.
 
     Systematic sampling: a point of weight p is drawn n_points p / sum p times, rounded up or down,
-    so that sums over the sample estimate weighted sums over the bag.
+    so sums over the sample estimate weighted sums over the bag.
     """
     before = np.concatenate([[0.0], np.cumsum(bags.point_weights)])
     first, last = before[bags.offsets[:-1], None], before[bags.offsets[1:], None]
@@ -219,15 +219,15 @@ def sample_rows(bags: Bags, n_points: int, rng: np.random.Generator) -> Array:
 
 
 def _kmeans_centres(bags, n_landmarks, scale, seed):
-    from sklearn.cluster import KMeans  # takes a second to import
+    from sklearn.cluster import KMeans  # needs a second to import
 
     rng = np.random.default_rng(seed)
     points = bags.sample_points(KMEANS_SAMPLE, rng) / scale
     distinct = np.unique(points, axis=0)
-    if len(distinct) <= n_landmarks:  # such as categories alone: these represent the kernel exactly
+    if len(distinct) <= n_landmarks:  # e.g. only categories: they represent the kernel exactly
         return distinct * scale
     kmeans = KMeans(n_landmarks, n_init=1, random_state=int(rng.integers(2**31)))
-    # Several threads sum in any order, so that a seed would not determine the centres.
+    # Several threads sum in any order, so a seed would not determine the centres.
     with threadpool_limits(1):
         centres = kmeans.fit(points).cluster_centers_ * scale
     _check_distinct(centres, "ask for fewer")
@@ -269,7 +269,7 @@ def _check_distinct(landmarks, advice):
 
 
 def check_kernel_reaches(kernel: Kernel, values: Array) -> None:
-    """Raise ValueError where most landmarks have kernel value 0 at all points."""
+    """Raise ValueError if most landmarks have kernel value 0 at all points."""
     n_zero = int(np.sum(np.all(np.abs(values) < _NEGLIGIBLE_KERNEL, axis=0)))
     if n_zero > values.shape[1] / 2:
         raise ValueError(

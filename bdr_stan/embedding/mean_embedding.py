@@ -1,7 +1,7 @@
 """Mean embeddings and within-bag covariance in one pass over the points.
 
-Each thread keeps the features of one chunk of points in memory. Points in partitions stay where
-they are: each part returns its `BagSums`, which are then merged.
+Each thread keeps the features of one chunk of points in memory. Points in partitions are not moved:
+each part returns its `BagSums`, which are then merged.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,14 +24,14 @@ from bdr_stan.threads import map_in_threads, n_threads_for
 from bdr_stan.types import Array, ArrayLike, is_number
 
 _CHUNKS_PER_TASK = 8  # few sums to join, yet tasks enough for all threads
-TINY_ROOT = 1e-100  # in place of 0, which has no logarithm; its square is negligible
+TINY_ROOT = 1e-100  # instead of 0, which has no logarithm; its square is negligible
 
 
 class Deviations(NamedTuple):
     """Deviations of bags' mean embeddings from their average, or fewer rows with the same sums.
 
     For functions q that are quadratic and f that are smooth, the sum of f(N_i) q(deviation_i) over
-    the bags is that of sign_t f(size_t) q(row_t) over the rows.
+    the bags is the sum of sign_t f(size_t) q(row_t) over the rows.
     """
 
     rows: Array  # shape (T, d)
@@ -63,9 +63,9 @@ class Movement(NamedTuple):
 class Embedding:
     """Estimated mean embeddings of bags."""
 
-    # Effective number of points per bag, float, shape (n,), of M samples (n, M), 0 where lacking.
+    # Effective number of points per bag, float, shape (n,), with M samples (n, M), 0 if lacking.
     sizes: Array
-    mean: Array  # average features, such as kernel values at landmarks, shape (n, d)
+    mean: Array  # average features, for example kernel values at landmarks, shape (n, d)
     covariance: Array | None  # of the features of one point within its bag, shape (d, d)
     covariates: Array | None = field(default=None, kw_only=True)  # with terms, shape (n, Q + U)
     new_levels: Array | None = field(default=None, kw_only=True)  # see `Terms.new_levels`
@@ -73,17 +73,17 @@ class Embedding:
     exposure: Array | None = field(default=None, kw_only=True)  # of labels, shape (n,)
     offset: Array | None = field(default=None, kw_only=True)  # of linear predictors, shape (n,)
     movement: Any = field(default=None, kw_only=True)  # Movement, for contrasts
-    # What a user's own Stan program reads of each bag, name -> shape (n, ...).
+    # Data of a user's own Stan program per bag, name -> shape (n, ...).
     own_data: Any = field(default=None, kw_only=True)
 
     @property
     def x(self) -> Array:
-        """Columns of covariates and terms, shape (n, Q + U); no columns where there are none."""
+        """Columns of covariates and terms, shape (n, Q + U); no columns if there are none."""
         return np.empty((len(self.mean), 0)) if self.covariates is None else self.covariates
 
     @property
     def offsets(self) -> Array | None:
-        """Offset plus log exposure of each bag, shape (n,); None where there is neither."""
+        """Offset plus log exposure of each bag, shape (n,); None if there is neither."""
         if self.exposure is None:
             return self.offset
         return np.log(self.exposure) + (0.0 if self.offset is None else self.offset)
@@ -152,19 +152,19 @@ def embed(
 ) -> Embedding:
     """Mean embeddings of bags, and the covariance of their features within bags.
 
-    With phi(x) the features of a point, such as [k(x, u_1) .. k(x, u_d)] at landmarks u,
+    With phi(x) the features of a point, for example [k(x, u_1), ..., k(x, u_d)] at landmarks u,
 
         mean[i] = sum_j w_ij phi(x_ij) / sum_j w_ij,            w = 1 without weights
         S_i = sum_j w_ij (phi(x_ij) - mean[i]) (phi(x_ij) - mean[i])' / (V1 - V2 / V1)
 
     where V1 = sum_j w_ij, V2 = sum_j w_ij^2: the sample covariance (ddof 1), generalised without
     bias to weights that state reliability rather than counts. `covariance` "average" is the mean of
-    S_i over the bags of more than one point, "pooled" that with weights N_i - 1, N_i the effective
-    size, "identity" tau^2 I. The sizes are effective ones, by replicate weights where the bags have
-    some (`embedding/replicates.py`). The result does not depend on `n_jobs`, threads, nor on
-    `chunk_bytes`, the size of the kernel values per task: small enough for caches, large enough
-    that threads seldom wait for the interpreter's lock. `progress` gets the points done, and in
-    all, from time to time.
+    S_i over the bags of more than one point, "pooled" the mean with weights N_i - 1, N_i the
+    effective size, "identity" tau^2 I. Sizes are effective sizes, from replicate weights if the
+    bags have some (`embedding/replicates.py`). The result does not depend on `n_jobs`, threads, nor
+    on `chunk_bytes`, the size of the kernel values per task: small enough for caches, large enough
+    that threads seldom wait for the interpreter's lock. `progress` is called with the points done
+    and their total from time to time.
 
     Computed in float64 for points of any type. Deviations are taken from the mean of the same bag
     before they are squared, so a covariance that is small relative to the means loses no digits.
@@ -219,7 +219,7 @@ def scatter_factors(
 
 @dataclass
 class BagSums:
-    """Sums over some points of bags, from which `merged` makes those over all points."""
+    """Sums over some points of bags, which `merged` turns into sums over all points."""
 
     weight: Array  # sum of the weights of each bag's points, shape (n,)
     mean: Array  # average of their features, shape (n, d)
@@ -234,7 +234,7 @@ class BagSums:
     def merged(cls, parts: Iterable[tuple[Array, Self]], factors: Array | None, n: int) -> Self:
         """Sums of n bags from pairs (indices of the bags in a part, their sums), in that order.
 
-        `factors`, shape (n,), are those of `scatter_factors`; the bags of a part are all different.
+        `factors`, shape (n,), are from `scatter_factors`; the bags of a part are all different.
         """
         whole = None
         for which, part in parts:
@@ -272,7 +272,7 @@ def sums_of_part(
     chunk_bytes: int = 1 << 22,
     progress: Callable[[int, int], None] | None = None,
 ) -> BagSums:
-    """Sums over points in memory; `factors`, shape (n,), are those of the whole bags."""
+    """Sums over points in memory; `factors`, shape (n,), are for the whole bags."""
     d = features.n_columns
     sums = BagSums.empty(len(bags), d, scatter=factors is not None)
     chunk_rows = max(16, chunk_bytes // (8 * max(d, bags.n_features + 2)))
@@ -334,8 +334,8 @@ def _embed_chunks(bags, features, chunks, sums, factors, workspace):
         else:
             weights = bags.weights[start:stop]
             totals = np.add.reduceat(weights, cuts[:-1])
-        # The feature map multiplies its output by exp(log root of the bag's factor), so that
-        # scatter, the only sum over bags, is weighted without another pass over the features.
+        # The feature map multiplies its output by exp(log root of the bag's factor), so scatter,
+        # the only sum over bags, is weighted without another pass over the features.
         roots = np.ones(last - first) if factors is None else np.sqrt(factors[first:last])
         roots[roots == 0] = TINY_ROOT
         phi = features(points, workspace.values[:n], workspace.points, np.log(roots)[which])

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def complete_column(bags: BagsBase, name: str, role: str) -> "pd.Series":
-    """A complete column of the metadata; raises ValueError where it is missing or has gaps."""
+    """A complete column of the metadata; raises ValueError if it is missing or has gaps."""
     table = bags.metadata
     if table is None:
         raise ValueError(

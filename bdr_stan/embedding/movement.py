@@ -1,23 +1,23 @@
-"""Movement of the mean embeddings of bags whose points change, as under a policy.
+"""Movement of the mean embeddings of bags with changed points, for example under a policy.
 
 Two versions of a bag that are made of the same points are one sample. Its true embedding moves by
-delta = E phi(x') - E phi(x), x' the changed x, whose unbiased estimate is the movement of the
-empirical embedding. It is not shrunk: the prior of embeddings is about differences between bags.
+delta = E phi(x') - E phi(x), x' the changed x; the movement of the empirical embedding is an
+unbiased estimate. It is not shrunk: the prior of embeddings is about differences between bags.
 
 With shares p_j of the points before and q_j after, the error of w' delta has to first order (the
 linearisation of a ratio, Sarndal, Swensson and Wretman 1992, section 5.5) the variance
 
     sum_j (w' v_j)^2,    v_j = q_j (phi(x'_j) - m') - p_j (phi(x_j) - m),
 
-m and m' the means of both versions: 0 where all points move alike. Shares that depend on the points
+m and m' the means of both versions: 0 if all points move equally. Shares that depend on the points
 make the estimate too small, to second order by sum_j q_j (q_j - p_j) (phi(x'_j) - m'), which is
-added to it in bags whose shares alone change. Both sums are divided by 1 - sum_j p_j^2, with equal
+added to it in bags where only shares change. Both sums are divided by 1 - sum_j p_j^2, with equal
 shares (N - 1) / N.
 
-A point that is removed has q_j = 0. One that is added has p_j = 0 and is part of the change, thus
-exact: v_j = 0, and m' is the mean of the others. Small bags have too few points for a variance of
-their own. The variance of one point is therefore averaged with that of all bags, which counts as
-much as ten points.
+A removed point has q_j = 0. An added point has p_j = 0 and is part of the change, thus exact: v_j =
+0, and m' is the mean of the other points. Small bags have too few points for their own variance.
+The variance of one point is therefore averaged with the variance over all bags, with the weight of
+ten points.
 """
 
 from typing import NamedTuple
@@ -30,8 +30,8 @@ from bdr_stan.kernels import FeatureMap
 from bdr_stan.types import Array
 from bdr_stan.user_warnings import warn
 
-_PRIOR_POINTS = 10  # that the average variance of all bags counts as
-_MOST_POINTS = 10_000  # of a bag, evenly spaced, from which its variance is estimated
+_PRIOR_POINTS = 10  # weight of the average variance of all bags
+_MOST_POINTS = 10_000  # of a bag, evenly spaced, for estimating its variance
 _NUMBERS = 500_000  # features in memory at a time (4 MB)
 _LEAST_SHARE = 1e-12  # of 1 - sum_j p_j^2, whose bag of one point has no deviations
 _ROUNDING = 1e-20  # sum of squared deviations of a constant, relative to its own squares
@@ -47,7 +47,7 @@ class _Pairs(NamedTuple):
     p: Array
     q: Array
     starts: Array  # of each bag among the pairs
-    bag: Array  # number of each pair's bag among these, (m,)
+    bag: Array  # number of each pair's bag among them, (m,)
 
     def sums(self, values: Array) -> Array:
         """Sums over the pairs of each bag."""
@@ -63,7 +63,7 @@ class _Pairs(NamedTuple):
 def movement(
     first: Bags, second: Bags, features: FeatureMap, root: Array, sizes: Array, moved: Array
 ) -> Movement:
-    """Movement delta of each bag, and sd of the error of w' delta, where E w w' = root' root.
+    """Movement delta of each bag, and sd of the error of w' delta, if E w w' = root' root.
 
     `first` are the bags after the change and `second` those before, in the same order; `sizes` are
     effective, (n,); `moved` is the movement of the empirical embeddings, (n, d).
@@ -83,7 +83,7 @@ def movement(
         changed[bags] = pairs.sums(np.any(pairs.before != pairs.after, axis=1))
         products += _products(pairs)
     _warn_of_other_order(products, np.sum(n_pairs - 1))
-    # Bags that stay as they are lie outside a change that is of all points of the others.
+    # Unchanged bags are outside a change of all points of other bags.
     outside = (changed == 0) & np.any(changed > 0) & np.all(changed == n_pairs, where=changed > 0)
     degrees = np.where(outside, 0, 1 / concentration - 1)
     if degrees.sum() > 0:
@@ -95,7 +95,7 @@ def movement(
 
 
 def _pairs(first, second, most):
-    """Numbers of bags with their pairs, at most so many unless of one bag."""
+    """Numbers of bags with their pairs, up to a maximum unless of one bag."""
     used = np.minimum(second.sizes, _MOST_POINTS)
     cuts = np.flatnonzero(np.diff(np.cumsum(used) // most)) + 1
     shares = first.point_shares, second.point_shares
@@ -130,7 +130,7 @@ def _pairs_of_bag(first, second, shares_after, shares_before, i):
     share_before, share_after = (
         np.bincount(k, s, len(rows)) for k, s in ((of_before, p), (of_after, q))
     )
-    # Equal points share what is left of them; points that are added follow.
+    # Equal points share their remaining weight; added points follow.
     counts = np.bincount(of_before, minlength=len(rows))
     part, added = 1 / counts[of_before], counts == 0
     np.divide(p, share_before[of_before], out=part, where=share_before[of_before] > 0)
@@ -143,7 +143,7 @@ def _pairs_of_bag(first, second, shares_after, shares_before, i):
 def _errors(pairs, features, root, concentration):
     """Correction of each bag's movement, (n, d), and sum of the squared errors of points, (n,)."""
     several = np.maximum(1 - concentration, _LEAST_SHARE)
-    added = np.where(pairs.p > 0, 0.0, pairs.q)  # these are exact
+    added = np.where(pairs.p > 0, 0.0, pairs.q)  # added points are exact
     q, others = pairs.q - added, 1 - pairs.sums(added)[pairs.bag]
     raised = q / np.maximum(others, _LEAST_SHARE) - pairs.p
     raised[pairs.sums(np.any(pairs.before != pairs.after, axis=1))[pairs.bag] > 0] = 0.0

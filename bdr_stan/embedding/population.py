@@ -1,9 +1,9 @@
-"""The prior of mean embeddings of bags that are not like those of the fit, such as of subgroups.
+"""The prior of mean embeddings of bags unlike the training bags, for example of subgroups.
 
-The prior mu_i ~ N(m0, eta R) is that of bags like the training bags. The women of each county are
-not: all their embeddings lie to one side of m0, towards which small bags would be shrunk. Bags of
-a population of their own have a prior with moments of their own: in the coordinates of the fit,
-where the within-bag covariance is diag(lambda), z_i ~ N(m, B + diag(lambda) / N_i).
+The prior mu_i ~ N(m0, eta R) is for bags like the training bags. The women of each county are
+unlike them: all their embeddings are shifted from m0 in one direction, and small bags would shrink
+towards m0. Bags of another population have a prior with their own moments: in the fit's
+coordinates, with within-bag covariance diag(lambda), z_i ~ N(m, B + diag(lambda) / N_i).
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ from bdr_stan.embedding.shrinkage import (
 from bdr_stan.types import Array
 
 _MIN_BAGS = 30  # for the moments of a prior; fewer are not shrunk
-_LEAST_VARIANCE = 1e-6  # of the coordinates, whose prior variances in the fit are near 1
+_LEAST_VARIANCE = 1e-6  # of the coordinates; their prior variances in the fit are near 1
 _MIN_TO_COMPARE = 10  # bags, whose average embedding is compared with the training bags'
 _CHANCE = 5  # standard errors of an average shift that is due to chance
 _FLAT = 1e6  # prior variance, in units of the largest lambda, that shrinks nothing
@@ -41,7 +41,7 @@ def own_population(
             "w": draws["w"][:, own],
             "eta": draws["eta"][:, m],
         }
-        found = part, of_part  # where the few bags that have the sample are no guide to others
+        found = part, of_part  # if few bags have the sample and may be unusual
         if has.sum() >= _MIN_BAGS or has.all():
             found = _own_prior(part, embedding.sizes[has, m], embedding.mean[has][:, own], of_part)
         parts.append(found[0])
@@ -75,8 +75,8 @@ def shift_by_shrinkage(
 ) -> tuple[float, float]:
     """Average change of the linear predictor by shrinkage, and its standard deviation that BDR has.
 
-    0 and 0 where the change is below the standard deviation or may be due to chance: embeddings of
-    bags like those of the fit lie on all sides of m0, so that such changes average out.
+    0 and 0 if the change is below the standard deviation or may be due to chance: embeddings of
+    bags like the training bags differ from m0 in all directions, so their changes average out.
     """
     if len(embedding.sizes) < _MIN_TO_COMPARE:
         return 0.0, 0.0
@@ -86,7 +86,7 @@ def shift_by_shrinkage(
     known = np.broadcast_to(sizes > 0, z.shape)  # of the others the change is not by shrinkage
     z, left = np.where(known, z, 0), np.where(known, 1 - kept, 0)
     changes = (left * z) @ w
-    # Of chance z has the variance eta + lam / N = eta / kept.
+    # By chance z has the variance eta + lam / N = eta / kept.
     variance = np.divide(eta, kept, out=np.zeros_like(left), where=known)
     by_chance = np.sqrt(np.sum((w * left) ** 2 * variance) / len(z) ** 2)
     sd = np.sqrt(np.mean(eta * (1 - kept) @ w**2))

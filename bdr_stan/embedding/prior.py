@@ -11,8 +11,8 @@ from bdr_stan.kernels import RBF, Kernel, check_bandwidth, rbf_convolution
 from bdr_stan.types import Array
 
 JITTER = 1e-4  # on the diagonals of the kernel matrix and of the within-bag covariance
-# Share of K in the empirical prior covariance: positive definite where bags are few, yet too small
-# to change directions that the bags do determine.
+# Share of K in the empirical prior covariance: positive definite if bags are few, yet too small to
+# change directions that the bags determine.
 _KERNEL_SHARE = 0.01
 # Limits of the prior sd of log(eta): never more certain than 10%, and never wider than a factor of
 # exp(2) = 7 either way, which carries little information already.
@@ -30,9 +30,9 @@ def landmark_matrices(
     R depends on `embedding_prior`: for "empirical" the covariance between the training bags by
     moments, plus a hundredth of it in the shape of K; for "kernel" K itself, the same object; for
     "convolution" the kernel convolved with itself under the measure exp(-|z - c|^2 / (2 l^2)), l =
-    `measure_scale` in the units of the points, or of the kernel where it has some, c the mean of
-    the landmarks. `JITTER` is added to the diagonals of K and Sigma, and relative to its mean
-    diagonal to that of the convolution.
+    `measure_scale` in the units of the points, or of the kernel if it has units, c the mean of the
+    landmarks. `JITTER` is added to the diagonals of K and Sigma, and relative to its mean diagonal
+    to the convolution's.
 
     Source: Law et al. (2018), section 3.2; for the convolution Flaxman et al. (2016).
     """
@@ -111,7 +111,7 @@ def scale_log_sd(embedding: Embedding, covariance: Array) -> float:
       along it has a relative error of sqrt(2 / (n - 1)). The larger of these two counts;
     - of within-bag covariances Sigma_i that depend on the sizes: the covariance of tr(Sigma_i)
       with 1 / N_i, at full correlation and a coefficient of variation of tr(Sigma_i) of 1. It is 0
-      where all bags have one size, and is added in quadrature.
+      if all bags have one size, and is added in quadrature.
     """
     n, inverse_sizes = len(embedding.sizes), 1.0 / embedding.sizes
     if n < 2:

@@ -1,16 +1,16 @@
 """Effective sizes of bags from the replicate weights of a survey.
 
 The spread of a bag's mean embedding over the replicates is the whole sampling variance of this
-embedding: of strata, clusters and unequal weights. It takes the place of Sigma / N_i, to which it
-must not be added. The models need a number N_i for each bag, so it becomes that of as many
-independent points:
+embedding: from strata, clusters and unequal weights. It replaces Sigma / N_i and must not be added
+to it. The models need a number N_i for each bag, so it becomes the equivalent number of independent
+points:
 
     N_i = tr(Sigma_i) / tr(D_i),    D_i = sum_r scale_r (mu_ir - mu_i) (mu_ir - mu_i)'
     tr(Sigma_i) = average of |phi(x_ij) - mu_i|^2 with weights w_ij  +  tr(D_i)
 
-The average alone is too small by the variance of mu_i, whatever the design. With equal weights and
-the jackknife of points N_i is their number. The effective size is that of an average direction: the
-design effect of a single function of the points may be larger or smaller.
+The average without tr(D_i) is too small by the variance of mu_i, whatever the design. With equal
+weights and the jackknife of points N_i is their number. The effective size is for an average
+direction: the design effect of a single function of the points may be larger or smaller.
 """
 
 import numpy as np
@@ -55,7 +55,7 @@ def effective_sizes(bags: BagsBase, features: FeatureMap) -> Array:
 def _traces(bags, features):
     """Weighted scatter within each bag, and variance of its embedding over replicates, (n,).
 
-    The variance is NaN where the weights of a replicate on the points have no positive sum.
+    The variance is NaN if the weights of a replicate on the points have no positive sum.
     """
     weights = np.column_stack([bags.weights, bags.replicate_weights])
     totals = bags.sums(weights)
@@ -68,7 +68,7 @@ def _traces(bags, features):
         for i, (start, stop) in enumerate(zip(chunk.cuts[:-1], chunk.cuts[1:]), chunk.first):
             if chunk.start + start == bags.offsets[i]:
                 origins[i] = phi[start:stop].mean(axis=0)
-            deviations = phi[start:stop] - origins[i]  # whose squares lose no digits
+            deviations = phi[start:stop] - origins[i]  # with squares that lose no digits
             shares = weights[chunk.start + start : chunk.start + stop]
             means[i] += shares.T @ deviations
             squares[i] += shares[:, 0] @ np.sum(deviations**2, axis=1)

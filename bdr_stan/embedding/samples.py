@@ -20,7 +20,7 @@ class SamplesFeatures(TrainingFeatures):
     """Features of training bags with several samples: maps, kernels and landmarks are dicts."""
 
     samples: Mapping[str, TrainingFeatures]  # each of the bags that have the sample
-    present: Mapping[str, Array]  # which bags these are, bool, shape (n,)
+    present: Mapping[str, Array]  # which bags have the sample, bool, shape (n,)
 
     @property
     def landmarks(self) -> Any:
@@ -63,7 +63,7 @@ def samples_features(
     features_of: Callable[[str, Any], TrainingFeatures],
     covariates: Covariates | None,
 ) -> SamplesFeatures:
-    """Features of all samples; `features_of` makes those of the bags that have one, by its name."""
+    """Features of all samples; `features_of` makes them by name for the bags that have a sample."""
     samples = {
         name: features_of(name, own).take(bags.rows(name)) for name, own in bags.samples.items()
     }
@@ -83,7 +83,7 @@ def samples_features(
 
 
 def embed_samples(bags: Samples, feature_maps: Mapping[str, FeatureMap]) -> Embedding:
-    """Mean embeddings by all samples, side by side; 0 with size 0 where a bag lacks one."""
+    """Mean embeddings of all samples, concatenated; 0 with size 0 if a bag lacks one."""
     found = {}
     for name, feature_map in feature_maps.items():
         has, none = bags.has(name), np.empty((0, feature_map.n_columns))

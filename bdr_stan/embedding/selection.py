@@ -1,15 +1,15 @@
-"""Bounds of the mean of a function over a bag whose points were seen with unknown probabilities.
+"""Bounds of the mean of a function over a bag with unknown selection probabilities of points.
 
-Let w_j be the weights of the points, and the right ones lie between w_j / G and G w_j. The mean of
-a function f under the right weights is then largest where these are G w_j at values above a
+Let w_j be the weights of the points, and the correct ones lie between w_j / G and G w_j. The mean
+of a function f under the correct weights is then largest for weights G w_j at values above a
 threshold t and w_j / G below, with t the mean itself: a linear-fractional programme (Aronow and Lee
 2013; Miratrix, Wager and Zubizarreta 2018). So the largest mean t solves
 
     h(t) = sum_j w_j (f_j - t) + (G^2 - 1) sum_j w_j max(f_j - t, 0) = 0
 
 and the smallest the same with min. h is convex, decreasing and piecewise linear: from the mean
-under w, Newton's steps rise to the root and are there after finitely many, with no sorting, so that
-points may be read in blocks.
+under w, Newton's steps rise to the root and arrive after finitely many, with no sorting, so points
+may be read in blocks.
 """
 
 from collections.abc import Callable, Iterable
@@ -34,15 +34,15 @@ Blocks = Callable[[], Iterable[tuple[Array, Array]]]
 def extreme_means(blocks: Blocks, factors: Array) -> tuple[Array, Array]:
     """Mean of f under the given weights, (S,), and its least and largest, (2, K, S).
 
-    The right weights are within each of the K `factors` G >= 1 of the given ones. ``blocks()``
-    gives weights, shape (m,), and values of f under S draws, (m, S), some points at a time.
+    The correct weights are within each of the K `factors` G >= 1 of the given ones. ``blocks()``
+    yields weights, shape (m,), and values of f under S draws, (m, S), some points at a time.
     """
     sums = [(weights.sum(), weights @ values) for weights, values in blocks()]
     total = sum(weight for weight, _ in sums)
     mean = sum(each for _, each in sums) / total
     extra = factors[:, None] ** 2 - 1
     found = np.broadcast_to(mean, (2, len(factors), len(mean))).copy()
-    beyond = ((0, np.minimum), (1, np.maximum))  # what of f - t counts for the least and largest
+    beyond = ((0, np.minimum), (1, np.maximum))  # parts of f - t for the smallest and largest
     memory = np.empty(0)  # reused: allocating it costs more than the arithmetic on it
     for _ in range(_MOST_STEPS):
         weight, excess = np.zeros((2, *found.shape))
@@ -77,7 +77,7 @@ class SelectedPoints:
     def shifts(self, i: int, factors: Array) -> Array:
         """How far selection within each factor moves the predictor of bag i, (2, K, S).
 
-        f is shrunk as the bag's embedding is, so that its mean is the bag's predictor.
+        f is shrunk like the bag's embedding, so its mean is the bag's predictor.
         """
         mean, extremes = extreme_means(self._blocks(i), factors)
         return extremes - mean

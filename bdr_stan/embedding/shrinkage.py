@@ -10,7 +10,7 @@ from scipy.linalg import cho_factor, cho_solve, eigh
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.types import Array, ArrayLike
 
-# Of the average variance, added to a covariance that may be singular, as that of categories is.
+# Share of the average variance, added to a possibly singular covariance, e.g. of categories.
 _RELATIVE_RIDGE = 1e-12
 # Reliability below which effects are more than 5% too small (benchmarks/contrast.py).
 ATTENUATED = 0.5
@@ -19,15 +19,15 @@ ATTENUATED = 0.5
 def between_bag_covariance(embedding: Embedding, covariance: Array) -> Array:
     """Covariance B of the bags' true mean embeddings by moments, positive semidefinite, (d, d).
 
-    E (mu_hat_i - m0)(mu_hat_i - m0)' = B + Sigma / N_i, with weights that favour large bags, whose
-    embeddings carry more information about B. Negative variances are set to 0 in coordinates in
-    which Sigma is I: with bags of one size this is the maximum likelihood estimate, and it does not
-    depend on the scales of the features.
+    E (mu_hat_i - m0)(mu_hat_i - m0)' = B + Sigma / N_i, with weights that favour large bags, which
+    carry more information about B. Negative variances are set to 0 in coordinates with Sigma = I:
+    with bags of one size this is the maximum likelihood estimate, and it does not depend on the
+    scales of the features.
     """
     deviations, sizes = embedding.deviations, embedding.sizes
     squares = np.sum(deviations.rows**2, axis=1)
     total, within = deviations.average(squares), np.trace(covariance)
-    # Moments may be negative or vanish where bags are small: at least 1% of the total variance.
+    # Moments may be negative or vanish if bags are small: at least 1% of the total variance.
     floor = 0.01 * total
     between = max(total - within * np.mean(1 / sizes), floor)
 
@@ -47,7 +47,7 @@ def between_bag_covariance(embedding: Embedding, covariance: Array) -> Array:
 
 
 def joint_basis(covariance: Array, prior_gram: Array) -> tuple[Array, Array]:
-    """Within-bag variances lambda and basis V, in which both covariances are diagonal.
+    """Within-bag variances lambda and basis V that makes both covariances diagonal.
 
     Solves Sigma V = R V diag(lambda) with V' R V = I (Law et al. 2018, section 3.2, in generalised
     eigencoordinates). lambda, ascending and >= 0, shape (d,), are in units of prior variances; V
@@ -68,9 +68,9 @@ def joint_basis(covariance: Array, prior_gram: Array) -> tuple[Array, Array]:
 def shrinkage_factors(sizes: ArrayLike, lam: Array, eta: ArrayLike) -> Array:
     """Factors eta / (eta + lam_k / N_i) that shrink coordinates towards m0, shape (n, d).
 
-    `sizes` are effective sizes where points have weights, shape (n,), or (n, d) of coordinates of
-    several samples; `eta` may have the shape (d,) as well. Near 1 for large bags, near 0 for
-    coordinates whose within-bag variance dominates, and 0 where a bag has no points.
+    `sizes` are effective sizes if points have weights, shape (n,), or (n, d) for coordinates of
+    several samples; `eta` may also have the shape (d,). Near 1 for large bags, near 0 for
+    coordinates with dominating within-bag variance, and 0 if a bag has no points.
     """
     sizes = np.asarray(sizes, float)
     sizes = sizes[:, None] if sizes.ndim == 1 else sizes
@@ -83,8 +83,8 @@ def reliability(embedding: Embedding, basis: Array, lam: Array, w: Array) -> flo
 
     z = (mean - m0) basis, w the weights, shape (d,). A bag of N points has the share
     between / (between + within / N), which is also its weight in the average: bags with more
-    information count more. Classical errors in variables (Carroll et al. 2006, section 3.2): where
-    it is low, the bags hardly identify which w is right.
+    information count more. Classical errors in variables (Carroll et al. 2006, section 3.2): if it
+    is low, the bags hardly identify w.
     """
     deviations, sizes, within = embedding.deviations, embedding.sizes, float(lam @ w**2)
     squares = (deviations.rows @ (basis @ w)) ** 2

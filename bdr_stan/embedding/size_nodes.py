@@ -1,11 +1,11 @@
 """Groups of bags of many sizes replaced by groups at a few nodes, with the same likelihood.
 
 Given the parameters, the log likelihood of a bag depends on its size N and on the known variance v
-of its label through functions that are analytic in log N and log v wherever the imaginary parts
-are below pi: shrinkage factors are logistic in log N, and the variance of a label is a positive
-combination of 1 / (1 + N / c), 1 / N, v and 1, whose sum has no zero there. Interpolation at
-Chebyshev nodes therefore converges geometrically, for all parameters at once, and the rows
-r_i = [z, x, 1, y] enter only by the matrices
+of its label through functions that are analytic in log N and log v wherever the imaginary parts are
+below pi. Shrinkage factors are logistic in log N, and the variance of a label is a positive
+combination of 1 / (1 + N / c), 1 / N, v and 1, without a zero there. Interpolation at Chebyshev
+nodes therefore converges geometrically, for all parameters at once, and the rows r_i = [z, x, 1, y]
+enter only by the matrices
 
     S_j = sum over bags i of L_j(log N_i) r_i r_i'
 
@@ -26,12 +26,12 @@ from bdr_stan.types import Array
 # The geometric rate to the power of the number of nodes. Relative errors of log likelihoods are
 # some 50 times smaller.
 _TOLERANCE = 1e-10
-# Of the smallest and of the largest sizes so many may keep groups of their own: many bags of one
-# small size need no more rows than a node, and a few huge bags would widen the interval.
+# At most this number of the smallest and of the largest sizes keep their own groups: many bags of
+# one small size need no more rows than a node, and a few huge bags would widen the interval.
 _MOST_KEPT = 50
-# A gradient of the Stan programs takes as long for one more group as for so many rows.
+# A gradient of the Stan programs costs as much for one more group as for this number of rows.
 _ROWS_OF_GROUP = 20
-_N_PANELS = 16  # of equal length in log N, where rows are so many that panels come first
+_N_PANELS = 16  # of equal length in log N, if there are enough rows for panels first
 
 _Interval = tuple[float, float]
 
@@ -51,13 +51,13 @@ class SizeNodes:
 
 
 def at_size_nodes(rows: Rows) -> Rows:
-    """These rows, or, where a gradient is quicker, rows at nodes of size and known variance."""
+    """These rows, or, if a gradient is faster, rows at nodes of size and known variance."""
     nodes = _cheapest(rows.bag_size, rows.known_variance, rows.length, rows.rows.shape[1])
     return with_fewest_rows(at_nodes(rows, nodes))
 
 
 def cheapest_nodes(sizes: Array, known_variance: Array, n_columns: int) -> list[SizeNodes]:
-    """Nodes with which a gradient is quickest, for bags whose rows will have these columns."""
+    """Nodes with the fastest gradient, for bags with rows of these columns."""
     order, first = equal_runs(known_variance, sizes)
     length = np.minimum(np.diff(np.append(first, len(order))), n_columns)
     group = order[first]
@@ -67,7 +67,7 @@ def cheapest_nodes(sizes: Array, known_variance: Array, n_columns: int) -> list[
 def at_nodes(rows: Rows, nodes: Sequence[SizeNodes]) -> Rows:
     """Groups at their nodes, one of each sign, after those that stay.
 
-    `merged` joins the results of parts of the bags into that of all.
+    `merged` joins the results of parts of the bags.
     """
     inside = [each.of(rows) for each in nodes]
     stay = ~np.any(inside, axis=0) if nodes else np.ones(len(rows.length), bool)
@@ -90,7 +90,7 @@ def with_fewest_rows(rows: Rows) -> Rows:
 def _cheapest(
     bag_size: Array, known_variance: Array, length: Array, n_columns: int
 ) -> list[SizeNodes]:
-    """Nodes with which a gradient costs least, for groups with these numbers of rows."""
+    """Nodes with the cheapest gradient, for groups with these numbers of rows."""
     nodes = []
     for known in (False, True):
         part = (known_variance > 0) == known
@@ -133,7 +133,7 @@ def _range(x: Array) -> _Interval:
 
 
 def _interpolated(rows: Rows, nodes: SizeNodes) -> list[Rows]:
-    """The groups at the nodes; first, where this is faster, at those of short panels."""
+    """The groups at the nodes; first, if this is faster, at nodes of short panels."""
     u, (low, high) = np.log(rows.bag_size), nodes.log_sizes
     between = nodes.log_variances
     n_variances = 1 if between is None else _n_nodes(between[1] - between[0])
@@ -182,9 +182,9 @@ def _lagrange(x: Array, interval: _Interval) -> tuple[Array, Array]:
 
 
 def _fewest(rows: Rows, pair: Array) -> Rows:
-    """The groups of a node, indices of that of sign 1 and of that of sign -1, in fewest rows."""
+    """The groups of a node, indices of its groups of sign 1 and of sign -1, in fewest rows."""
     blocks = [rows.rows[rows.start[g] : rows.start[g] + rows.length[g]] for g in pair]
-    # They are Q_1 R and Q_2 R with Q_1'Q_1 + Q_2'Q_2 = I, so that one basis makes both diagonal.
+    # They are Q_1 R and Q_2 R with Q_1'Q_1 + Q_2'Q_2 = I, so one basis makes both diagonal.
     Q, R = np.linalg.qr(np.vstack(blocks))
     values, axes = np.linalg.eigh((Q.T * np.repeat(rows.sign[pair], rows.length[pair])) @ Q)
     factor = (np.sqrt(np.abs(values)) * axes).T @ R

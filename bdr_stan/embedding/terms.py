@@ -1,9 +1,9 @@
 """Groups of bags and smooth functions of their metadata, as columns of a regression.
 
-A column of groups becomes one indicator per level, of effects u ~ N(0, term_sd^2). A smooth
+A column of groups becomes one indicator per level, with effects u ~ N(0, term_sd^2). A smooth
 function of one or two columns is a Gaussian process, Matern 3/2, in sines on a box around the
-training bags, see `bdr_stan.kernels.hilbert_space`; its effects have the variance
-term_sd^2 S(frequency; lengths), S the spectral density.
+training bags, see `bdr_stan.kernels.hilbert_space`; its effects have the variance term_sd^2
+S(frequency; lengths), S the spectral density.
 
 Source: Riutort-Mayol, Burkner, Andersen, Solin, Vehtari (2023), "Practical Hilbert space
 approximate Bayesian Gaussian processes for probabilistic programming".
@@ -25,8 +25,8 @@ from bdr_stan.types import Array
 from bdr_stan.user_warnings import warn
 
 # Half-width of the box, in half-widths of the training range, and numbers of sines, by columns. The
-# process has variance 0 at the box's edge, so that a box of 1.5 would leave half of it at the ends
-# of the range. These are within 0.04 of Matern 3/2 for lengths from 0.25 to 1 with one column,
+# process has variance 0 at the box's edge, so a box of 1.5 would keep half of it at the ends of the
+# range. These values are within 0.04 of Matern 3/2 for lengths from 0.25 to 1 with one column,
 # within 0.1 from 0.35 to 0.7 with two.
 _BOX = {1: 2.5, 2: 2.0}
 _N_SINES = {1: 35, 2: 130}
@@ -54,12 +54,12 @@ class Smooth:
         return np.pi * self.order / (2 * _BOX[len(self.columns)])
 
     def place(self, bags: BagsBase) -> Array:
-        """Where the bags lie, the training bags in [-1, 1], shape (n, k)."""
+        """Positions of the bags, with the training bags in [-1, 1], shape (n, k)."""
         values = [numbers_of_column(bags, name, "smooth") for name in self.columns]
         return (np.column_stack(values) - self.centre) / self.reach
 
     def sines(self, place: Array) -> Array:
-        """The sines less their training averages, shape (n, m); outside as at the box's edge."""
+        """The sines minus their training averages, (n, m); outside, values at the box's edge."""
         box = _BOX[len(self.columns)]
         angles = np.clip(place, -box, box)[:, None, :] + box
         return np.prod(np.sin(angles * self.frequency) / np.sqrt(box), axis=2) - self.mean
@@ -79,7 +79,7 @@ class Terms:
 
     @property
     def length_names(self) -> list[str]:
-        """Columns of smooth functions, each of which has a length scale."""
+        """Columns of smooth functions, each with a length scale."""
         return [name for smooth in self.smooths for name in smooth.columns]
 
     @property
@@ -102,7 +102,7 @@ class Terms:
 
     @property
     def slices(self) -> list[slice]:
-        """Where the effects of each term lie among all."""
+        """Slices of each term's effects among all."""
         ends = np.cumsum([0, *self.n_effects]).tolist()
         return [slice(*pair) for pair in pairwise(ends)]
 
@@ -193,7 +193,7 @@ def _values(bags, name):
 
 
 def _indicators(bags, name, levels):
-    """A column per level, shape (n, levels); zeros where a level is not known."""
+    """A column per level, shape (n, levels); zeros for an unknown level."""
     place = {level: k for k, level in enumerate(levels)}
     codes = np.array([place.get(value, -1) for value in _values(bags, name)], int)
     return (codes[:, None] == np.arange(len(levels))).astype(float)

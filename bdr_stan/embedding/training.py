@@ -35,8 +35,8 @@ from bdr_stan.user_warnings import warn
 
 # Embeddings of bags in partitions are kept up to this many numbers (160 MB).
 MOST_KEPT = 20_000_000
-_POINTS_OF_COVARIANCE = 100_000  # whose features take a fraction of a second
-_SAMPLE_SIZE = 10_000  # points from which quantiles are estimated
+_POINTS_OF_COVARIANCE = 100_000  # with features in a fraction of a second
+_SAMPLE_SIZE = 10_000  # points for estimating quantiles
 _MIN_POINTS = 1_000  # with fewer, the 1% and 99% quantiles are too uncertain
 _MIN_VALUES = 20  # of a column that is a measurement rather than a code or a small count
 _MAX_TAIL_RATIO = 7.0  # see `tail_ratios`
@@ -56,7 +56,7 @@ class TrainingFeatures:
     embedding: Embedding  # or a `CompressedEmbedding`, within a fit
     record: BagsRecord
     covariates: Covariates | None = None
-    # Whether the linear effects of the kernel may get another variance from the labels.
+    # Whether labels may change the variance of the kernel's linear effects.
     free_linear_variance: bool = False
 
     @property
@@ -76,7 +76,7 @@ class TrainingFeatures:
 
     @property
     def coordinates(self) -> dict[str, list[str]]:
-        """Names along dimensions of draws, where these are not numbered."""
+        """Names along dimensions of draws that are not numbered."""
         return {}
 
     @property
@@ -112,10 +112,10 @@ def training_features(
 
     `bandwidth`, in the units of the points, belongs to a kernel given by name; `bandwidth_scale` is
     a factor on all bandwidths. `n_landmarks` is used if `landmarks` is a name, see
-    `landmarks_of_kernel`. `covariance` and `tau` are as for `embed`, but None takes the covariance
-    of some of the points, where bags are in memory: `Familiarity` needs it. `covariates`, `groups`
-    and `smooths` are columns of the bags' metadata; unless `progress` is False a pass longer than
-    ten seconds is reported.
+    `landmarks_of_kernel`. For `covariance` and `tau` see `embed`, but None means the covariance of
+    some of the points, if bags are in memory: `Familiarity` needs it. `covariates`, `groups` and
+    `smooths` are columns of the bags' metadata; unless `progress` is False a pass longer than ten
+    seconds is reported.
     """
     bags = as_bags(bags, in_parts=True)
     named = covariates or (), groups or (), smooths or ()
@@ -155,7 +155,7 @@ def _embedded(
     x: Array | None,
     **options: Any,
 ) -> Any:
-    """Mean embeddings with covariates x, or sums over them where there are too many to keep."""
+    """Mean embeddings with covariates x, or sums over them if there are too many to keep."""
     many = len(bags) * feature_map.n_columns > MOST_KEPT
     if labels is not None and many and isinstance(bags, PartitionedBags):
         return compressed_embedding(bags, feature_map, labels, covariates=x, **options)
@@ -165,7 +165,7 @@ def _embedded(
 def _covariance_of_some(bags, feature_map):
     """Within-bag covariance of the features, from about `_POINTS_OF_COVARIANCE` points, (d, d).
 
-    For models that take embeddings as exact; None where no bag has several points.
+    For models that treat embeddings as exact; None if no bag has several points.
     """
     several = np.flatnonzero(bags.effective_sizes > 1 + 1e-9)
     some = several[:: 1 + bags.n_points // _POINTS_OF_COVARIANCE]
@@ -173,7 +173,7 @@ def _covariance_of_some(bags, feature_map):
 
 
 def _check_bags_differ(kernel, extremes):
-    """Raise ValueError where mean embeddings of bags differ only by rounding."""
+    """Raise ValueError if mean embeddings of bags differ only by rounding."""
     if np.ptp(extremes, axis=0).max() <= 1e-12 * np.abs(extremes).max():
         raise ValueError(
             f"all bags have the same mean embedding by {kernel_in_words(kernel)}: give a bandwidth "
@@ -216,8 +216,8 @@ def can_be_tested(sizes: Array) -> bool:
 def varying_effects(kernel: Kernel, landmarks: Array, embedding: Embedding) -> tuple[Kernel, Array]:
     """The kernel without effects that do not differ between bags; which landmarks are kept, (d,).
 
-    An effect is dropped if the bags' means of its features differ no more than those of samples
-    of one population, by an F test (one-way analysis of variance of several features).
+    An effect is dropped if the bags' means of its features differ no more than means of samples of
+    one population, by an F test (one-way analysis of variance of several features).
     """
     p = landmarks.shape[1]
     looked_at, parts = np.isfinite(landmarks), summands(kernel, p)

@@ -101,90 +101,89 @@ class AggregateRegressor(
     likelihood : {"negative binomial", "poisson", "normal", "gamma", "exponential", "binomial"}
         "negative binomial" (default): counts of mean lambda and variance
         lambda + dispersion^2 lambda^2. "poisson": counts of mean and variance lambda; real counts
-        seldom are, and a fit warns where these are not. "gamma": positive totals of mean
-        lambda and standard deviation dispersion lambda, "exponential": the same at dispersion 1.
-        "binomial": counts out of `trials`, of probability lambda / sum_j p_j. "normal": totals of
-        individual outcomes N(f_j, sigma^2), y_a ~ N(lambda_a, sigma^2 sum_j p_j^2); weights 1/N_a
-        make them means.
+        seldom are, and a fit warns if they are not. "gamma": positive totals of mean lambda and
+        standard deviation dispersion lambda, "exponential": the same at dispersion 1. "binomial":
+        counts out of `trials`, of probability lambda / sum_j p_j. "normal": totals of individual
+        outcomes N(f_j, sigma^2), y_a ~ N(lambda_a, sigma^2 sum_j p_j^2); weights 1/N_a make them
+        means.
     link : {"square", "exp", "logit", "identity"}, optional
         The rate is f^2, exp(f), logistic(f) or f. "square" (default) and "exp" for counts
         and positive totals; "logit" for binomial, "identity" for normal. With "square" and
         "identity" the points are compressed without loss; "exp" and "logit" cost Stan all points
         (see `thin`).
     n_landmarks : int, default 60
-        Of each field; at most 10 of one that takes one column. Of no effect where `landmarks` is
-        an array or "one per bag".
+        For each field; at most 10 for a field of one column. Ignored if `landmarks` is an array or
+        "one per bag".
     kernel : str or Kernel, default "rbf"
         A name of `bdr_stan.kernels.KERNELS`, or a kernel with columns, sums and products:
         ``RBF("ard", columns=[...]) + Matern32(columns=["lon", "lat"])``. Each summand is a field
-        with features of its own: landmarks in its columns, sines (`HilbertSpace`, or a product of
-        two of them, as of space and time), or the columns themselves (`LinearEffects`).
-        `map_kernel` makes one for maps. A name begins with the median rule on columns divided by
-        their standard deviations.
+        with its own features: landmarks in its columns, sines (`HilbertSpace`, or a product of two,
+        for example of space and time), or the columns themselves (`LinearEffects`). `map_kernel`
+        makes one for maps. A name begins with the median rule on columns divided by their standard
+        deviations.
     learn_kernel : bool, default True
-        Bandwidths and the variances of summands are those of highest evidence (by Laplace's
-        method), with at most about 10,000 weighted points standing for all. A kernel by name has
-        a length for each column (the columns of a category share one), long where a column does
-        not matter; a kernel that is given has the lengths it has: ``RBF()`` one for all. False
-        takes them as given or by the median rule.
+        Maximise the evidence (with Laplace's method) over bandwidths and variances of summands,
+        with at most about 10,000 weighted points representing all. A kernel by name has a length
+        for each column (the columns of a category share one), long if a column does not matter; a
+        given kernel keeps its lengths: ``RBF()`` one for all. False uses the given ones or the
+        median rule.
     landmarks : {"kmeans", "random", "one per bag"} or array, shape (d, p), default "kmeans"
         k-means on columns divided by their standard deviations.
     bag_effects : bool or list of columns, default False
         Whether each bag has an i.i.d. normal effect on the log rate or the log odds, with NUTS. The
-        negative binomial likelihood has gamma effects without: see `district` of `predict_points`.
-        Of the normal likelihood the effect is one on the rate, and columns (names or numbers) have
-        coefficients that differ between bags too, with standard deviations and correlations that
-        are learned: as ``(1 + columns | bag)`` of a multilevel model. Given a bag's label, rates
-        inside of it are then updated; with the share of a group as a column's weights and
-        `bounds` this is ecological inference.
+        negative binomial likelihood has gamma effects without it: see `district` of
+        `predict_points`. For the normal likelihood the effect is on the rate, and columns (names or
+        numbers) have coefficients that differ between bags too, with learned standard deviations
+        and correlations, like ``(1 + columns | bag)`` in a multilevel model. A bag's label then
+        updates the rates inside it; with the share of a group as a column's weights and `bounds`
+        this is ecological inference.
     thin : int, optional
-        "exp" and "logit" only: at most so many weighted points per bag represent all; the error
-        is in `thinning_error_`. With "exp" thinned totals are too low and rates are too high by
-        as much, as the rate at an average is below the average rate; a fit warns of more than 2%.
+        "exp" and "logit" only: represent each bag by at most this many weighted points;
+        `thinning_error_` reports the error. With "exp" thinned totals are too low and rates are too
+        high by as much, as the rate at an average is below the average rate; a fit warns of more
+        than 2%.
     method : {"nuts", "vb", "laplace", "optimize"}, default "nuts"
-        "optimize" is the mode (the paper's Nystrom MAP), "vb" the variational posterior VBAgg, of
-        models without bag_effects.
-        All but NUTS hold rho and the dispersion at their marginal modes ("vb": rho at that of the
-        bound).
+        "optimize" is the mode (the paper's Nystrom MAP), "vb" the variational posterior VBAgg, for
+        models without bag_effects. All but NUTS fix rho and the dispersion at their marginal modes
+        ("vb": rho at the mode of the bound).
     stan_file : path, optional
         Your edited ``totals_square.stan``, ``totals_exp.stan``, ``totals_identity.stan`` or a
-        variant of these, from ``bdr-stan eject``. It takes all points of a bag, without `thin`,
-        and of the normal likelihood no `bag_effects`. Predictions are what it generates, `y_new`
-        of new bags and `rate_new` of new points; kernel and landmarks are those of the stock
-        model. Variants of the accelerated programs give draws, but no predictions.
+        variant, from ``bdr-stan eject``. It uses all points of a bag, without `thin`, and with the
+        normal likelihood no `bag_effects`. Predictions are its `y_new` for new bags and `rate_new`
+        for new points, with the stock model's kernel and landmarks. Variants of the accelerated
+        programs give draws, but no predictions.
 
     Attributes
     ----------
     idata : InferenceData or DataTree
-        posterior: intercept (f0), w (component), rho in units of f; beta (landmark) where one
-        field has all landmarks; sigma, dispersion, tau and effect (bag), or effect_sd
-        (effect_column), effect_correlation and effect (bag, effect_column), where the model has
-        them.
+        posterior: intercept (f0), w (component), rho in units of f; beta (landmark) if one field
+        has all landmarks; sigma, dispersion, tau and effect (bag), or effect_sd (effect_column),
+        effect_correlation and effect (bag, effect_column), if the model has them.
     kernel_ : Kernel
         With the parameters that were learned.
     landmarks_ : array, shape (d, p)
-        NaN in columns that a landmark's field does not depend on, where there are several.
+        With several fields, NaN in columns on which a landmark's field does not depend.
     feature_map_ : FieldFeatures
-        psi, of which f(x) = intercept + psi(x)' w.
+        psi, with f(x) = intercept + psi(x)' w.
     bound_ : float
         With "vb": the evidence lower bound (with the Taylor term of the square link: nearly).
     log_evidence_ : float
-        But with "vb" and `stan_file`: log density of the labels at the most probable scales, the
-        weights integrated out by Laplace's method.
+        Except with "vb" and `stan_file`: log density of the labels at the most probable scales, the
+        weights integrated out with Laplace's method.
     thinning_error_ : array, shape (about 20, n)
         With `thin`: relative errors of the training bags' means, a row for each of some draws.
 
     Notes
     -----
-    The models stand at the heads of the programs in ``stan/``. A point may lie in several bags.
-    With the square link -f is as good as f: the prior of the intercept decides, and NUTS starts
-    at the mode above zero. Where rates come near zero f may cross it, and each region's sign is
-    then open: NUTS warns of it, and "exp" has no such modes. scikit-learn's searches and folds
-    take `trials` with the bags where it is a column of their metadata; as an array they hand it
-    on by metadata routing (`set_fit_request`, `set_predict_request`, `set_score_request`), but
-    for `cross_val_predict`, which hands nothing to `predict`. Source: Law, Sejdinovic, Cameron,
-    Lucas, Flaxman, Battle, Fukumizu (2018), "Variational learning on aggregate outputs with
-    Gaussian processes".
+    The headers of the programs in ``stan/`` state the models. A point may be in several bags. Under
+    the square link, f and -f have the same likelihood: the prior of the intercept decides, and NUTS
+    starts at the mode above zero. If rates come near zero f may cross it, and the sign of each
+    region is then not identified: NUTS warns, and "exp" has no such modes. scikit-learn's searches
+    and folds split `trials` with the bags if it is a column of their metadata; an array needs
+    metadata routing (`set_fit_request`, `set_predict_request`, `set_score_request`), and
+    `cross_val_predict` passes nothing to `predict`. Source: Law, Sejdinovic, Cameron, Lucas,
+    Flaxman, Battle, Fukumizu (2018), "Variational learning on aggregate outputs with Gaussian
+    processes".
 
     Examples
     --------
@@ -245,14 +244,14 @@ class AggregateRegressor(
         Parameters
         ----------
         trials : array, shape (n,), or str, optional
-            Of the binomial likelihood: people asked in each bag, or the column of the bags'
-            metadata that holds them, from which predictions then take them too.
+            For the binomial likelihood: people asked in each bag, or the column of the bags'
+            metadata with them, which predictions then also use.
         label_sd : array, shape (n,), or str, optional
-            Known standard error of each label, units of y, or the column of the bags' metadata that
-            holds them, as for totals that a survey estimates (of a margin of error at 90% it is the
-            margin divided by 1.645). Of the normal, negative binomial and gamma likelihoods; of
-            the latter two it is a relative error, that of a label below its `label_sd` is 1.
-            Predictions are of totals without this error.
+            Known standard error of each label, units of y, or the column of the bags' metadata with
+            them, for example of totals that a survey estimates (a 90% margin of error divided by
+            1.645). For the normal, negative binomial and gamma likelihoods. For the latter two the
+            error is relative; it is 1 if a label is below its `label_sd`. Predicted totals exclude
+            this error.
         """
         bags, totals, known, own = self._checked(bags, y, trials, label_sd, stan_data)
         column = trials if isinstance(trials, str) else None
@@ -271,7 +270,7 @@ class AggregateRegressor(
     ) -> StanData:
         """Data of the plain Stan program of this model, for CmdStan, R or Julia.
 
-        Its new bags are the training bags, of which the program then draws y_new, log_lik and
+        Its new bags are the training bags: the program then draws their y_new, log_lik and
         rate_new.
 
         Parameters
@@ -300,7 +299,7 @@ class AggregateRegressor(
         return data_of_training_bags(model)
 
     def _checked(self, bags: Any, y: Any, trials: Any, label_sd: Any, stan_data: Any) -> tuple:
-        """Bags, their totals, what is known of these, and the user's data, all checked."""
+        """Bags, totals, their known trials or errors, and the user's data, all checked."""
         bags = as_bags(bags, in_parts=self.takes_parts)
         self.check_parameters()
         self._check_parts(bags)
@@ -311,9 +310,9 @@ class AggregateRegressor(
         return bags, totals, {"trials": trials, "label_sd": label_sd}, own
 
     def _fit_totals(self, bags, totals, settings, known, own=({}, {}, {}), **kept):
-        """Fit to bags whose totals were checked, and to what is `known` besides.
+        """Fit to bags with checked totals, and to their `known` trials or errors.
 
-        `own` are data of the user's program, as given, of the bags, and others.
+        `own` are data of the user's program: as given, of the bags, and other data.
         """
         visible = settings.progress is not False
         with status("Choosing the kernel, compressing the points", visible, after=10):
@@ -391,7 +390,7 @@ class AggregateRegressor(
         return self._fit_features(training, y, self._settings(**sampling))
 
     def _fit_features(self, training, y, settings, own=({}, {}, {})):
-        """Fit to the rows of bags whose totals were checked; `own` as for `_fit_totals`."""
+        """Fit to the rows of bags with checked totals; `own` as for `_fit_totals`."""
         self._forget()
         features, family = training.feature_map, (self._family, self._link)
         # Matrices this small gain nothing from BLAS's threads, and lose much on a busy machine.
@@ -452,7 +451,7 @@ class AggregateRegressor(
         )
 
     def _keep_training_predictions(self, training, posterior, y, seed):
-        """Add predictions, likelihood and effects of the training bags, where not too large."""
+        """Add predictions, likelihood and effects of the training bags, unless too large."""
         drawn, rows, ids = posterior.flat(), training.rows, training.record.index
         columns = training.effect_columns
         has_effects = self._family.has_effects or columns is not None
@@ -496,7 +495,7 @@ class AggregateRegressor(
         return f"{super().report()}\nLikelihood: {self.likelihood_text()}"
 
     def likelihood_text(self) -> str:
-        """The likelihood and the link in words, with what the fit found of the counts' scatter."""
+        """The likelihood and the link in words, with the fitted overdispersion of counts."""
         check_is_fitted(self, "result_")
         if self.by_program:
             return f"that of {self.stan_file}"
@@ -525,8 +524,8 @@ class AggregateRegressor(
         Parameters
         ----------
         trials : array, shape (n,), int or str
-            Of the binomial likelihood, which needs it: a number for each bag or for all, or a
-            column of the bags' metadata; default the column that the fit took.
+            Required for the binomial likelihood: a number for each bag or for all, or a column of
+            the bags' metadata; by default the column that the fit used.
         district : as for `predictive`
         """
         predictive = self.predictive(bags, trials=trials, district=district)
@@ -540,7 +539,7 @@ class AggregateRegressor(
         *,
         trials: ArrayLike | str | None = None,
     ) -> float:
-        """R^2 of the predicted labels, as that of scikit-learn's regressors.
+        """R^2 of the predicted labels, as in scikit-learn's regressors.
 
         Parameters
         ----------
@@ -565,15 +564,14 @@ class AggregateRegressor(
         ----------
         trials : as for `predict`
         district : bool, array, shape (n,), or str, default True
-            Training bags whose effect the bags have: ids, one per bag (None: no training bag), or
-            the column of the bags' metadata that has them. A county in a training region has the
-            region's effect and, as counties of a region differ too, a further one of mean 1. Of
-            negative binomial counts its standard deviation is dispersion / share^(1/4), where
-            share is the county's part of the region's expected label: between that of parts which
-            all have the same effect and of parts which differ independently. True: bags with ids
-            that are training bags themselves (the same id and the same points) have their own
-            effects, others new ones. False: all have new ones, and so they have with `stan_file`,
-            whatever it is.
+            Training bags that supply the effects of the bags: ids, one per bag (None: no training
+            bag), or the column of the bags' metadata with the ids. A county in a training region
+            has the region's effect and, because counties of a region also differ, a further one of
+            mean 1. For negative binomial counts its standard deviation is dispersion / share^(1/4),
+            where share is the county's part of the region's expected label: a compromise between
+            one effect for all parts and independent effects. True: bags with ids that are training
+            bags themselves (the same id and the same points) have their own effects, other bags new
+            ones. False, or with `stan_file`: all have new ones.
 
         Returns
         -------
@@ -604,8 +602,8 @@ class AggregateRegressor(
         Parameters
         ----------
         bags_a, bags_b : Bags, or lists of n arrays, shapes (n_points, p)
-            Two versions of the same n bags: label of `bags_a` less that of `bags_b`. A bag's own
-            effect, where the model has such, is the same in both.
+            Two versions of the same n bags: label of `bags_a` minus label of `bags_b`. A bag's own
+            effect, if the model has bag effects, is the same in both.
         trials : as for `predict`
 
         Returns
@@ -647,23 +645,23 @@ class AggregateRegressor(
         Parameters
         ----------
         district : bool, array, or str, default True
-            Training bags whose effect the rate has, where the model has effects (negative binomial
-            counts, or `bag_effects`): how much the bag's label differs from what its points let
-            one expect, with its uncertainty. Ids, one per point, or of `Bags` one per bag (None:
-            no training bag), or the column of the table or of the bags' metadata that has them.
-            True: points of `Bags` with ids that are training bags themselves (the same id and
-            the same points) have their effects. False, and all other points: the rate of an
-            average bag. Effects are kept while draws x bags are below 20 million.
+            Training bags that supply the effect of the rate, if the model has effects (negative
+            binomial counts, or `bag_effects`): the difference of the bag's label from the
+            expectation given its points, with its uncertainty. Ids, one per point, or for `Bags`
+            one per bag (None: no training bag), or the column of the table or of the bags' metadata
+            with the ids. True: points of `Bags` with ids that are training bags themselves (the
+            same id and the same points) have their effects. False, and all other points: the rate
+            of an average bag. Effects are kept while draws x bags are below 20 million.
         totals : array, shape (n,), or str, optional
-            Reported totals of `points`, which are then `Bags`, or the column of their metadata that
-            has them: rates are to add up to these, under each draw, whatever `district` is. The
-            rates of a bag are multiplied by one number, with the link "identity" one is added, or
-            the coefficients of `bag_effects` are drawn so that they add up: as given an effect of
-            the bag of which nothing else is known.
+            Reported totals of `points`, which must be `Bags`, or the column of their metadata with
+            the totals: rates add up to them under each draw, whatever `district` is. The rates of a
+            bag are multiplied by one number (for the link "identity" one is added), or the
+            coefficients of `bag_effects` are drawn given the total, the only information on the
+            bag's effect.
         stan_data : dict, optional
             Data of your own Stan program for bags, as for `predictive`. With `stan_file` rates are
-            what the program generates as rate_new, in memory; points that are no `Bags` lie in
-            none there.
+            the rate_new that the program generates, in memory; points that are not `Bags` belong to
+            no bag.
 
         Returns
         -------
@@ -708,13 +706,13 @@ class AggregateRegressor(
         return predictive
 
     def predict_fields(self, points: Any, *, n_draws: int = 1000) -> dict[str, PointPredictive]:
-        """Posterior of each field of f at points: what covariates, space and others add to it.
+        """Posterior of each field of f at points: the contributions of covariates, space and so on.
 
         Returns
         -------
         dict, name of the field -> PointPredictive
-            A field for each summand of the kernel, on the scale of f: of log rates with "exp". f
-            is the intercept and the sum of them.
+            A field for each summand of the kernel, on the scale of f (log rates with "exp"). f is
+            the intercept plus their sum.
         """
         check_counts(n_draws=n_draws)
         bags = self._like_training(as_points(self, points), need_weights=False)
@@ -745,7 +743,7 @@ class AggregateRegressor(
     def check_labels(
         self, bags: Bags, y: ArrayLike, trials: ArrayLike | str | None = None
     ) -> Array:
-        """Labels as an array, once they and `trials` are known to be of use; see `fit`."""
+        """Labels as an array, checked together with `trials`; see `fit`."""
         if self._family.has_trials and trials is None:
             raise ValueError(
                 f"the {self.likelihood} likelihood needs trials, the people asked in each bag: "
@@ -757,7 +755,7 @@ class AggregateRegressor(
 
     @property
     def _training_effects(self) -> TrainingEffects:
-        """Effects of the training bags under each draw, where the model has such and keeps them."""
+        """Effects of the training bags under each draw, if the model has and keeps them."""
         check_stock(self)
         groups, effects = self.result_.groups, None
         for name in ("posterior_predictive", "posterior"):
@@ -812,7 +810,7 @@ class AggregateRegressor(
             yield totals_predictive(means, noise_factor(bags), sigma=drawn["sigma"])
 
     def _effect_sums(self, bags: Bags) -> Array:
-        """sum_j p_j g_j of the columns whose coefficients differ between bags, shape (n, K)."""
+        """sum_j p_j g_j of the columns with coefficients per bag, shape (n, K)."""
         columns = self.effect_columns_
         assert columns is not None
         return columns.sums(mean_points(bags).points, bags.totals)
@@ -834,7 +832,7 @@ class AggregateRegressor(
         )
 
     def _effects_of_totals(self, bags: Bags, totals: Any, n_draws: int) -> Array:
-        """Effects of bags under some of the draws with which their rates add up to totals."""
+        """Effects of bags, under some of the draws, that make their rates add up to totals."""
         if self._link.name == "logit":
             raise ValueError(
                 "totals cannot be imposed on probabilities, which link 'logit' keeps below 1: "
@@ -856,7 +854,7 @@ class AggregateRegressor(
     def _mean_totals(self, bags: Bags, effects: Array | None) -> Array:
         """Mean of each bag's label under each draw, shape (S, n), given its effects, (S, n).
 
-        Of the binomial likelihood the probability.
+        Under the binomial likelihood: the probability.
         """
         drawn = self._draws()
         return self._link.means_of_bags(
@@ -872,7 +870,7 @@ class AggregateRegressor(
         return link_of(self._family, self.link)
 
     def _check_parts(self, bags):
-        """Raise where a fit needs points in memory, or would ignore replicates of weights."""
+        """Raise if a fit needs points in memory, or would ignore replicates of weights."""
         if bags.replicate_weights is not None:
             raise ValueError(
                 "AggregateRegressor takes the points of a bag as all that are there, not as a "
@@ -1048,7 +1046,7 @@ class AggregateRegressor(
     def _draws(self) -> dict[str, Array]:
         """Draws that predictions need, all chains in one.
 
-        Raises ValueError for those of a user's program, of which the formulas may be others.
+        Raises ValueError for a user's program, which may use other formulas.
         """
         check_stock(self)
         of_effects = ("tau", "effect_sd", "effect_correlation")
@@ -1071,12 +1069,12 @@ class AggregateRegressor(
 
 
 def _warn_of_means_beyond_intervals(rates: PointPredictive) -> None:
-    """Warn where the residual variance of log rates puts means beyond their own intervals."""
+    """Warn if the residual variance of log rates puts means beyond their own intervals."""
     if rates.rho is None or rates.link.name != "exp":
         return
     some = np.unique(np.linspace(0, len(rates) - 1, _POINTS_CHECKED).astype(int))
     draws = rates.draws(some)
-    # The mean over the residual is known, and is the rate of f: see `Link.mean_rate`.
+    # The mean over the residual has a closed form, and is the rate of f: see `Link.mean_rate`.
     beyond = np.mean(rates.mean_of(some) > np.quantile(draws, 0.975, axis=0))
     if beyond > _MAX_SHARE_BEYOND:
         warn(
@@ -1087,7 +1085,7 @@ def _warn_of_means_beyond_intervals(rates: PointPredictive) -> None:
 
 
 def _effect_columns(result: Result) -> EffectColumns | None:
-    """Columns whose coefficients differ between bags, from the constants of a fit."""
+    """Columns with coefficients per bag, from the constants of a fit."""
     if "effect_index" not in result.constants:
         return None
     names = result.groups["constant_data"]["effect_column"].values

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _ARRAYS = "bdr_stan_arrays"  # group of a file that holds arrays of parameters and settings
 _OF_FITS = ("result_", "notes_")
-_REQUESTS = "_metadata_request"  # where scikit-learn keeps what set_fit_request and such say
+_REQUESTS = "_metadata_request"  # place of scikit-learn's requests of set_fit_request etc.
 _CLASSES: dict[str, type["BagEstimator"]] = {}
 
 
@@ -114,11 +114,11 @@ class BagEstimator(BaseEstimator):
     def idata(self) -> InferenceData:
         """The fit as an ArviZ object: InferenceData (ArviZ 0.x) or DataTree (1.x).
 
-        Groups: constant_data and, where the estimator has them, posterior, sample_stats,
-        observed_data and, while draws x bags stay below 20 million (5 million of a `family` other
-        than normal and lognormal, whose draws are at most 1,000), posterior_predictive and, of
-        more than one draw, log_likelihood; not where the mean embeddings of bags in partitions
-        were too many to keep, 20 million numbers.
+        Groups: constant_data and, if the estimator has them, posterior, sample_stats and
+        observed_data. While draws x bags stay below 20 million, posterior_predictive and, for more
+        than one draw, log_likelihood (5 million and at most 1,000 draws for a `family` other than
+        normal and lognormal); not if bags in partitions have over 20 million numbers in their mean
+        embeddings.
         """
         check_is_fitted(self, "result_")
         if self._idata is None:
@@ -132,18 +132,17 @@ class BagEstimator(BaseEstimator):
         Parameters
         ----------
         bags : Bags, PartitionedBags, or list of n arrays, shapes (n_points, p)
-            Bags in partitions are predicted where they lie, and only the table travels.
+            Bags in partitions are predicted in their workers, which send only the table.
         level : float, 0 < level < 1, default 0.95
             Probability of the intervals.
 
         Returns
         -------
         pandas DataFrame of n rows, indexed by the bags' ids under their column's name
-            n_points (of several samples "n_points[houses]" and so on), mean, sd, lower, upper; of
-            classes n_points, predicted, and probability,
-            lower, upper of the predicted class; of ordered categories lower and upper are
-            categories. Estimators with `familiarity` add this column, a p-value: small where a bag
-            is unlike those of the fit.
+            n_points (with several samples "n_points[houses]" and so on), mean, sd, lower, upper;
+            for classes n_points, predicted, and probability, lower, upper of the predicted class;
+            for ordered categories lower and upper are categories. Estimators with `familiarity` add
+            this column, a p-value: small if a bag is unlike the training bags.
         """
         interval_ends(level)  # raises before any work is done
         return prediction_table(self, self._like_training(bags), level)
@@ -168,7 +167,7 @@ class BagEstimator(BaseEstimator):
         Raises
         ------
         FileNotFoundError, NotADirectoryError, IsADirectoryError
-            The file cannot be there.
+            The path is a directory, or its parent does not exist.
         TypeError
             A parameter that a file cannot represent.
         """
@@ -195,7 +194,7 @@ class BagEstimator(BaseEstimator):
         Raises
         ------
         FileNotFoundError
-            There is no such file.
+            The file does not exist.
         ValueError
             The file contains no fit, or one of another estimator.
         """
@@ -246,7 +245,7 @@ class BagEstimator(BaseEstimator):
         return self
 
     def _set_columns(self, settings: Mapping[str, Any]) -> None:
-        """Set what is known of the columns of the points."""
+        """Set the names and kinds of the columns of the points."""
         self.n_features_in_ = settings["n_features"]
         self.columns_ = settings.get("columns")
         names = settings.get("feature_names")
@@ -258,7 +257,7 @@ class BagEstimator(BaseEstimator):
         """Set the public attributes of the result."""
 
     def _forget(self) -> None:
-        """Drop an earlier fit, so that none remains if the next attempt fails."""
+        """Drop an earlier fit, to leave none if the next attempt fails."""
         for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
             delattr(self, name)
 
@@ -292,7 +291,7 @@ class BagEstimator(BaseEstimator):
         return bags.with_samples(like) if isinstance(bags, Samples) else Samples(like)
 
     def _like(self, bags, settings, need_weights, named):
-        """The same of bags, or of one sample of them, that the fit has these settings of.
+        """The same for bags, or for one of their samples, with these settings of the fit.
 
         `named` are columns of their metadata, if they are a table.
         """
@@ -339,7 +338,7 @@ class BagEstimator(BaseEstimator):
         return first, second
 
     def _seed(self, seed: Seed) -> Any:
-        """Seed of a call, else `random_state`; a generator only where Stan needs no seed."""
+        """Seed of a call, else `random_state`; a generator only if Stan needs no seed."""
         if isinstance(seed, np.random.Generator) and not self.samples_posterior:
             return seed
         check_seed(seed, "seed")
@@ -411,12 +410,12 @@ def load(path: PathName) -> BagEstimator:
     Returns
     -------
     estimator
-        Of the class that was saved.
+        Estimator of the saved class.
 
     Raises
     ------
     FileNotFoundError
-        There is no such file.
+        The file does not exist.
     ValueError
         The file contains no fit of this package.
 
@@ -480,7 +479,7 @@ def _restored(groups, config, arrays, notes, path):
         return {n: decode(v, arrays, made) for n, v in values.items()}
 
     def made(name, **params):
-        """An unfitted estimator; a Stan program of its own is marked as loaded from a file."""
+        """An unfitted estimator; its `stan_file`, if any, is marked as loaded from a file."""
         if params.get("stan_file") is not None:
             params["stan_file"] = StanFileOfFit.from_fit(params["stan_file"], path)
         if name not in _CLASSES:  # its module was not imported yet

@@ -21,7 +21,7 @@ from bdr_stan.user_warnings import warn
 
 @estimator
 class UncertainEmbeddings(LinearEstimator):
-    """Base of the estimators whose mean embeddings are uncertain, more so in small bags.
+    """Base of estimators with uncertain mean embeddings, more uncertain in small bags.
 
     Parameters
     ----------
@@ -29,10 +29,10 @@ class UncertainEmbeddings(LinearEstimator):
         A name of `bdr_stan.kernels.KERNELS`, such as "rbf" or "matern32", a kernel, or a name with
         "linear + " before it, which adds linear and quadratic effects of each column; columns with
         long tails then enter by their values and by their normal scores. "auto" is "linear + rbf"
-        for points of at most 60 columns, and "rbf" for more, or where `bandwidth`, `landmarks` or
-        `embedding_prior` is set. The effects' features count among `n_landmarks`, of which the
-        kernel has at least a third; the variance of the linear effects is that of highest evidence
-        of 3, 30, 300 and 3000 times the variance of the kernel.
+        for points of at most 60 columns, and "rbf" for more, or if `bandwidth`, `landmarks` or
+        `embedding_prior` is set. The effects' features count among `n_landmarks`; the kernel has at
+        least a third. The variance of the linear effects is 3, 30, 300 or 3000 times the variance
+        of the kernel, whichever has the highest evidence.
     covariance : {"average", "pooled", "identity"}, default "average"
         Within-bag covariance of the kernel features: mean over bags of more than one point,
         weighted by N_i - 1, or tau^2 I.
@@ -44,9 +44,9 @@ class UncertainEmbeddings(LinearEstimator):
         with weight exp(-|z - c|^2 / (2 l^2)), c the mean of the landmarks, l = `measure_scale`.
     measure_scale : float or "evidence", default "evidence"
         l for "convolution", in the units of the points; with bandwidth "scaled" in standard
-        deviations of the columns. "evidence" profiles it: the l of highest evidence. It is no
-        parameter of the Stan program because the joint basis, which makes a gradient cheap,
-        depends on it.
+        deviations of the columns. "evidence" profiles it: the l of highest evidence. It is not a
+        parameter of the Stan program because the joint basis, which makes gradients cheap, depends
+        on it.
     tau : float, default 1
         Standard deviation for covariance "identity".
 
@@ -101,9 +101,8 @@ class UncertainEmbeddings(LinearEstimator):
 class BDR(UncertainEmbeddings, LinearRegressor):
     """Bayesian distribution regression: weights and mean embeddings both uncertain.
 
-    A bag's label depends on its true mean embedding, of which its points are a sample. Small
-    bags shrink towards the average embedding, and their sampling uncertainty widens their
-    predictions.
+    A bag's label depends on its true mean embedding, which its points estimate. Small bags shrink
+    towards the average embedding, and their sampling uncertainty widens their predictions.
 
     Parameters
     ----------
@@ -113,12 +112,11 @@ class BDR(UncertainEmbeddings, LinearRegressor):
 
     Notes
     -----
-    The model stands at the head of ``stan/bdr.stan``, that of other families at the head of
-    ``stan/fast/bdr_glm.stan``. Source: Law et al. (2018), sections 3.2
-    and 3.3, in the joint basis of Sigma and R. The paper has R = K and fixes eta; here eta is
-    inferred, and R estimated by default, which predicts better and is better calibrated. The prior
-    of eta is then as wide as the standard error of that estimate, 0.1 to 2 on the log scale; with
-    an R that is assumed its log sd is 2.
+    The header of ``stan/bdr.stan`` states the model, and ``stan/fast/bdr_glm.stan`` the other
+    families. Source: Law et al. (2018), sections 3.2 and 3.3, in the joint basis of Sigma and R.
+    The paper has R = K and fixes eta; here eta is inferred, and R estimated by default, which
+    predicts better and is better calibrated. The prior of eta is then as wide as the standard error
+    of that estimate, 0.1 to 2 on the log scale; with an assumed R its log sd is 2.
 
     Examples
     --------
@@ -165,9 +163,9 @@ class BDR(UncertainEmbeddings, LinearRegressor):
 class Shrinkage(BDR):
     """Shrinkage estimator: the mode of the BDR model, in fractions of a second.
 
-    Parameters and attributes are those of `BDR`, with method "optimize" by default: weights,
-    intercept, sigma and eta at their joint mode, rho at its marginal mode. Predictions include the
-    uncertainty of the embedding, but not that of the weights.
+    Parameters and attributes as for `BDR`, with method "optimize" by default: weights, intercept,
+    sigma and eta at their joint mode, rho at its marginal mode. Predictions include the uncertainty
+    of the embedding, but not of the weights.
 
     Parameters
     ----------

@@ -20,8 +20,8 @@ from bdr_stan.predictive import Predictive
 class BLR(LinearRegressor):
     """Bayesian linear regression on the empirical mean embeddings of bags.
 
-    Each bag's mean embedding counts as exact: predictions include the uncertainty of the weights
-    alone, the same for small bags and large. Use `BDR` where bag sizes differ.
+    Treats each bag's mean embedding as exact: predictions include only the uncertainty of the
+    weights, the same for small and large bags. Use `BDR` if bag sizes differ.
 
     Parameters
     ----------

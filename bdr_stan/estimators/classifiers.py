@@ -16,8 +16,8 @@ from bdr_stan.posterior.settings import WARMUP_OF_VARIANTS
 class BLRClassifier(LinearClassifier):
     """Bayesian logistic regression on the empirical mean embeddings of bags of two classes.
 
-    Each bag's mean embedding counts as exact, however few its points. Use `BDRClassifier` where
-    bag sizes differ.
+    Treats each bag's mean embedding as exact, however few its points. Use `BDRClassifier` if bag
+    sizes differ.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ class BLRClassifier(LinearClassifier):
 
     Notes
     -----
-    The model stands at the head of ``stan/blr_logit.stan``.
+    The header of ``stan/blr_logit.stan`` states the model.
 
     Examples
     --------
@@ -53,8 +53,8 @@ class BLRClassifier(LinearClassifier):
 class BDRClassifier(UncertainEmbeddings, LinearClassifier):
     """Bayesian distribution regression of two classes: weights and embeddings both uncertain.
 
-    A bag's class depends on its true mean embedding, of which its points are a sample. The
-    sampling uncertainty of a small bag moves its probabilities towards one half.
+    A bag's class depends on its true mean embedding, which its points estimate. The sampling
+    uncertainty of a small bag moves its probabilities towards one half.
 
     Parameters
     ----------
@@ -63,8 +63,8 @@ class BDRClassifier(UncertainEmbeddings, LinearClassifier):
 
     Notes
     -----
-    The model stands at the head of ``stan/bdr_probit.stan``. Source: Law et al. (2018), appendix
-    B, in the joint basis of Sigma and R; the paper fixes eta.
+    The header of ``stan/bdr_probit.stan`` states the model. Source: Law et al. (2018), appendix B,
+    in the joint basis of Sigma and R; the paper fixes eta.
 
     Examples
     --------
@@ -98,9 +98,9 @@ class BDRClassifier(UncertainEmbeddings, LinearClassifier):
 class ShrinkageClassifier(BDRClassifier):
     """Shrinkage estimator of two classes: the mode of the model of `BDRClassifier`.
 
-    Parameters and attributes are those of `BDRClassifier`, with method "optimize" by default:
-    weights, intercept and eta at their joint mode, rho at its marginal mode. Predictions include
-    the uncertainty of the embedding, but not that of the weights.
+    Parameters and attributes as for `BDRClassifier`, with method "optimize" by default: weights,
+    intercept and eta at their joint mode, rho at its marginal mode. Predictions include the
+    uncertainty of the embedding, but not of the weights.
 
     Parameters
     ----------

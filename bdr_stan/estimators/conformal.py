@@ -29,14 +29,14 @@ from bdr_stan.results.leave_one_out import GOOD_K
 from bdr_stan.types import Array, ArrayLike, is_integer
 from bdr_stan.user_warnings import warn
 
-# Draws, evenly spaced: more change regions by little, and densities of families are integrals, and
-# Stan computes those of a user's program.
+# Draws, evenly spaced: more change regions little; densities of families are integrals, and Stan
+# computes a user's.
 _MOST_DRAWS, _MOST_COSTLY_DRAWS = 1000, 125
 _BY_BOUNDS = {(-np.inf, np.inf): REAL, (0.0, np.inf): POSITIVE, (0.0, 1.0): SHARES}
 
 
 def _check_conformal(model: Any, level: float, by_size: bool | int) -> None:
-    """Raise where a fit has no conformal regions, or an argument is of no use."""
+    """Raise if a fit has no conformal regions, or an argument cannot be used."""
     check_level(level)
     if not isinstance(by_size, (bool, np.bool_)) and not (is_integer(by_size) and by_size >= 1):
         raise ValueError(
@@ -71,7 +71,7 @@ def _check_conformal(model: Any, level: float, by_size: bool | int) -> None:
 
 
 class Conformal(BagEstimator):
-    """Regions of labels that hold even where the model is wrong."""
+    """Regions that cover labels even if the model is wrong."""
 
     def conformal(
         self: Any,
@@ -84,7 +84,7 @@ class Conformal(BagEstimator):
         offset: ArrayLike | str | None = None,
         stan_data: Mapping[str, ArrayLike | str] | None = None,
     ) -> ConformalIntervals | ConformalClasses:
-        """Regions of the labels of new bags that have their level even where the model is wrong.
+        """Regions that cover labels of new bags at their level even if the model is wrong.
 
         Conformal Bayes: a label belongs to the region unless it agrees less with the posterior
         than the labels of nearly all training bags of similar size.
@@ -92,12 +92,12 @@ class Conformal(BagEstimator):
         Parameters
         ----------
         level : float, 0 < level < 1, default 0.95
-            Share of new bags, at least, whose label is in its region.
+            Smallest share of new bags with their label in the region.
         by_size : bool or int, default True
-            Classes of bag sizes in each of which regions have the level: at most this number,
+            Classes of bag sizes, with coverage at the level in each class: at most this number,
             bounded by quantiles of the sizes; True for up to 4, of at least 4 / (1 - level)
-            training bags each; False for one of all bags. Where bags have several samples, sizes
-            are points of all.
+            training bags each; False for one of all bags. If bags have several samples, their
+            points are added up.
 
         Returns
         -------
@@ -114,25 +114,24 @@ class Conformal(BagEstimator):
         Warns
         -----
         UserWarning
-            Bags for which the weights of the draws are unreliable, see `pareto_k`.
+            The weights of the draws are unreliable for some bags, see `pareto_k`.
 
         Notes
         -----
-        The guarantee: if training bags and a new bag are exchangeable, that is if any of them could
-        as well have been the new one, its label is in the region with a probability of at least
-        `level`, in each class of sizes, whatever the distribution of labels and however wrong the
-        model. It fails for bags from elsewhere or from a later time, and it is an average over bags
-        of a class: it does not hold for each single bag.
+        The guarantee: if training bags and a new bag are exchangeable, the region contains its
+        label with a probability of at least `level` in each class of sizes, whatever the
+        distribution of labels and however wrong the model. It fails for out-of-distribution or
+        later bags, and it is an average over a class: it does not apply to each single bag.
 
-        The regions are those of refitting the model to the training bags and the new bag with each
-        candidate label, which importance weights of the draws approximate (Fong and Holmes 2021):
-        closely where one more bag changes the posterior little, less so in NUTS fits to few bags,
-        where `pareto_k` shows it. Kernel, landmarks, and where `method` fixes them the scales of
-        the priors stay those of the training bags. Labels are compared by their predictive
-        density times the spread of their predictive distribution. At most 1,000 draws are used, of
-        families other than normal and lognormal 125, whose densities are integrals.
-        `InverseBDR`, whose posterior is not conditioned on labels, compares with the densities of
-        held-out labels instead, an approximation without weights.
+        The regions refit the model to the training bags and the new bag with each candidate label,
+        which importance weights of the draws approximate (Fong and Holmes 2021): closely if one
+        more bag changes the posterior little, less so in NUTS fits to few bags; `pareto_k` shows
+        it. Kernel, landmarks, and, if `method` fixes them, the scales of the priors are not
+        refitted. Labels are compared by their predictive density times the spread of their
+        predictive distribution. At most 1,000 draws are used; 125 for families other than normal
+        and lognormal, as their densities are integrals. The posterior of `InverseBDR` is not
+        conditioned on labels: it compares with the densities of held-out labels instead, an
+        approximation without weights.
         """
         check_is_fitted(self, "result_")
         _check_conformal(self, level, by_size)

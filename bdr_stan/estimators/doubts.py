@@ -1,7 +1,7 @@
 """Reasons to doubt predictions.
 
-A reason is a function of a `Question` that gives a row of the table, or None where it does not
-apply to the fit or finds nothing.
+A reason is a function of a `Question` that gives a row of the table, or None if it does not apply
+to the fit or finds nothing.
 """
 
 import warnings
@@ -25,12 +25,12 @@ _FACTOR = 1.5  # of selection, in the answer
 _MOST_BAGS = 200  # of which reasons are found that take time
 _N_DRAWS = 400
 _UNLIKE = 0.01  # p-value of a bag that is unlike the training bags
-_RELIABLE = 0.95  # share of the variance between bags, above which attenuation is no matter
+_RELIABLE = 0.95  # share of the variance between bags, above which attenuation is negligible
 
 
 @dataclass(frozen=True)
 class Question:
-    """Predictions of bags, and the conclusion that the label of bag a is above that of bag b."""
+    """Predictions of bags, and the conclusion that bag a has a higher label than bag b."""
 
     model: Any
     bags: Any
@@ -41,7 +41,7 @@ class Question:
 
     @cached_property
     def sampled(self) -> Array:
-        """Numbers of some bags, evenly spaced by their predictions, and those of the conclusion."""
+        """Numbers of some bags, evenly spaced by their predictions, and of the conclusion's two."""
         n = len(self.mean)
         places = np.linspace(0, n - 1, min(_MOST_BAGS, n)).round().astype(int)
         evenly = np.argsort(self.mean, kind="stable")[places]
@@ -90,26 +90,26 @@ class DoubtedPredictions(BagEstimator):
     def doubts(self: Any, bags: BagsLike, *, above: Any = None, level: float = 0.95) -> Doubts:
         """What could make a conclusion from the predictions wrong, and how strong it must be.
 
-        Gathers what applies to the fit: poor diagnostics of the sampler, intervals that do not
-        rest on the model (`conformal`), selection of points (`sensitivity`), means of small bags
-        that the model takes as exact (attenuation), and bags that are unlike those of the fit.
-        Of more than 200 bags some of these are found from 200, evenly spaced by their predictions.
-        Trials, exposures and offsets are those of the columns that the fit named.
+        Collects the checks that apply to the fit: poor diagnostics of the sampler, intervals that
+        do not rest on the model (`conformal`), selection of points (`sensitivity`), means of small
+        bags treated as exact (attenuation), and out-of-distribution bags. With more than 200 bags
+        some checks use 200, evenly spaced by their predictions. Trials, exposures and offsets come
+        from the columns that the fit named.
 
         Parameters
         ----------
         bags : Bags, or list of n arrays, shapes (n_points, p), n >= 2
         above : (id, id), optional
-            The conclusion: that the label of the first of these bags is above that of the second.
-            Default: that the bag of the highest prediction is above that of the lowest.
+            The conclusion: the first of these bags has a higher label than the second. Default: the
+            bags with the highest and the lowest prediction.
         level : float, 0 < level < 1, default 0.95
-            Probability at which the conclusion is certain, and of intervals.
+            Probability that makes the conclusion certain, and level of intervals.
 
         Returns
         -------
         Doubts
-            Its ``print`` is a table: reason for doubt, what the answer becomes, how strong it must
-            be to change the conclusion. `to_dataframe()` gives the table.
+            Its ``print`` is a table: reason for doubt, answer under it, strength needed to change
+            the conclusion. `to_dataframe()` returns the table.
 
         Raises
         ------
@@ -147,7 +147,7 @@ class DoubtedPredictions(BagEstimator):
 
 
 def _order(bags, mean, above):
-    """Numbers of the two bags of the conclusion, by default those of extreme predictions."""
+    """Numbers of the conclusion's two bags, by default with the extreme predictions."""
     if above is None:
         return int(np.argmax(mean)), int(np.argmin(mean))
     if isinstance(above, str) or np.shape(above) != (2,):
@@ -256,7 +256,7 @@ def familiarity(question: Question) -> Doubt | None:
 
 
 def attenuation(question: Question) -> Doubt | None:
-    """Means of small bags that a model takes as exact."""
+    """Means of small bags that a model treats as exact."""
     model, bags = question.model, question.sample
     is_linear = hasattr(model, "influence") and isinstance(bags, Bags)
     by_program = getattr(model, "by_program", False)
@@ -270,7 +270,7 @@ def attenuation(question: Question) -> Doubt | None:
     means = bags.sums(shares * f)
     within = bags.sums(shares * (f - np.repeat(means, bags.sizes)) ** 2)[several]
     sizes = bags.effective_sizes
-    # Of a point, by bags of several, then of the mean of a bag.
+    # First per point, from bags of several, then for the mean of a bag.
     variance = np.average(within * sizes[several] / (sizes[several] - 1)) * np.mean(1 / sizes)
     reliability = max(1 - variance / np.var(means), 0.0)
     if reliability > _RELIABLE:

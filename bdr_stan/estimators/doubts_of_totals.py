@@ -20,7 +20,7 @@ _INSIDE = 0.025  # posterior probability between the bounds, below which these c
 
 @dataclass(frozen=True)
 class Question:
-    """The rate of a subset of the points of some bags, and that of all points of these."""
+    """Rates of a subset of the points of some bags, and of all their points."""
 
     model: Any
     found: SubsetRates
@@ -29,7 +29,7 @@ class Question:
     level: float
 
     def over_bags(self, rates: Array) -> Array:
-        """Rate of the subset in all bags, from that in each, shape (.., m)."""
+        """Rate of the subset in all bags, from that in each, shape (..., m)."""
         return np.average(rates, axis=-1, weights=self.found.subset.totals)
 
     @cached_property
@@ -74,9 +74,9 @@ class DoubtedRates(BagEstimator):
     ) -> Doubts:
         """What could make the rate of a subset of the points wrong, and how strong it must be.
 
-        The conclusion is whether the rate of the subset, over all its bags, is above or below that
-        of all points of these. Gathers the bounds that the totals alone imply, rates that depend on
-        the bag as well, effects of bags that go with the means of columns, and poor diagnostics.
+        The conclusion is whether the subset has a higher or lower rate, over all its bags, than all
+        points of the bags. Collects the bounds implied by the totals only, rates that also depend
+        on the bag, effects of bags correlated with the means of columns, and poor diagnostics.
 
         Parameters
         ----------
@@ -85,8 +85,8 @@ class DoubtedRates(BagEstimator):
         Returns
         -------
         Doubts
-            Its ``print`` is a table: reason for doubt, what the answer becomes, how strong it must
-            be to change the conclusion. `to_dataframe()` gives the table.
+            Its ``print`` is a table: reason for doubt, answer under it, strength needed to change
+            the conclusion. `to_dataframe()` returns the table.
 
         Raises
         ------

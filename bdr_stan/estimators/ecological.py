@@ -1,4 +1,4 @@
-"""Ecological inference: rates of subsets of points, their bounds, and what they rest on."""
+"""Ecological inference: rates of subsets of points, their bounds and assumptions."""
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +20,7 @@ _OF_MODE = 1000  # draws of rates given the totals, with parameters at their mod
 
 
 class SubsetRates(NamedTuple):
-    """Rates of subsets of the points of districts, and what is known of the districts."""
+    """Rates of subsets of the points of districts, and data of the districts."""
 
     subset: Bags
     rates: Array  # of the subsets under each draw, shape (S, m)
@@ -44,23 +44,23 @@ class EcologicalInference(BagEstimator):
         trials: ArrayLike | str | None = None,
         level: float = 0.95,
     ) -> "pd.DataFrame":
-        """Rate of a subset of each bag's points, and the bounds that the totals alone imply.
+        """Rate of a subset of each bag's points, and the bounds implied by the totals only.
 
-        With y_a the total of bag a, P_S the weight of the subset and P_rest that of its other
-        points, the rate of the subset is between max(0, (y_a - r P_rest) / P_S) and
-        min(r, y_a / P_S) if the rates of all points are between 0 and r, whatever the model. What
-        lies between the bounds rests on the model: on rates that depend on the columns of a point
-        and not on the district around it, but for the district's effect.
+        Let y_a be the total of bag a, P_S the weight of the subset and P_rest the weight of its
+        other points. If the rates of all points are between 0 and r, the subset's rate is between
+        max(0, (y_a - r P_rest) / P_S) and min(r, y_a / P_S), whatever the model. Estimates between
+        the bounds rest on the model: rates depend on the columns of a point and not on the district
+        around it, except for the district's effect.
 
         Parameters
         ----------
         bags : Bags, or list of n arrays, shapes (n_points, p)
-            Of the fit, or new. Bags of the fit have their effects, where the model has such.
+            Training or new bags. Training bags have their effects, if the model has effects.
         subset : Bags
-            Some of their points in bags of the same ids, as from ``bags.where(urban=1)``.
+            Some of their points in bags of the same ids, for example ``bags.where(urban=1)``.
         highest_rate : float, optional
-            r, in units of y per weight: 1 where no one is counted twice. Default none, and 1 of
-            the binomial likelihood.
+            r, in units of y per weight: 1 if no one is counted twice. Default none; 1 for the
+            binomial likelihood.
         trials : as for `predict`
 
         Returns
@@ -72,16 +72,15 @@ class EcologicalInference(BagEstimator):
         Raises
         ------
         ValueError
-            A total is above what `highest_rate` allows, or the subset is none of the bags' points.
+            A total needs rates above `highest_rate`, or the subset has none of the bags' points.
 
         Notes
         -----
-        The bounds are those of rates whose sum is y_a, as of events that were counted. Expected
-        rates, of which the posterior is, differ from these by chance: where counts are small part
-        of the posterior may exceed the bounds, and of a survey (binomial) y_a / trials is an
-        estimate. Where counts are large, a posterior outside of the bounds, with `inside` near 0,
-        contradicts the data. Source: Duncan and Davis (1953), "An alternative to ecological
-        correlation".
+        The bounds apply to rates with the sum y_a, for example of counted events. The posterior is
+        of expected rates, which differ from realised rates by chance: with small counts part of the
+        posterior may exceed the bounds, and for a survey (binomial) y_a / trials is an estimate.
+        With large counts, a posterior outside the bounds, with `inside` near 0, contradicts the
+        data. Source: Duncan and Davis (1953), "An alternative to ecological correlation".
 
         Examples
         --------
@@ -132,9 +131,10 @@ class EcologicalInference(BagEstimator):
     ) -> "pd.DataFrame":
         """Rate of a subset of each bag's points if rates depend on the district as well.
 
-        The rate of a point is (1 - k) times that of the model plus k times the rate of its whole
-        bag: from the model (k = 0) to the neighbourhood model (k = 1), in which all points of a bag
-        have one rate. All k fit the totals alike, so that these do not identify k: it is assumed.
+        The rate of a point is (1 - k) times the model's rate plus k times the rate of its whole
+        bag: from the model (k = 0) to the neighbourhood model (k = 1), where all points of a bag
+        have one rate. All k fit the totals equally well, so the totals do not identify k: it is
+        assumed.
 
         Parameters
         ----------
@@ -151,7 +151,7 @@ class EcologicalInference(BagEstimator):
         Raises
         ------
         ValueError
-            A share is outside 0 to 1, or the subset is none of the bags' points.
+            A share is outside 0 to 1, or the subset has none of the bags' points.
         """
         import pandas as pd
 
@@ -173,9 +173,9 @@ class EcologicalInference(BagEstimator):
         """Whether the effects of the districts go with the means of their columns (Mundlak).
 
         Rates that depend on the district around a point, beyond what the totals' own dependence on
-        the columns absorbs, leave effects of districts that go with the districts' means. A slope
-        whose interval excludes 0 contradicts the model; slopes near 0 are weak evidence for it, as
-        totals alone hardly identify such effects.
+        the columns absorbs, cause effects of districts that correlate with the districts' means. A
+        slope with an interval that excludes 0 contradicts the model; slopes near 0 are weak
+        evidence for it, as totals hardly identify such effects.
 
         Returns
         -------
@@ -206,7 +206,7 @@ class EcologicalInference(BagEstimator):
         if n < p + 3:
             raise ValueError(f"{n} bags are too few for slopes in {p} columns: at least {p + 3}")
         effects = training.effects
-        if columns is not None:  # those of the bags' average rates
+        if columns is not None:  # of the bags' average rates
             effects = np.einsum("snk,nk->sn", effects, columns(training.mean_points))
         slope, sd = slopes_of_effects(effects, training.mean_points)
         z = ndtri((1 + level) / 2)
@@ -216,7 +216,7 @@ class EcologicalInference(BagEstimator):
         return pd.DataFrame(columns, index=index)
 
     def _bounded_rates(self, bags, y, subset, highest_rate, trials):
-        """Rates of subsets under each draw, their deterministic bounds, probability between these.
+        """Rates of subsets under each draw, their deterministic bounds, probability between them.
 
         The last three have the shape (m,). Rates given the totals are those between the bounds.
         """
@@ -239,9 +239,9 @@ class EcologicalInference(BagEstimator):
         return found._replace(rates=rates), lowest, highest, inside
 
     def _subset_rates(self, bags, y, subset, trials):
-        """Rates of subsets under each draw, with the effects of their districts where these have.
+        """Rates of subsets under each draw, with the effects of their districts, if any.
 
-        Where coefficients differ between districts, those of the outcomes of the subsets' points,
+        If coefficients differ between districts: rates of the outcomes of the subsets' points,
         given the districts' totals.
         """
         bags, subset = self._like_training(bags), self._like_training(subset)

@@ -90,19 +90,19 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
     Parameters
     ----------
     n_landmarks : int, default 60
-        At most: by k-means fewer where the points have fewer different values.
+        At most: k-means finds fewer if the points have fewer different values.
 
-    Of bags with several samples `n_landmarks`, `kernel`, `bandwidth` and `landmarks` may be dicts
-    with one for each sample: ``kernel={"residents": "linear + rbf", "houses": "matern32"}``.
+    For bags with several samples `n_landmarks`, `kernel`, `bandwidth` and `landmarks` may be dicts
+    with one entry per sample: ``kernel={"residents": "linear + rbf", "houses": "matern32"}``.
 
     Attributes
     ----------
     landmarks_ : array, shape (d, p), or dict of such
-        Of bags with several samples those of each by name, and so are the kernels.
+        For bags with several samples, a dict by their names; so are the kernels.
     kernel_ : Kernel, or dict of Kernel
         With its columns as indices and its bandwidths as numbers.
     bandwidth_ : float or array, shape (p,)
-        Of a kernel that has a single one.
+        Bandwidth of the kernel, if it has a single one.
     """
 
     n_landmarks: int = 60
@@ -115,12 +115,12 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
     takes_label_sd: ClassVar[bool] = False  # whether its noise can be split into parts
     takes_samples: ClassVar[bool] = False  # whether bags may have several samples of points
     coordinates: ClassVar[Any] = Coordinates  # of its model
-    takes: ClassVar[tuple[str, ...]] = ()  # what `fit` takes of each label: trials and such
-    _family: ClassVar[Any] = None  # of its labels, where these are neither normal nor classes
+    takes: ClassVar[tuple[str, ...]] = ()  # data of labels that `fit` accepts: trials etc.
+    _family: ClassVar[Any] = None  # of its labels, if neither normal nor classes
     # Whether the posterior is conditioned on p(y | bag, draw), as leave-one-out needs.
     has_likelihood: ClassVar[bool] = True
     program_data: ClassVar[tuple[str, ...]] = DATA
-    # Variables whose draws, where there are any, predictions use.
+    # Variables with draws that predictions use, if there are any.
     predicts_from: ClassVar[tuple[str, ...]] = ("intercept", "w", "sigma", "sigma_point", "eta")
 
     def fit(
@@ -146,23 +146,23 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         ----------
         bags : Bags, or list of n arrays, shapes (n_points, p), or dict of such
             A dict, or `Samples`, has several samples per bag by their names, such as
-            ``{"residents": people, "houses": houses}``, of which a bag may lack some: for BDR,
-            Shrinkage and, where no bag lacks any, BLR.
+            ``{"residents": people, "houses": houses}``; a bag may lack some: for BDR, Shrinkage
+            and, if no bag lacks any, BLR.
         label_sd : array, shape (n,), or str, optional
             Known standard error of each label, units of y, or the name of a column of the bags'
-            metadata: for labels that are survey estimates, say. Its square adds to the noise
+            metadata: for example for labels that are survey estimates. Its square adds to the noise
             variance; predictions are of labels without this measurement error. For BLR, BDR,
-            Shrinkage and InverseBDR. scikit-learn's searches take it as `fit` does; with metadata
+            Shrinkage and InverseBDR. scikit-learn's searches accept it like `fit`; with metadata
             routing they need ``set_fit_request(label_sd=True)``. `tune` does not use it.
         trials : array, shape (n,), or str, optional
-            Number of trials of each label, or the name of a column of the bags' metadata, from
-            which predictions then take them, too: of the families "binomial" and "beta_binomial".
+            Number of trials of each label, or the name of a column of the bags' metadata, which
+            predictions then also use: for the families "binomial" and "beta_binomial".
         exposure : array, shape (n,), or str, optional
-            Such as people or hours, to which the mean of each label is in proportion; or the name
-            of a column, as for `trials`. Of the families with a log link.
+            Quantity to which the mean of each label is proportional, for example people or hours;
+            or the name of a column, as for `trials`. For the families with a log link.
         offset : array, shape (n,), or str, optional
-            Known part of each label's linear predictor, such as the log odds of the last election;
-            or the name of a column, as for `trials`. Of all families but the normal ones.
+            Known part of each label's linear predictor, for example the log odds of the last
+            election; or the name of a column. For all families except the normal ones.
         """
         start = time.monotonic()
         given = {"trials": trials, "exposure": exposure, "offset": offset}
@@ -190,7 +190,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
     ) -> StanData:
         """Data of the plain Stan program of this model, for CmdStan, R or Julia.
 
-        Its new bags are the training bags, of which the program then draws y_new and log_lik.
+        Its new bags are the training bags: the program then draws their y_new and log_lik.
 
         Parameters
         ----------
@@ -201,7 +201,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         -------
         StanData
             A dict, name -> number or array, as ``docs/programs.md`` describes them; its
-            `write_json(path)` writes the file that every interface to Stan reads.
+            `write_json(path)` writes the data file of every interface to Stan.
 
         Raises
         ------
@@ -225,7 +225,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         return data_of_training_bags(replace(model, data={**model.data, **others}))
 
     def _checked(self, bags: Any, y: Any, label_sd: Any, given: Any, stan_data: Any) -> tuple:
-        """Bags, labels, their errors, what else is known of them, other data; all checked."""
+        """Bags, labels, their errors, trials or exposure, and other data; all checked."""
         bags = as_bags(bags, in_parts=True, samples=self.takes_samples)
         if isinstance(bags, Samples):
             bags.check_order(y=y, **given)
@@ -315,17 +315,17 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         return self
 
     def _coded(self, labels):
-        """Labels as numbers, shape (n,), and the classes that these stand for, by name, if any."""
+        """Labels as numbers, shape (n,), and the classes that they encode, by name, if any."""
         if not is_classifier(self):
             return np.asarray(labels, float), {}
-        # The order of categories counts for the family that has one alone.
+        # The order of categories matters only for the ordinal family.
         ordered = self._family is not None
         classes, y = classes_and_codes(labels if ordered else np.asarray(labels))
         return y, {"classes": classes}
 
     def _keep_training_predictions(self, training, posterior, y, known_errors, seed):
         """Add the groups posterior_predictive and log_likelihood, unless they are too large."""
-        if not isinstance(training.embedding, Embedding):  # sums over the bags alone
+        if not isinstance(training.embedding, Embedding):  # sums over only the bags
             return
         codes = np.arange(len(self.classes_)) if is_classifier(self) else None
         if self.by_program:
@@ -371,7 +371,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         return "\n".join(lines)
 
     def kernel_for(self, bags: BagsLike) -> str | Kernel:
-        """`kernel`, or the name that "auto" stands for with these bags.
+        """`kernel`, or the name that "auto" means for these bags.
 
         Returns
         -------
@@ -383,7 +383,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         return "rbf" if self.kernel == AUTO and self._is_tailored() else self.kernel
 
     def _is_tailored(self):
-        """Whether parameters are set that are those of one kernel on all columns."""
+        """Whether parameters are set that belong to one kernel on all columns."""
         scaled = isinstance(self.bandwidth, str) and self.bandwidth == "scaled"
         return not scaled or not isinstance(self.landmarks, str)
 
@@ -409,7 +409,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         return self._training_features(bags, self._seed(seed), progress)
 
     def _training_features(self, bags, seed, progress, labels=None):
-        """Training features, which may have sums over the bags alone where there are `labels`."""
+        """Training features, which may have sums over only the bags if there are `labels`."""
         if isinstance(bags, Samples):
 
             def features_of(name, own):
@@ -434,12 +434,12 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         )
 
     def embed(self, bags: BagsLike, training: TrainingFeatures | None = None) -> Embedding:
-        """Mean embeddings and covariates of new bags, as those of a fit's training features.
+        """Mean embeddings and covariates of new bags, like a fit's training features.
 
         Parameters
         ----------
         training : TrainingFeatures, optional
-            Default those of this model's fit.
+            Default: from this model's fit.
 
         Returns
         -------
@@ -468,7 +468,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         Parameters
         ----------
         groups : bool, default True
-            False leaves out the effects of groups: labels in a group of effect 0.
+            False omits the effects of groups: labels in a group of effect 0.
 
         Returns
         -------
@@ -480,9 +480,9 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         Notes
         -----
         Closed form given each draw: the distribution in the model's header in ``stan/``,
-        averaged over the draws. With `stan_file` it is what the program draws as y_new, with
-        log_lik as log density: it runs again, with data of the new bags. The measurement errors
-        `label_sd` of the training labels are not part of it.
+        averaged over the draws. With `stan_file` the program runs again, with data of the new bags:
+        its y_new are the draws and its log_lik is the log density. The measurement errors
+        `label_sd` of the training labels are excluded.
         """
         given = {"trials": trials, "exposure": exposure, "offset": offset}
         embedding, bags = self._embedded(bags, given, groups, stan_data)
@@ -497,7 +497,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         )
 
     def _embedded(self, bags, given, groups=True, stan_data=None):
-        """New bags embedded with what is known of their labels, such as trials, and the bags."""
+        """New bags embedded with the trials, exposure or offset of their labels, and the bags."""
         bags = self._like_training(bags)
         if isinstance(bags, Samples):
             bags.check_order(**given)
@@ -535,10 +535,10 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         complete: bool = True,
         **given: ArrayLike | str | None,
     ) -> dict[str, Array]:
-        """What is `given` of the labels of `bags`, by name, each of shape (n,): trials and such.
+        """`given` trials, exposure and offset of `bags`, by name, each of shape (n,).
 
-        Of bags to predict, without `labels`, they are by default in the columns that the fit named;
-        with `complete` it raises ValueError where one that the fit had is missing.
+        For bags to predict, without `labels`, the default is the columns that the fit named; with
+        `complete` it raises ValueError if one that the fit had is missing.
         """
         family = getattr(self, "family", None)
         if family is None:
@@ -566,7 +566,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         return self._family is not None and self._family.likelihood.is_count
 
     def check_label_errors(self, y: Array, label_sd: Array) -> None:
-        """Raise ValueError where errors `label_sd` explain all variation of the labels `y`."""
+        """Raise ValueError if errors `label_sd` explain all variation of the labels `y`."""
 
     def check_parameters(self) -> None:
         super().check_parameters()
@@ -578,7 +578,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
             check_landmarks(one.landmarks, one.n_landmarks, LANDMARKS)
 
     def _needed_data(self, known: Mapping[str, Any], label_sd: Any) -> dict[str, str]:
-        """Names of data that a plain program must declare -> what this fit would pass by them."""
+        """Names of data that a plain program must declare -> this fit's data of these names."""
         columns = {role: names for role, names in self._columns().items() if names}
         return {
             "x": " and ".join(columns),
@@ -595,7 +595,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         return sorted({name for value in given if isinstance(value, Mapping) for name in value})
 
     def for_sample(self, name: str) -> Self:
-        """An estimator of the sample `name` of bags alone, without covariates and terms."""
+        """An estimator of only the sample `name` of bags, without covariates and terms."""
         named = {parameter: getattr(self, parameter) for parameter in _OF_SAMPLES}
         others = {"prior": None, "stan_file": None, **dict.fromkeys(self._columns())}
         own = {p: value[name] for p, value in named.items() if isinstance(value, Mapping)}
@@ -606,7 +606,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         return one
 
     def _check_samples(self, bags: Samples | SamplesFeatures, label_sd: Any) -> None:
-        """Raise where the parameters do not go with the samples of the bags."""
+        """Raise if the parameters do not match the samples of the bags."""
         if self.stan_file is not None:
             raise ValueError("stan_file is for bags with one sample: leave it out")
         for parameter in _OF_SAMPLES:
@@ -652,7 +652,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         return bags, at_labels
 
     def _program_labels(self, y: Array) -> Array:
-        """Labels as plain programs take them, shape (n,)."""
+        """Labels in the form for plain programs, shape (n,)."""
         if is_classifier(self):
             return y.astype(int) + (self._family is not None)  # categories from 1
         if getattr(self, "family", "normal") == "lognormal":
@@ -660,7 +660,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         return y.astype(int) if self.counts_labels else y
 
     def _program_step(self, n_bags: int) -> int:
-        """Predictions of a program use every so manyth draw of a chain; those of families fewer."""
+        """k, if a program's predictions use every k-th draw of each chain; families use fewer."""
         most = FEWEST_DRAWS if self._family is not None else MOST_NUMBERS // max(n_bags, 1)
         return self._step_to(max(most, FEWEST_DRAWS))
 
@@ -704,7 +704,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         return {}
 
     def _warn_of_other_bags(self, embedding: Embedding) -> None:
-        """Warn of new bags that are unlike those of the fit and would mislead the model."""
+        """Warn of out-of-distribution bags that would mislead the model."""
 
     def _sample(self, model: Any, settings: SamplerSettings) -> tuple[Posterior, dict[str, Any]]:
         """Draws from the posterior, and further constants that predictions need."""
@@ -712,13 +712,13 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
 
     @property
     def _step(self) -> int:
-        """Predictions use every so manyth draw of a chain."""
+        """k, if predictions use every k-th draw of each chain."""
         return 1
 
     def _draws(self) -> dict[str, Array]:
-        """Draws that predictions use, all chains in one, those of gamma for scaled covariates.
+        """Draws that predictions use, all chains in one, with gamma for scaled covariates.
 
-        Raises ValueError for those of a user's program, of which the formulas may be others.
+        Raises ValueError for a user's program, which may use other formulas.
         """
         check_stock(self)
         kept = self.result_.groups["posterior"]
@@ -737,10 +737,10 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         complete: bool = True,
         **given: ArrayLike | str | None,
     ) -> dict[str, Array]:
-        """What predictions take besides the mean embeddings of bags: fields of `Embedding`.
+        """Inputs of predictions other than the mean embeddings of bags: fields of `Embedding`.
 
-        `complete` and `given` are as for `check_known`; without `groups` effects of groups are left
-        out.
+        `complete` and `given` are as for `check_known`; without `groups` effects of groups are
+        omitted.
         """
         known = self.check_known(bags, None, complete=complete, **given)
         if not groups and not getattr(self, "groups", None):
@@ -786,7 +786,7 @@ def _roles(named):
 
 
 def embedded(bags: Any, feature_map: Any, known: Mapping[str, Array]) -> Embedding:
-    """Mean embeddings of bags with what is `known` of them, checked before the pass."""
+    """Mean embeddings of bags with their `known` data, checked before the pass."""
     found = embed_samples if isinstance(bags, Samples) else embed
     return replace(found(bags, feature_map), **known)
 

@@ -1,4 +1,4 @@
-"""How far bags are from those of the fit."""
+"""Distances of bags from the training bags."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 class Familiar(BagEstimator):
-    """Whether bags come from elsewhere than those of the fit."""
+    """Detection of out-of-distribution bags."""
 
     def familiarity(self: Any, bags: BagsLike) -> "pd.DataFrame":
-        """How far bags are from the training bags, as p-values: whether they come from elsewhere.
+        """P-values that detect out-of-distribution bags, from distances to the training bags.
 
         A bag like the training bags has a p-value of at most 0.05 with probability 0.05, whatever
-        its size. A bag from elsewhere is found if it has points enough.
+        its size. Out-of-distribution bags are detected if they have enough points.
 
         Parameters
         ----------
@@ -30,9 +30,9 @@ class Familiar(BagEstimator):
         Returns
         -------
         pandas DataFrame of n rows, indexed by the bags' ids under their column's name
-            familiarity, the p-value: of 100 bags like the training bags some 5 are below 0.05; and
-            distance, from the average training bag in standard deviations of such bags of the same
-            size, about 1 for most of these.
+            familiarity, the p-value: about 5 of 100 bags like the training bags are below 0.05; and
+            distance, from the average training bag in standard deviations of training bags of the
+            same size, about 1 for most of them.
 
         Raises
         ------
@@ -44,11 +44,10 @@ class Familiar(BagEstimator):
 
         Notes
         -----
-        Distances are those of Mahalanobis with the covariance of embeddings between bags plus that
-        within bags over their size. P-values are ranks among training bags of similar size, each
-        left out of the covariances; below 1 / (n + 1), n of these bags, the tail is extrapolated,
-        down to 1e-6. They are those of single bags, about the points alone: neither labels nor
-        covariates enter.
+        Distances are Mahalanobis distances; the covariance is between-bag plus within-bag
+        covariance over the bag's size. P-values are ranks among n training bags of similar size,
+        each held out of the covariances; below 1 / (n + 1) the tail is extrapolated, down to 1e-6.
+        Each concerns one bag, and only its points: neither labels nor covariates enter.
 
         Examples
         --------
@@ -73,11 +72,11 @@ class Familiar(BagEstimator):
 
     @property
     def has_familiarity(self) -> bool:
-        """Whether the fit keeps what `familiarity` needs."""
+        """Whether the fit keeps the distances that `familiarity` needs."""
         return getattr(self, "_familiarity", None) is not None
 
     def _check_familiarity(self: Any) -> None:
-        """Raise where the fit keeps nothing to compare new bags with."""
+        """Raise if the fit keeps nothing to compare new bags with."""
         if self.has_familiarity:
             return
         if "samples" in self.result_.settings:
@@ -97,7 +96,7 @@ class Familiar(BagEstimator):
     def _familiarity_columns(
         self: Any, embedding: Embedding, *, distance: bool = False
     ) -> dict[str, Array]:
-        """P-values of embedded bags, and distances, by name; none where the fit has none."""
+        """P-values of embedded bags, and distances, by name; none if the fit has none."""
         found = self._familiarity
         if found is None:
             return {}

@@ -44,29 +44,29 @@ class InverseEstimator(EmbeddingEstimator):
         A name of `bdr_stan.kernels.KERNELS`, such as "matern32", a kernel, or "additive", a kernel
         on each column, which suits columns with separate effects.
     covariance : {"average", "pooled"}, default "average"
-        Within-bag covariance of the kernel features, as in `BDR`.
+        Within-bag covariance of the kernel features, see `BDR`.
     method : {"nuts", "optimize", "laplace"}, default "nuts"
     stan_file : path, optional
-        Your variant of ``inverse.stan`` (``bdr-stan eject inverse my_inverse.stan``), by
-        method="nuts". Predictions are its own y_new and log_lik. What is chosen before it runs is
-        data that it reads, and that of a fit without it: coordinates, functions of the label, the
-        labels to choose from with their probabilities, the power, offsets of classes.
+        Your variant of ``inverse.stan`` (``bdr-stan eject inverse my_inverse.stan``), with
+        method="nuts". Predictions are its own y_new and log_lik. Its data are chosen before it
+        runs, as in a fit without it: coordinates, functions of the label, the labels to choose from
+        with their probabilities, the power, offsets of classes.
 
     Attributes
     ----------
     idata : InferenceData or DataTree
-        posterior, of coordinates in units of what labels leave of them: tau, amplitude, explained
-        (component), the share of each coordinate's spread between bags that the label explains;
-        curve (component, function), curvature. With `stan_file` all that it draws.
+        posterior, of coordinates in units of their residual spread given labels: tau, amplitude,
+        explained (component), the share of each coordinate's spread between bags that the label
+        explains; curve (component, function), curvature. With `stan_file` all its variables.
     power_ : float
         The power of the likelihood in Bayes' rule. Coordinates of the embedding are not quite
-        independent given the label, so 1 is too sure: it is the power that predicts labels of bags
-        held out of the fit best. Of classes the same bags give offsets of the log odds.
+        independent given the label, so a power of 1 would be overconfident: this power predicts
+        labels of held-out bags best. These bags also set offsets of the log odds of classes.
     held_out_ : array, shape (n,)
-        Log density of each training label by a fit to four fifths of the bags, which uses none of
-        the other labels, to compare models by; NaN where a fold could not be fitted. There is no
-        log_likelihood, as the posterior is given embeddings and not labels. NaN with `stan_file`,
-        whose curves have no folds.
+        Log density of each training label under a fit to the other four fifths of the bags, for
+        comparing models; NaN if a fold could not be fitted, and with `stan_file`, which has no
+        folds. There is no log_likelihood, as the posterior conditions on embeddings and not on
+        labels.
     """
 
     covariance: str = "average"
@@ -150,7 +150,7 @@ class InverseEstimator(EmbeddingEstimator):
         super()._set_fitted(result)
         self.power_ = float(result.constants["power"])
         held_out = result.constants["held_out"]
-        own_program = self.stan_file is not None  # whose curves have no folds
+        own_program = self.stan_file is not None  # its curves have no folds
         self.held_out_ = np.full_like(held_out, np.nan) if own_program else held_out
 
 
@@ -158,41 +158,41 @@ class InverseEstimator(EmbeddingEstimator):
 class InverseBDR(ProbabilisticRegressor, InverseEstimator):
     """Inverse distribution regression: a model of the embedding given the label, inverted.
 
-    `BDR` takes the label as linear in a bag's mean embedding. Here the embedding follows a smooth
-    curve as the label changes, and Bayes' rule predicts the label: predictions may be nonlinear
-    and skewed, and never leave the bounds of the labels. Predictions of bags of few points stay
-    near the distribution of the labels.
+    In `BDR` the label is linear in a bag's mean embedding. Here the embedding follows a smooth
+    curve as the label changes, and Bayes' rule predicts the label: predictions may be nonlinear and
+    skewed, and never leave the bounds of the labels. Predictions of bags of few points stay near
+    the distribution of the labels.
 
     Parameters
     ----------
     label_distribution : {"empirical", "normal", "uniform"}, default "empirical"
-        Of the labels before a bag is seen: a kernel density estimate of the training labels, with
-        an edge where they support one, beyond which a label stays possible; a normal distribution;
-        all labels within the bounds alike. With "empirical" a label of at least 5% of the bags has
-        a probability. In log densities it counts as spread over the label's resolution.
+        Prior of the labels: a kernel density estimate of the training labels, with a soft edge if
+        they support one; a normal distribution; or uniform within the bounds. With "empirical" a
+        label of at least 5% of the bags has a probability. In log densities it counts as spread
+        over the label's resolution.
     bounds : (lower, upper), optional
-        Between which all labels lie, units of y; None for an end that is open. With label_noise
-        "size" those without noise.
+        Smallest and largest possible label, units of y; None for an open end. With label_noise
+        "size" they bound the labels without noise.
     label_noise : {"constant", "size"}, default "constant"
-        "size" takes labels as averages over the N_i points of their bags, with noise of variance
-        sigma_point^2 / N_i about the label that the embedding follows; predictions have it, too.
-        sigma_point is that which predicts labels of held-out bags best; bags of several sizes
-        identify it, and fewer than 10 do not.
+        "size" treats labels as averages over the N_i points of their bags, with noise of variance
+        sigma_point^2 / N_i about the label that the embedding follows; predictions include this
+        noise. sigma_point predicts labels of held-out bags best; bags of several sizes identify it,
+        and fewer than 10 do not.
 
     Attributes
     ----------
     sigma_point_ : float
-        With label_noise "size": noise standard deviation of one point, units of y; 0 where no
-        noise predicts better.
+        With label_noise "size": noise standard deviation of one point, units of y; 0 if no noise
+        predicts better.
 
     Notes
     -----
-    The model stands at the head of ``stan/inverse.stan``. It learns the distribution of embeddings
-    rather than the label's dependence on them: where bags of equal labels form groups of several
-    kinds, or new bags come from elsewhere than the training bags, prefer `BDR`. Predictions take
-    100 of the draws. With `label_noise` or `label_sd` curves are those of the true labels behind
-    the ones seen, by regression calibration (Carroll et al. 2006). Source: Cook (2007), Adragni
-    and Cook (2009), for uncertain embeddings.
+    The header of ``stan/inverse.stan`` states the model. It learns the distribution of embeddings
+    rather than the label's dependence on them: if bags of equal labels form several clusters, or
+    new bags are out-of-distribution, prefer `BDR`. Predictions use 100 of the draws. With
+    `label_noise` or `label_sd` the curves are functions of the true labels, using regression
+    calibration (Carroll et al. 2006). Source: Cook (2007), Adragni and Cook (2009), for uncertain
+    embeddings.
 
     Examples
     --------
@@ -217,7 +217,7 @@ class InverseBDR(ProbabilisticRegressor, InverseEstimator):
     takes_label_sd = True
 
     def check_labels(self, bags: Bags, y: ArrayLike) -> Array:
-        """Labels `y` of `bags`, once they are known to be of use and within the bounds."""
+        """Labels `y` of `bags`, checked to be valid and within the bounds."""
         check_bounds(self.bounds)
         y = super().check_labels(bags, y)
         if len(y) < _MIN_BAGS:
@@ -279,7 +279,7 @@ class InverseBDRClassifier(ProbabilisticClassifier, InverseEstimator):
     """Inverse distribution regression of two or more classes.
 
     Each class has a mean embedding, about which its bags scatter by their sampling error and by
-    the variation within the class. Bayes' rule gives the probabilities of the classes: of bags of
+    the variation within the class. Bayes' rule yields the probabilities of the classes: for bags of
     few points they stay near the shares of the classes among the training bags.
 
     Attributes
@@ -299,7 +299,7 @@ class InverseBDRClassifier(ProbabilisticClassifier, InverseEstimator):
     """
 
     def check_labels(self, bags: Bags, y: ArrayLike) -> Array:
-        """Labels `y` of `bags`, once they are known to be of use."""
+        """Labels `y` of `bags`, checked to be valid."""
         return check_classes(bags, y, several=True)
 
     def _model(self, training, y):

@@ -38,47 +38,47 @@ _SURVEY_FAMILY = FAMILIES["beta_binomial"]  # places differ by more than f and b
 class JointRegressor(AggregateRegressor):
     """Rates at points from totals of bags and from surveys of places, which share one function.
 
-    The totals are those of `AggregateRegressor` with the link "exp": a bag's label has the mean
-    lambda_a = sum_j p_j exp(f(x_aj)). At each survey place s some of the examined people are
-    positive, a beta-binomial number, with the log odds of a positive at a point
+    The totals follow `AggregateRegressor` with the link "exp": a bag's label has the mean lambda_a
+    = sum_j p_j exp(f(x_aj)). At each survey place s some of the examined people are positive, a
+    beta-binomial number, with the log odds of a positive at a point
 
         survey_intercept + survey_slope (f(x) - log of the overall rate of the totals).
 
     Prevalence is not incidence: both numbers of this line are learned. Several surveys, of other
-    ages or by other tests, have a line and a dispersion each. Predictions of bags, points
-    and fields are those of `AggregateRegressor`; `predict_prevalence` and `predictive_surveys`
-    are for the surveys.
+    ages or with other tests, have a line and a dispersion each. Predictions of bags, points and
+    fields are as in `AggregateRegressor`; `predict_prevalence` and `predictive_surveys` are for the
+    surveys.
 
     Parameters
     ----------
     likelihood : {"negative binomial", "poisson", "gamma", "exponential"}
-        Of the totals, as for `AggregateRegressor`.
+        Likelihood of the totals, as for `AggregateRegressor`.
     link : {"exp"}
-        The surveys read the log rate, so that no other link is possible.
+        The surveys depend on the log rate, so no other link is possible.
     bag_effects : bool, default False
         Whether each bag has an i.i.d. normal effect on the log rate, with NUTS. Surveys do not
         have it.
     thin : int, optional
-        At most so many weighted points per bag stand for all; the error that makes is in
-        `thinning_error_`. The points of survey places are never thinned.
+        Represent each bag by at most this many weighted points; `thinning_error_` reports the
+        error. The points of survey places are never thinned.
     method : {"nuts", "laplace", "optimize"}, default "nuts"
         All but NUTS hold rho and the dispersions at their marginal modes.
 
     Attributes
     ----------
     agreement_ : SurveyAgreement, or dict of str -> SurveyAgreement
-        The slope's draws, and the percentiles of the places' log rates among those of the bags'
-        points (of the same month, where the kernel is a product of space and time); with
-        `interval`, `disagrees` and `p_value`. Of several surveys one each.
+        The slope's draws, and the percentiles of the places' log rates among the bags' points (of
+        the same month, if the kernel is a product of space and time); with `interval`, `disagrees`
+        and `p_value`. With several surveys a dict by name.
 
     Notes
     -----
-    The slope has the prior normal(1, 1): it is 1 where few are positive, in proportion to the rate,
-    and it may have either sign, so that surveys that contradict the totals are found out instead of
-    bending the map. A fit warns where the slope's 95% interval includes 0 or negative numbers, and
-    `report` states this and whether places were surveyed where rates are high. Kernel and landmarks
-    are learned from the totals. Source: Lucas, Nandi, Chestnutt et al. (2021), "Mapping malaria by
-    sharing spatial information between incidence and prevalence data sets".
+    The slope has the prior normal(1, 1): it is 1 if few are positive, in proportion to the rate. It
+    may have either sign, so surveys that contradict the totals are detected and do not distort the
+    map. A fit warns if the slope's 95% interval includes 0 or negative numbers, and `report` states
+    this and whether places were surveyed where rates are high. Kernel and landmarks are learned
+    from the totals. Source: Lucas, Nandi, Chestnutt et al. (2021), "Mapping malaria by sharing
+    spatial information between incidence and prevalence data sets".
 
     Examples
     --------
@@ -132,11 +132,11 @@ class JointRegressor(AggregateRegressor):
         ----------
         surveys : Bags, or list of m arrays, shapes (n_points, p), or dict of these
             At least 2 places with the columns of `bags`: of one point, or of several weighted
-            points where the place is known up to an area. Several surveys are a dict of their
-            names, ``{"clusters": places, "schools": others}``; a place may be in several.
+            points if the place is known up to an area. Several surveys are a dict by their names,
+            ``{"clusters": places, "schools": others}``; a place may be in several.
         positives : array, shape (m,), or str, or dict of these
             How many people were positive at each place, or the column of the places' metadata. A
-            Series is matched to the places by their ids. Of several surveys a dict by the same
+            Series is matched to the places by their ids. For several surveys a dict by the same
             names, or one column of the metadata of all.
         examined : array, shape (m,), or str, or dict of these
             How many people were examined at each place, at least 1.
@@ -168,7 +168,7 @@ class JointRegressor(AggregateRegressor):
         label_sd: ArrayLike | str | None = None,
         seed: int | None = None,
     ) -> JointFeatures:
-        """Landmarks, kernel and rows, as of `AggregateRegressor`, and the rows of the surveys.
+        """Landmarks, kernel and rows, as in `AggregateRegressor`, and the rows of the surveys.
 
         Parameters
         ----------
@@ -205,7 +205,7 @@ class JointRegressor(AggregateRegressor):
 
     @property
     def stan_data(self) -> Any:
-        """There is no plain program of joint models: raises AttributeError."""
+        """Joint models have no plain program: raises AttributeError."""
         raise AttributeError(
             "JointRegressor has no stan_data, as there is no plain Stan program of joint models"
         )
@@ -234,7 +234,7 @@ class JointRegressor(AggregateRegressor):
         Parameters
         ----------
         survey : str, optional
-            Name of the survey, needed where the fit has several.
+            Name of the survey, needed if the fit has several.
 
         Returns
         -------
@@ -324,7 +324,7 @@ class JointRegressor(AggregateRegressor):
         )
 
     def _of_survey(self, name: str, survey: str | None) -> Array:
-        """Draws of a parameter of a survey, shape (S,); ValueError where there is no such one."""
+        """Draws of a parameter of a survey, shape (S,); ValueError if it does not exist."""
         drawn, names = self.result_.draws(name), _survey_names(self.result_)
         if not names:
             if survey is not None:
@@ -343,7 +343,7 @@ class JointRegressor(AggregateRegressor):
 
     @property
     def _agreements(self) -> dict[str, SurveyAgreement]:
-        """Agreement of each survey, by what reports call it."""
+        """Agreement of each survey, by its name in reports."""
         if isinstance(self.agreement_, SurveyAgreement):
             return {"Surveys": self.agreement_}
         return {f"Survey {name!r}": found for name, found in self.agreement_.items()}

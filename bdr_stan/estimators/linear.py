@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 _POSITIVE = "the lognormal family needs labels > 0: leave these bags out, or use family='normal'"
 _MOST_INTEGRATED_DRAWS = 1000
 _DRAWS_OF_MODE = 1000  # of sampling errors, for a contrast under a fit with one draw
-_MOST_COMPARED = 200  # bags whose counts tell whether they scatter more than the family allows
+_MOST_COMPARED = 200  # bags of counts needed to detect overdispersion
 
 _SCALES = ("sigma", "sigma_point", "rho", "eta", "term_sd")
 
@@ -81,8 +81,8 @@ class LinearEstimator(PriorPredictive, Population, Sensitivity, EmbeddingEstimat
     Parameters
     ----------
     covariates : list of str, optional
-        Columns of `bags.metadata` with a linear effect beside the embedding: numbers, or text,
-        categories and booleans with a weight for each level. New bags need these columns too.
+        Columns of `bags.metadata` with a linear effect in addition to the embedding: numbers, or
+        text, categories and booleans with a weight per level. New bags also need these columns.
     """
 
     _: KW_ONLY
@@ -107,10 +107,10 @@ class LinearEstimator(PriorPredictive, Population, Sensitivity, EmbeddingEstimat
         Parameters
         ----------
         bags_a, bags_b : Bags, or lists of n arrays, shapes (n_points, p)
-            The bags after the change, and before: label of `bags_a` less that of `bags_b`; of two
-            classes the probability of the second.
+            The bags after the change, and before: label of `bags_a` minus label of `bags_b`; for
+            two classes the probability of the second.
         trials, exposure, offset : array, shape (n,), or str, optional
-            Of both versions, as for `predictive`.
+            For both versions, see `predictive`.
 
         Returns
         -------
@@ -121,8 +121,8 @@ class LinearEstimator(PriorPredictive, Population, Sensitivity, EmbeddingEstimat
         Raises
         ------
         ValueError
-            The versions have different numbers of bags, or of points without those of one being
-            among the other's; or a category is no class.
+            The versions have different numbers of bags, or of points and neither contains the
+            other's; or a category is not a class.
         TypeError
             The labels have more than two classes, and `category` is missing; points of BDR or
             Shrinkage in partitions.
@@ -135,8 +135,8 @@ class LinearEstimator(PriorPredictive, Population, Sensitivity, EmbeddingEstimat
         Notes
         -----
         For each draw of the weights w the linear predictor moves by w' delta, delta the average
-        movement of the features over the bag's points. Its sampling error, of a population of which
-        the points are a sample, is part of the draws for `BDR` and `Shrinkage`; `BLR` takes bags as
+        movement of the features over the bag's points. The draws include its sampling error, with
+        the points as a sample of a population, for `BDR` and `Shrinkage`; `BLR` treats bags as
         exact. Two samples of different points are compared by ``population(a, minus=b)``.
         """
         first, second = self._two_versions(bags_a, bags_b)
@@ -191,7 +191,7 @@ class LinearEstimator(PriorPredictive, Population, Sensitivity, EmbeddingEstimat
         return Movement(moved, sd)
 
     def _regression_of_contrast(self, first: Any, second: Any) -> Regression | None:
-        """Regression in which the contrast is linear, if any; columns of the versions, (n, Q)."""
+        """Regression with a linear contrast, if any; columns of the versions, (n, Q)."""
         return None
 
     def influence(
@@ -199,13 +199,13 @@ class LinearEstimator(PriorPredictive, Population, Sensitivity, EmbeddingEstimat
     ) -> PointPredictive:
         """Posterior of f at points: a label is the intercept plus the average of f over its bag.
 
-        f(x) = (phi(x) - m0)' beta, m0 the average embedding of the training bags, over which f
-        averages 0. Covariates add to the label beside it.
+        f(x) = (phi(x) - m0)' beta, m0 the average embedding of the training bags: f averages 0 over
+        them. Covariates add to the label separately.
 
         Parameters
         ----------
         sample : str, optional
-            Of bags with several samples the one that the points are like.
+            For bags with several samples: the one that the points resemble.
 
         Returns
         -------
@@ -231,35 +231,35 @@ class LinearEstimator(PriorPredictive, Population, Sensitivity, EmbeddingEstimat
     ) -> tuple[Array, PointPredictive]:
         """Posterior of the influence of one column: its partial dependence.
 
-        Each value is set in a sample of the points, which keep their other columns, and f averaged
-        over these.
+        Partial dependence: each value is set in a sample of the points, which keep their other
+        columns, and f is averaged over the points.
 
         Parameters
         ----------
         column : str or int
-            Of the table that the bags were made of, of the points by name, or by number.
+            Column of the table that the bags were made of, or of the points, by name or number.
         bags : Bags, or list of arrays, optional
-            Whose points are sampled; default the landmarks stand for them.
+            Bags to sample points from; by default the landmarks represent them.
         sample : str, optional
-            Of bags with several samples the one that has the column; `bags` may be all samples, or
+            For bags with several samples: the one that has the column; `bags` may be all samples or
             this one.
         n_points : int, default 500
             Points of the sample.
         seed : int, default 0
-            Of the sample.
+            Seed of the sample.
 
         Returns
         -------
         values : array, shape (m,)
-            Those of the column in the sample, or where they are more than 12, 60 from the 1st to
-            the 99th percentile; of a category its levels.
+            Values of the column in the sample, or if there are more than 12, 60 from the 1st to the
+            99th percentile; for a category its levels.
         influence : PointPredictive, of m values
-            As that of `influence`.
+            As for `influence`.
 
         Raises
         ------
         ValueError
-            There is no such column.
+            The column does not exist.
         """
         values, _, found = self._along(column, bags, sample, n_points, n_draws, seed)
         return values, found
@@ -285,8 +285,8 @@ class LinearEstimator(PriorPredictive, Population, Sensitivity, EmbeddingEstimat
         -------
         pandas DataFrame, one row per column of the table that the bags were made of
             mean, lower and upper of the standard deviation, over the points, of the column's
-            `influence_along`: units of y, of families of the linear predictor. It is positive for
-            irrelevant columns, too: compare it with those of the others.
+            `influence_along`: units of y, for families of the linear predictor. It is also positive
+            for irrelevant columns: compare it with the other columns.
 
         Examples
         --------
@@ -335,7 +335,7 @@ class LinearEstimator(PriorPredictive, Population, Sensitivity, EmbeddingEstimat
         return (values if where.levels is None else np.array(where.levels)), shares, found
 
     def _of_sample(self, sample: str | None) -> Any:
-        """Of bags that have several, this fit as one of the bags with this sample alone."""
+        """If bags have several samples, this fit as a fit to only this sample."""
         check_is_fitted(self, "result_")
         result = self.result_
         samples = result.settings.get("samples")
@@ -383,15 +383,15 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         an order. All but "normal" and "lognormal" run ``bdr_glm.stan``, with one row per bag.
     groups : list of str, optional
         Columns of `bags.metadata` that group the bags, such as ["state"]: each level has an effect
-        normal(0, term_sd), which data pool partially. Levels that no training bag has are predicted
-        with effects drawn from it.
+        normal(0, term_sd), partially pooled. Effects of levels that no training bag has are drawn
+        from this distribution.
     smooths : list of str and of pairs of str, optional
         Columns of numbers, or pairs of them, with smooth functions: ["year", ["lon", "lat"]].
         Gaussian processes, Matern 3/2 with standard deviation and length scales learned.
     label_noise : {"constant", "size"}, default "constant"
         "size" adds sigma_point^2 / N_i to the variance sigma^2 of the noise: for labels that are
-        averages over the N_i points of their bags, so that small bags have noisier labels. Bags of
-        several sizes identify the two scales. Of normal labels.
+        averages over the N_i points of their bags, so small bags have noisier labels. Bags of
+        several sizes identify the two scales. For normal labels.
     compress : bool, default True
         False passes one row per bag to the program: for likelihoods that are not normal.
 
@@ -403,11 +403,11 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         units of y per unit of a number as given, and the difference of a level from the average
         bag; with groups or smooths term_sd (term) and term_effect (effect), the effects of levels
         and weights of the functions' sines, and term_length (smooth_column), in units of half the
-        column's range. With a `family` other than "normal" all but eta are on the scale of the
-        linear predictor, and sigma gives way to the family's own scales, of "ordinal" the gaps
-        between its thresholds c_k, of which the first is 0; labels are then 0, 1, ..
+        column's range. With a `family` other than "normal" all except eta are on the scale of the
+        linear predictor, and the family's own scales replace sigma: for "ordinal" the gaps between
+        its thresholds c_k, the first at 0; labels are then 0, 1, ...
     classes_ : array, shape (C,)
-        Of family "ordinal" the categories, from the lowest to the highest.
+        For family "ordinal" the categories, from the lowest to the highest.
     """
 
     _: KW_ONLY
@@ -422,7 +422,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
     exact_embeddings: ClassVar[bool] = True  # whether bags of all sizes have equal variances
 
     def __sklearn_tags__(self):
-        """Those of a classifier where labels are categories: folds are stratified, for instance."""
+        """Tags of a classifier if labels are categories: folds are stratified, for example."""
         tags = super().__sklearn_tags__()
         if self._is_ordinal:
             tags.estimator_type, tags.regressor_tags = "classifier", None
@@ -435,14 +435,14 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
 
     @property
     def _family(self) -> Family | None:
-        """The family, None where labels or their logarithms are normal."""
+        """The family, None if labels or their logarithms are normal."""
         if self._is_ordinal and "classes_" in vars(self):
             return Ordinal(len(self.classes_))
         return FAMILIES.get(self.family)
 
     @property
     def takes(self) -> tuple[str, ...]:  # type: ignore[override]
-        """What `fit` takes in addition to each label: trials or an exposure, and an offset."""
+        """What `fit` accepts in addition to each label: trials or an exposure, and an offset."""
         return () if self._family is None else self._family.takes
 
     @property
@@ -451,7 +451,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
 
     @property
     def predicts_from(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Variables whose draws, where there are any, predictions use."""
+        """Variables with draws that predictions use, if there are any."""
         scales = (
             ("sigma", "sigma_point") if self._family is None else self._family.likelihood.scales
         )
@@ -479,15 +479,15 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         Parameters
         ----------
         bags : Bags, or list of n arrays, shapes (n_points, p)
-            Of several samples a dict of such or of tables, or `Samples`: the bags of the first one
-            in its order, then those that only later ones have.
+            For several samples a dict of bags or tables, or `Samples`: the bags of the first sample
+            in its order; bags that occur only in later samples come last.
         groups : bool, default True
-            False leaves out the effects of groups.
+            False omits the effects of groups.
 
         Returns
         -------
         mean : array, shape (n,), units of y
-            Of counts out of trials their expected number; of categories labels out of `classes_`.
+            For counts out of trials their expected number; for categories labels out of `classes_`.
         sd : array, shape (n,), if `return_std`
         """
         given = {"trials": trials, "exposure": exposure, "offset": offset}
@@ -511,7 +511,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         exposure: ArrayLike | str | None = None,
         offset: ArrayLike | str | None = None,
     ) -> float:
-        """R^2 of the predicted labels, as in scikit-learn's regressors; of categories accuracy."""
+        """R^2 of the predicted labels, as in scikit-learn's regressors; for categories accuracy."""
         bags, y, sample_weight = scored(self, bags, y, sample_weight)
         mean = self.predict(bags, trials=trials, exposure=exposure, offset=offset)
         of_kind = accuracy_score if self._is_ordinal else r2_score
@@ -526,8 +526,8 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
             For "embedding", or each sample by its name, and each column of covariates, smooths and
             groups the columns mean, sd, lower and upper, on the scale of the linear predictor
             (units of y if labels are normal).
-            Their sum is the predictor less the intercept. A smooth function averages 0 over the
-            training bags, a covariate, and the embedding but for shrinkage, too.
+            Their sum is the predictor minus the intercept. Smooth functions, covariates and, except
+            for shrinkage, the embedding average 0 over the training bags.
 
         Examples
         --------
@@ -623,7 +623,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         self._check_complete(bags, bags.samples)
 
     def _check_complete(self, bags: Samples | SamplesFeatures, names: Iterable[str]) -> None:
-        """Raise ValueError where a bag lacks a sample, but embeddings are taken as exact."""
+        """Raise ValueError if a bag lacks a sample, but embeddings are taken as exact."""
         for name in names if self.exact_embeddings else ():
             lacking = np.flatnonzero(~bags.has(name))
             if len(lacking):
@@ -639,7 +639,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         return like
 
     def _model_of_samples(self, training: SamplesFeatures, y: Array) -> LatentGaussianModel:
-        """The model of bags with several samples, from those of each sample alone."""
+        """The model of bags with several samples, from one model per sample."""
         alone = {}
         for name, features in training.samples.items():
             has, own = training.has(name), features.embedding
@@ -676,7 +676,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         super().check_parameters()
 
     def check_labels(self, bags: Bags, y: ArrayLike) -> Any:
-        """Labels `y` of `bags`, of categories a pandas Categorical, known to suit the family."""
+        """Labels `y` of `bags`, checked to suit the family; a pandas Categorical of categories."""
         self._check_family()
         if self._family is not None:
             if self.stan_file is not None and self._without_deviations(len(bags)):
@@ -775,7 +775,7 @@ class LinearClassifier(ProbabilisticClassifier, LinearEstimator):
         The two labels, sorted; the model is of the probability of the second.
     idata : InferenceData or DataTree
         posterior: intercept, rho, w (component), beta (landmark), with covariates gamma (covariate,
-        as in `BDR`), in units of the latent function: log odds for `BLRClassifier`, standard
+        see `BDR`), in units of the latent function: log odds for `BLRClassifier`, standard
         deviations of the latent noise for `BDRClassifier`, with eta; observed labels as 0 and 1.
     """
 
@@ -788,7 +788,7 @@ class LinearClassifier(ProbabilisticClassifier, LinearEstimator):
 
 
 def _function(model, n_draws):
-    """Draws of the weights of the landmarks, and the embedding at which f is 0."""
+    """Draws of the weights of the landmarks, and the embedding with f = 0."""
     check_counts(n_draws=n_draws)
     check_is_fitted(model, "result_")
     check_stock(model)

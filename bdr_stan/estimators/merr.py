@@ -47,15 +47,15 @@ class MERR(ProbabilisticRegressor):
         an object of one bandwidth, in the units of RKHS distances, or by name, with the bandwidth
         sqrt(median squared distance / 2) of the training bags.
     alpha : "loo", float or sequence of float, default "loo"
-        Penalty on the squared RKHS norm of the regression function, > 0, beside the *mean*
-        squared error. Of several the one with the lowest squared error on the validation bags of
-        `fit`, else of leave-one-out cross-validation. "loo": of 49 from 10^-12 to 1 times the
-        largest eigenvalue of the kernel matrix divided by the number of bags.
+        Penalty on the squared RKHS norm of the regression function, > 0, added to the *mean*
+        squared error. From several the one with the lowest squared error on the validation bags of
+        `fit`, else of leave-one-out cross-validation. "loo": 49 from 10^-12 to 1 times the largest
+        eigenvalue of the kernel matrix divided by the number of bags.
     landmarks : None, {"kmeans", "random"} or array, shape (d, p), default None
-        None takes all pairs of points, exactly. With landmarks the kernel means are projected
-        on the span of the kernel at these points (Nystrom), in one pass over the points.
+        None uses all pairs of points, exactly. With landmarks the kernel means are projected on the
+        span of the kernel at these points (Nystrom), in one pass over the points.
     n_landmarks : int, default 60
-        Where `landmarks` is a name.
+        Number of landmarks, if `landmarks` is a name.
 
     Attributes
     ----------
@@ -75,14 +75,14 @@ class MERR(ProbabilisticRegressor):
     With K the kernel between bags, l their number and level the average label, the prediction
     for a bag B is
 
-        level + (y - level)' (K + l alpha I)^-1 [K(B_1, B), .., K(B_l, B)]'
+        level + (y - level)' (K + l alpha I)^-1 [K(B_1, B), ..., K(B_l, B)]'
 
     which is also the posterior mean of a Gaussian process: y_i = level + f(B_i) + e_i, f ~
     GP(0, s^2 K), e_i ~ normal(0, s^2 l alpha). `predict(return_std=True)` and `predictive` report
-    its predictive distribution of the *label*, noise included, with s^2 where the evidence is
-    largest given alpha: s^2 = (y - level)' (K + l alpha I)^-1 (y - level) / l. Every kernel mean
-    counts as exact, however few the points of its bag: use `BDR` where that matters. With
-    landmarks, f is taken to vary in their span alone.
+    its predictive distribution of the *label*, noise included, with the s^2 of largest evidence
+    given alpha: s^2 = (y - level)' (K + l alpha I)^-1 (y - level) / l. Every kernel mean is treated
+    as exact, however few the points of its bag: use `BDR` if this matters. With landmarks, f varies
+    only in their span.
 
     Exact kernel means keep the training points; time grows with the pairs of points, memory
     with the square of the number of bags. Source: Szabo et al. (2016), "Learning theory for
@@ -126,8 +126,8 @@ class MERR(ProbabilisticRegressor):
         Parameters
         ----------
         products : array, shape (n, n), optional
-            Inner products of the kernel means of the bags where they are known, as `set_kernels`
-            gives them for a whole grid of kernels at once; not with landmarks.
+            Inner products of the kernel means of the bags if they are known, for example from
+            `set_kernels` for a whole grid of kernels at once; not with landmarks.
         """
         bags = as_bags(bags)
         y = check_labels(bags, y)
@@ -177,7 +177,7 @@ class MERR(ProbabilisticRegressor):
             y,
         )
         self._keep(Result(groups, {"kernel": kernel, "outer": outer}), bags)
-        self._path = path  # which `predictive` asks for, at the cost of an eigendecomposition
+        self._path = path  # for `predictive`, at the cost of an eigendecomposition
         return self
 
     def predict(self, bags: BagsLike, return_std: bool = False) -> Array | tuple[Array, Array]:
@@ -188,14 +188,14 @@ class MERR(ProbabilisticRegressor):
         return self._mean(_between_means(self.outer_, means, self.means_, self._squares))
 
     def predict_products(self, products: Array, squares: Array | None = None) -> Array:
-        """Predicted labels from the inner products of kernel means, where they are known.
+        """Predicted labels from known inner products of kernel means.
 
         Parameters
         ----------
         products : array, shape (m, n)
-            Of the kernel means of m bags with those of the training bags.
+            Inner products of the kernel means of m bags with the training bags' kernel means.
         squares : array, shape (m,), optional
-            Squared norms of the m kernel means; not needed where the outer kernel is "linear".
+            Squared norms of the m kernel means; not needed if the outer kernel is "linear".
 
         Returns
         -------
@@ -278,7 +278,7 @@ class MERR(ProbabilisticRegressor):
 
 
 def _means(bags, kernel, landmarks):
-    """Kernel means of bags, projected where there are landmarks."""
+    """Kernel means of bags, projected if there are landmarks."""
     if landmarks is None:
         if bags.is_memory_map:
             bags.check_values()
@@ -287,7 +287,7 @@ def _means(bags, kernel, landmarks):
 
 
 def _between_means(outer, means, others, other_squares):
-    """Kernel of kernel means; squared norms are computed where it needs them."""
+    """Kernel of kernel means; squared norms are computed if needed."""
     squares = None if outer is None else means.squared_norms()
     return between(outer, means.products(others), squares, other_squares)
 

@@ -1,4 +1,4 @@
-"""Mean embedding ridge regression whose kernels and penalty are chosen by labels held out."""
+"""Mean embedding ridge regression with kernels and penalty chosen on held-out labels."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY
@@ -32,7 +32,7 @@ from bdr_stan.results.result import Result
 from bdr_stan.threads import map_in_threads
 from bdr_stan.types import Array, ArrayLike, Seed, check_flags
 
-# Bandwidths tried by default, and those of outer kernels by name, as parts of the median rule.
+# Bandwidths tried by default, and for outer kernels by name, as parts of the median rule.
 _SCALES = 2.0 ** np.arange(-2, 3)
 _OUTER_SCALES = 0.5, 1.0, 2.0
 
@@ -49,10 +49,10 @@ class MERRCV(BagRegressor):
         Kernels of points to try, a name that kernel at the median rule; a dict groups them by
         family. Default Gaussian kernels of 1/4, 1/2, 1, 2 and 4 times the median rule.
     outers : sequence of "linear", str or Kernel, default ("linear",)
-        Kernels of kernel means to try; a name stands for that kernel at 1/2, 1 and 2 times the
-        median rule on the distances of the training bags.
+        Kernels of kernel means to try; a name means that kernel at 1/2, 1 and 2 times the median
+        rule on the distances of the training bags.
     cv : int or scikit-learn splitter, default 5
-        Folds by which to choose where `fit` gets no validation bags.
+        Folds for the choice if `fit` has no validation bags.
     average : bool, default False
         Predict by a weighted average of the best regression of every family of `kernels` with
         every entry of `outers`, instead of by the best of all.
@@ -67,8 +67,8 @@ class MERRCV(BagRegressor):
     table_ : pandas.DataFrame
         One row for each pair of kernels, best first: family, kernel, outer, alpha, rmse.
     idata : InferenceData or DataTree
-        posterior: weight of the best regression and of each other that is averaged, a single
-        draw; each regression has an `idata` of its own.
+        posterior: weights of the best and the other averaged regressions, a single draw; each has
+        its own `idata`.
 
     Notes
     -----
@@ -76,9 +76,9 @@ class MERRCV(BagRegressor):
     bags the regressions are fitted to the training bags; after folds to all bags.
 
     The weights of an average are those on the simplex with the least squared error on the
-    held-out labels (stacking). Members err much alike: weights by each member's own error would
-    all but equal each other, and let a poor member in, while these leave out what adds nothing.
-    Source: Breiman (1996), "Stacked regressions"; for the kernels and grids Szabo et al. (2016).
+    held-out labels (stacking). Errors of members are similar: weights by each member's own error
+    would be nearly equal and include poor members, which stacking excludes. Source: Breiman (1996),
+    "Stacked regressions"; for the kernels and grids Szabo et al. (2016).
 
     Examples
     --------
@@ -112,7 +112,7 @@ class MERRCV(BagRegressor):
         validation: tuple[BagsLike, ArrayLike] | None = None,
         seed: Seed = None,
     ) -> Self:
-        """Choose kernels and penalty, and fit with these.
+        """Choose kernels and penalty, and fit with them.
 
         Parameters
         ----------
@@ -150,7 +150,7 @@ class MERRCV(BagRegressor):
             np.column_stack([score.predictions for score in kinds.values()]),
             labels[np.concatenate([test for _, test in splits])],
         )
-        # The best of all is kept even where the average has no use for it.
+        # The best of all is kept even if the average does not use it.
         used = np.array([m == 0 or weight > 0 for m, weight in enumerate(weights)])
         members = tuple(
             score.fitted(bags, y) for score, use in zip(kinds.values(), used, strict=True) if use

@@ -21,7 +21,7 @@ from bdr_stan.scratch import scratch_folder
 from bdr_stan.types import Array, ArrayLike, PathName
 from bdr_stan.user_warnings import warn
 
-# Data that a program reads of labels, shape (m,), of the new bags with indices of shape (m,).
+# A program's data of labels, shape (m,), for the new bags with indices of shape (m,).
 DataAtLabels = Callable[[Array, Array], dict[str, Array]]
 MOST_NUMBERS = 4_000_000  # of draws times bags, which Stan writes as text
 FEWEST_DRAWS = 1000
@@ -38,7 +38,7 @@ def check_stock(model: Any) -> None:
 
 
 def is_plain(program: PathName | None) -> TypeGuard[PathName]:
-    """Whether a program reads the data of a plain one, new bags among them."""
+    """Whether a program declares the data of a plain one, including new bags."""
     return program is not None and "N_new" in declared(program, "data")
 
 
@@ -48,10 +48,10 @@ def check_declares(
     given: Mapping[str, Any] | None,
     passed: Collection[str],
 ) -> None:
-    """Raise ValueError if a plain program lacks data, name -> what the fit passes by it.
+    """Raise ValueError if a plain program lacks data, name -> the fit's data of this name.
 
-    And if it declares data that are neither those of every fit, `passed`, nor `given`. Parameters
-    that nothing reads are a warning.
+    Also if it declares data that are neither `passed` by every fit nor `given`. Warns of unused
+    parameters.
     """
     names = declared(program, "data")
     for name in names:
@@ -72,7 +72,7 @@ def check_declares(
 
 
 def check_has_data(program: PathName, data: Mapping[str, Any], hints: Mapping[str, str]) -> None:
-    """Raise ValueError if a program reads data that a fit lacks; `hints`, name -> what to do."""
+    """Raise ValueError if a program needs data that a fit lacks; `hints`, name -> remedy."""
     for name, hint in hints.items():
         if name not in data and name in declared(program, "data"):
             raise ValueError(f"{program} reads {name} in its data, which this fit has not: {hint}")
@@ -106,7 +106,7 @@ def own_data_of_bags(
 ) -> tuple[dict[str, Array], dict[str, Array]]:
     """Data of the bags, by name, shape (n, ...), and other data, out of the user's `stan_data`.
 
-    Data that the program also reads of new bags, `name` and `name_new`, and columns are of bags.
+    Data declared as both `name` and `name_new`, and columns, are per bag.
     """
     if program is None or given is None:
         return {}, {}
@@ -125,7 +125,7 @@ def own_data_of_new_bags(
 ) -> dict[str, Array]:
     """The same of new bags: `columns` of their metadata that the fit named, or `given`.
 
-    ValueError if one is missing, or given but not read.
+    ValueError if one is missing, or given but not declared.
     """
     given = dict(given or {})
     unknown = sorted(set(given) - set(columns))
@@ -165,13 +165,13 @@ def _one_per_bag(bags: Bags, values: ArrayLike | str, name: str) -> Array:
 
 
 def _as_data(numbers: Array) -> Array:
-    """Numbers as integers where all are whole, as Stan's integers take no others."""
+    """Numbers as integers if all are whole, because Stan's integers accept no others."""
     whole = numbers.astype(np.int64, copy=True) if np.all(np.abs(numbers) < 2**53) else numbers
     return whole if np.array_equal(whole, numbers) else numbers
 
 
 def at_labels(bags: Array, labels: Array) -> dict[str, Array]:
-    """Labels of new bags as most programs read them."""
+    """Labels of new bags in the form for most programs."""
     return {"y_at": labels}
 
 
@@ -243,9 +243,9 @@ class OwnProgram:
     ) -> ProgramPredictive:
         """Predictive distribution of n bags, by draws of parameters, each (S, ...).
 
-        `bags` are data of each, by names without "_new", and labels `y` of the kind that the
-        program takes, at which it draws labels; `data_at` gives what it reads of labels of new
-        bags. Labels of the program may be `logarithms` of labels.
+        `bags` are data per bag, by names without "_new", and `y` any labels of the program's type,
+        used while it draws labels; `data_at` returns its data of labels of new bags. Labels of the
+        program may be `logarithms` of labels.
         """
         n = bags["N"]
         n_draws = len(next(iter(draws.values())))
@@ -277,7 +277,7 @@ class OwnProgram:
     def rates(self, draws: Mapping[str, Array], points: Mapping[str, Any]) -> Array:
         """Rates at n new points, shape (S, n), by draws of parameters, each (S, ...).
 
-        `points` are from `data_of_totals`, or `without_bags` of these.
+        `points` are from `data_of_totals`, or their `without_bags`.
         """
         self.check_generates("rate_new", "rates of points", size="P_new")
         return self._generated("rate_new", draws, as_new(points))
@@ -306,7 +306,7 @@ class OwnProgram:
 
 
 def program_to_run(model: Any) -> OwnProgram:
-    """The user's plain program for predictions; ValueError where there is none that may run."""
+    """The user's plain program for predictions; ValueError if there is none that may run."""
     program = model._program
     if program is None:
         raise ValueError(
@@ -320,7 +320,7 @@ def program_to_run(model: Any) -> OwnProgram:
 
 
 def draws_of_program(model: Any, step: int, repeated: int | None = None) -> dict[str, Array]:
-    """Every so manyth draw of the fit's program, all chains in one, each `repeated`.
+    """Every k-th draw of the fit's program, all chains in one, each `repeated`.
 
     By default a single draw, of an optimisation, is repeated.
     """

@@ -25,7 +25,7 @@ from bdr_stan.models.plain import (
 from bdr_stan.predictive.program import ProgramRates
 from bdr_stan.results.arviz_groups import training_groups
 
-# Data that come with an option, and what to do where a program reads them without it.
+# Data of an option, and advice if a program declares them without it.
 _OPTIONS = {
     "tau_scale": "fit with bag_effects=True, or leave effects of bags out of the program",
     "dispersion_scale": "fit with likelihood='negative binomial', or leave it out of the program",
@@ -51,7 +51,7 @@ class ProgramOfTotals(PosteriorEstimator):
             )
 
     def _needed_data(self, label_sd):
-        """Names of data that a plain program must declare -> what this fit would pass by them."""
+        """Names of data that a plain program must declare -> this fit's data of these names."""
         return {
             self._name_of_errors: "label_sd" * (label_sd is not None),
             "trials": "trials" * self._family.has_trials,
@@ -66,7 +66,7 @@ class ProgramOfTotals(PosteriorEstimator):
         return found
 
     def _keep_predictions_of_program(self, training, posterior, y, of_bags, seed):
-        """Add what the program predicts of the training bags, as if these were new."""
+        """Add the program's predictions of the training bags, as if they were new."""
         program = self._program
         if program is None or not program.generates("y_new"):
             return
@@ -90,7 +90,7 @@ class ProgramOfTotals(PosteriorEstimator):
 
     @property
     def _name_of_errors(self):
-        """Name of known errors of labels, of which those of counts are relative to these."""
+        """Name of known errors of labels; for counts they are relative errors."""
         return "label_sd" if self._link.is_linear else "relative_label_sd"
 
     # ------------------------------------------------------------ predictions
@@ -104,7 +104,7 @@ class ProgramOfTotals(PosteriorEstimator):
         )
 
     def _program_rates(self, bags, in_bags, district, totals, n_draws, stan_data):
-        """Rates at the points of `bags` by the program; without `in_bags` they lie in none."""
+        """Rates at the points of `bags` by the program; without `in_bags` they belong to none."""
         self._check_asks_for_new(district, totals)
         program = program_to_run(self)
         if in_bags:
@@ -121,7 +121,7 @@ class ProgramOfTotals(PosteriorEstimator):
         return ProgramRates(program.rates(drawn, data))
 
     def _check_asks_for_new(self, district, totals=None):
-        """Raise ValueError where the program would have to know effects of training bags."""
+        """Raise ValueError if the program would need effects of training bags."""
         if totals is not None or not isinstance(district, bool):
             check_stock(self)
 
@@ -136,17 +136,17 @@ class ProgramOfTotals(PosteriorEstimator):
         return {**data_of_totals(points, labels, trials=trials), **own}
 
     def _any_labels(self, program, n):
-        """Labels that n bags may have, of the type that the program takes."""
+        """Labels that n bags may have, of the program's type."""
         y = program.data["y"]
         return np.full(n, 0 if self._family.is_count else y.min(), y.dtype)
 
     def _program_step(self, data):
-        """Predictions of a program use every so manyth draw of a chain."""
+        """k, if a program's predictions use every k-th draw of each chain."""
         return self._step_to(max(MOST_NUMBERS // (data["N"] + data["P"]), FEWEST_DRAWS))
 
 
 def check_in_memory(program, bags):
-    """Raise TypeError for bags whose points lie in partitions."""
+    """Raise TypeError for bags with points in partitions."""
     if isinstance(bags, PartitionedBags):
         raise TypeError(
             f"{program} takes all points in memory, but those of the bags lie in "

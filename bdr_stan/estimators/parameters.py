@@ -11,11 +11,11 @@ from bdr_stan.arguments import answered
 
 T = TypeVar("T")
 
-# Sections that include the entries of base classes, and those of methods that these may omit.
+# Sections that include the entries of base classes, and sections that methods may omit.
 _WITH_ENTRIES = ("Parameters", "Attributes", "Raises")
 _OMITTED = ("Returns", "Warns")
 _HEADING = re.compile(r"^(\w[\w ]*)\n-+\n", re.MULTILINE)
-# Parameters of classes and of methods whose docstrings say nothing else of them.
+# Parameters of classes and of methods that their docstrings do not describe.
 _COMMON = """Parameters
 ----------
 bags : Bags, or list of n arrays, shapes (n_points, p)
@@ -78,9 +78,9 @@ def estimator(cls: type[T]) -> type[T]:
 
 
 def describe(method: Callable[..., Any], bases: tuple[type, ...]) -> None:
-    """Complete a docstring by those of the same method of bases, and what is common to all.
+    """Complete a docstring from the same method of the bases, and from common entries.
 
-    It gains the entries of parameters that it omits, and what is returned and raised. Without
+    It gains the entries of parameters that it omits, and the sections Returns and Raises. Without
     sections, in bases too, it stays as it is.
     """
     name, ours = method.__name__, (base for base in bases if "sklearn" not in base.__module__)
@@ -99,7 +99,7 @@ def _completed(
     omitted: Sequence[str] = (),
     in_text: Sequence[str] = (),
 ) -> str:
-    """The first docstring with what it lacks of the others; parameters in their order."""
+    """The first docstring with entries of the others that it lacks; parameters in their order."""
     doc, *others = (_sections(each) for each in docs)
     for name in omitted:
         doc.setdefault(name, next((other[name] for other in others if name in other), ""))
@@ -111,7 +111,7 @@ def _completed(
             added = {k: v for k, v in found.items() if k in entries or known.isdisjoint(k)}
             entries = added | entries
         if name == "Parameters":
-            # A group of parameters is described where the first of them is.
+            # A group of parameters is described at its first parameter.
             places = {k: parameters.index(k[0]) for k in entries if set(k) <= set(parameters)}
             if omitted:  # a method of a base describes parameters that subclasses add
                 places |= {k: len(places) for k in _entries(doc.get(name, "")) if k not in places}

@@ -1,4 +1,4 @@
-"""Points at which a fitted model is evaluated, and the draws by which it is."""
+"""Points and draws at which a fitted model is evaluated."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ def as_points(model: Any, points: Any) -> Bags:
 
 
 def district_of_points(points: Any, n: int, district: ArrayLike | str) -> Array:
-    """Ids of the bags that n points lie in, shape (n,), as they are or from a table's column."""
+    """Ids of the bags of n points, shape (n,), as they are or from a table's column."""
     if isinstance(district, str):
         if district not in getattr(points, "columns", ()):
             raise ValueError(f"the points have no column {district!r} of districts")

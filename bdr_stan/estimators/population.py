@@ -28,30 +28,29 @@ class Population(BagEstimator):
         minus: BagsLike | None = None,
         category: Any = None,
     ) -> Predictive:
-        """Weighted mean, or total, of the labels of many bags, such as of a region's counties.
+        """Poststratification: weighted mean, or total, of the labels of many bags.
 
-        Under each posterior draw the bags share the parameters, so that their errors do not average
-        out as independent ones would (poststratification, if the weights are those of a census).
-        The bags may be unlike those of the fit: the prior of their embeddings is estimated from
-        themselves, from 30 bags on; fewer are not shrunk, or as those of the fit where some lack
-        the sample.
+        For example of a region's counties, with weights from a census. Under each posterior draw
+        the bags share the parameters, so their errors do not average out as independent ones would.
+        The bags may be unlike the training bags: with 30 or more, the prior of their embeddings is
+        estimated from them; fewer are not shrunk, or as in the fit if some lack the sample.
 
         Parameters
         ----------
         bags : Bags, or list of n arrays, shapes (n_points, p)
-            Also a subgroup of their points, as from `Bags.where`.
+            May be a subgroup of their points, from `Bags.where`.
         by : str or list of str, optional
-            Columns of the bags' metadata: one population per value, or combination of values; or
-            `bags.id_name`, by which each bag is one. Default one population of all bags.
+            Columns of the bags' metadata: one population per value, or combination of values; with
+            `bags.id_name` one per bag. Default one population of all bags.
         weights : array, shape (n,), Series, or str, optional
-            Weight of each bag, >= 0, such as its inhabitants, or the column of the metadata that
-            has them; default equal weights.
+            Weight of each bag, >= 0, such as its inhabitants, or the column of the metadata with
+            the weights; default equal weights.
         total : bool, default False
             The weighted sum instead of the weighted mean. With trials or an exposure, from the
             columns that the fit named, means are of the rates, counts per trial or per unit of
             exposure, with trials or exposures as default weights; sums are of the counts.
         minus : Bags, optional
-            Another subgroup, whose population is subtracted, under the same draws.
+            Another subgroup: its population is subtracted, under the same draws.
 
         Returns
         -------
@@ -62,18 +61,18 @@ class Population(BagEstimator):
         Raises
         ------
         ValueError
-            There is no such column or category, a bag without group, a negative weight, or a group
-            without weight.
+            A column or category that does not exist, a bag without group, a negative weight, or a
+            group without weight.
         TypeError
             Labels are ordered categories, and `category` is missing.
 
         Notes
         -----
-        Given a draw the labels of bags are independent and their sum is taken as normal: exact for
-        normal labels, by the central limit theorem for others. Labels that are known from the fit
-        are predicted as if they were not. Labels of subgroups rest on the assumption that a label
-        depends on the distribution of all points of its bag in the same way as on that of a
-        subgroup: where people vote otherwise because of their neighbours, it fails.
+        Given a draw the labels of bags are independent and their sum is treated as normal: exact
+        for normal labels, a central limit approximation for others. Labels of the fit are predicted
+        as if they were unknown. Labels of subgroups rest on the assumption that a label depends on
+        the distribution of a subgroup as on the distribution of all points of its bag: it fails if
+        neighbours change how people vote.
 
         Examples
         --------
@@ -128,7 +127,7 @@ def _sums(model, bags, by, weights, total, category):
 
 
 def _predictive(model: Any, embedding: Embedding) -> Any:
-    """Predictive distribution of bags whose embeddings have a prior of their own."""
+    """Predictive distribution of bags with their own prior of the embeddings."""
     other = copy(model)
     draws = with_draws_of_new_levels(embedding, model._draws())
     other.coordinates_, draws = own_population(model.coordinates_, embedding, draws)

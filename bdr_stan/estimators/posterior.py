@@ -1,4 +1,4 @@
-"""Base of the estimators whose fit is draws from a posterior."""
+"""Base of the estimators that draw from a posterior."""
 
 import secrets
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @estimator
 class PosteriorEstimator(BagEstimator):
-    """Base of the estimators whose fit is draws from a posterior.
+    """Base of the estimators that draw from a posterior.
 
     Parameters
     ----------
@@ -49,8 +49,8 @@ class PosteriorEstimator(BagEstimator):
         Your variant of the Stan program, from ``bdr-stan eject``.
     engine : {"cmdstan", "stanli"}, optional
         What runs the Stan program: CmdStan, compiled, or stanli, an interpreter that needs no
-        compiler (extra "stanli"). Default: CmdStan, but stanli, with a warning, where CmdStan is
-        not set up and stanli is installed.
+        compiler (extra "stanli"). Default: CmdStan; stanli, with a warning, if CmdStan is not set
+        up and stanli is installed.
     """
 
     _: KW_ONLY
@@ -64,7 +64,7 @@ class PosteriorEstimator(BagEstimator):
     samples_posterior = True
     methods: ClassVar[tuple[str, ...]] = METHODS
     closed_form: ClassVar[tuple[str, ...]] = ()  # methods without a Stan program
-    # Names of data that fits pass to a plain program, those of new bags without "_new".
+    # Names of data that fits pass to a plain program, without the "_new" of new bags.
     program_data: ClassVar[tuple[str, ...]] = ()
     prior_texts: ClassVar[dict[str, tuple[str, str, str]]] = {}  # see `bdr_stan.posterior.priors`
     _default_warmup: ClassVar[int] = WARMUP  # of the package's own program
@@ -79,21 +79,21 @@ class PosteriorEstimator(BagEstimator):
             matched to the ids of the bags by its index, which must contain them all; anything
             else, and a Series with the default index, is in the order of the bags.
         chains, warmup, draws : int, default 4, 300, 1000
-            Chains, and iterations of each before and after warmup, which takes 1000 by default for
+            Chains, and iterations of each before and after warmup; warmup is 1000 by default for
             BDRClassifier and for a model with a `stan_file`. Laplace, "vb" and the exact method
-            give one chain of `draws`; optimisation one draw.
+            return one chain of `draws`; optimisation one draw.
         progress : bool, optional
-            Progress on stderr, with the time that is left: by default of steps that take longer
-            than ten seconds, and of compiling, which happens once; True shows it from the first
-            second, False never.
+            Progress on stderr, with the remaining time: by default for steps longer than ten
+            seconds, and for compiling, which happens once; True shows it from the first second,
+            False never.
         stan_data : dict, optional
-            Data that your own program, `stan_file`, declares besides those of every fit: by name
-            the name of a column of the bags' metadata, or an array. If the program declares a name
-            with "_new" after it, too, it gets there the values of new bags, from the same column.
+            Data that your own program, `stan_file`, declares in addition to the data of every fit:
+            by name a column of the bags' metadata, or an array. A declared name followed by "_new"
+            has the values of new bags, from the same column.
         **cmdstan_options
             Arguments of the cmdstanpy method, such as ``adapt_delta=0.95``, and
             ``threads_per_chain=2`` for the links "exp" and "logit" of totals; and, for NUTS,
-            ``client``, a Dask client whose workers run the chains.
+            ``client``, a Dask client to run the chains on its workers.
 
         Raises
         ------
@@ -114,7 +114,7 @@ class PosteriorEstimator(BagEstimator):
     def summary(self, var_names: list[str] | None = None) -> "pd.DataFrame":
         """Posterior mean, sd, central 95% interval and, after NUTS, ESS and R-hat: a DataFrame.
 
-        Of the parameters `var_names`, by default all, such as ["sigma", "rho"].
+        For the parameters `var_names`, for example ["sigma", "rho"]; by default all.
         """
         return summary(self.idata, var_names)
 
@@ -153,10 +153,10 @@ class PosteriorEstimator(BagEstimator):
         """Write an HTML report of the fit for readers who did not run it.
 
         A summary in sentences, with ridge regression on means as a baseline; predictions and their
-        calibration by bag size, leave-one-out where the fit allows it; what could make conclusions
-        wrong, see `doubts`; maps of rates, the influence of each column, the effect of shrinkage;
-        data and model; in an appendix diagnostics with advice, posterior, priors, the call, seed
-        and versions. Needs the extra "report".
+        calibration by bag size, leave-one-out if the fit allows it; robustness of conclusions, see
+        `doubts`; maps of rates, the influence of each column, the effect of shrinkage; data and
+        model; in an appendix diagnostics with advice, posterior, priors, the call, seed and
+        versions. Needs the extra "report".
 
         Parameters
         ----------
@@ -169,16 +169,16 @@ class PosteriorEstimator(BagEstimator):
             Description of the labels with their unit, such as "age, years". Default: the name of
             the column or Series passed to `fit`, else "label".
         title, author : str, optional
-            Of the report; the title is by default "Report of a fit" and the label.
+            Title of the report, by default "Report of a fit" and the label.
 
         Raises
         ------
         ImportError
             Jinja2 or matplotlib is not installed.
         FileNotFoundError, NotADirectoryError, IsADirectoryError
-            The file cannot be there.
+            The path is a directory, or its parent does not exist.
         TypeError, ValueError
-            The bags are not those of the fit; the label is not a str.
+            The bags are not the training bags; the label is not a str.
         """
         from bdr_stan.report.document import write_report
 
@@ -194,25 +194,25 @@ class PosteriorEstimator(BagEstimator):
     def log_density(self) -> LogDensity:
         """Log density of the posterior on the unconstrained scale, with its gradient.
 
-        For bridge sampling, or a sampler of another library. It is that of the Stan program as this
-        fit ran it, in which methods other than NUTS fix rho. Needs the extra "stanli", whatever
-        the `engine` of the fit.
+        For bridge sampling, or a sampler of another library. It is the Stan program's, as this fit
+        ran it: methods other than NUTS fix rho. Needs the extra "stanli", whatever the `engine` of
+        the fit.
 
         Returns
         -------
         LogDensity
-            ``log_density(point)`` gives the value and the gradient at an array of shape
-            (``log_density.dimension``,); ``log_density.parameters(points)`` gives the parameters.
+            ``log_density(point)`` returns the value and the gradient at an array of shape
+            (``log_density.dimension``,); ``log_density.parameters(points)`` the parameters.
 
         Raises
         ------
         ImportError
             stanli is not installed.
         RuntimeError
-            This is not the main thread, in which alone stanli runs.
+            Not called from the main thread; stanli runs only there.
         ValueError
-            The fit has no data of its program: it ran none, comes from a file, or the data were
-            more than 20 million numbers.
+            The fit has no data of its program: it ran none, was loaded from a file, or the data
+            were more than 20 million numbers.
         """
         check_is_fitted(self, "result_")
         require_stanli("log_density")
@@ -232,7 +232,7 @@ class PosteriorEstimator(BagEstimator):
         ----------
         as_table : bool, default True
             A pandas DataFrame to read, with `stan_file` of one row, as that program has its own
-            priors; False gives the numbers by name, as the parameter `prior` takes them.
+            priors; False returns the numbers by name, in the form of the parameter `prior`.
         """
         check_is_fitted(self, "result_")
         priors = self.result_.settings["priors"]
@@ -272,9 +272,9 @@ class PosteriorEstimator(BagEstimator):
     def _check_program(
         self, needed: Mapping[str, str], stan_data: Mapping[str, Any] | None = None
     ) -> None:
-        """Raise, or warn, if a program of the user does not read what a fit passes.
+        """Raise, or warn, if a program of the user does not use the data of the fit.
 
-        `needed` are names of data that a plain one must declare -> what the fit passes by them.
+        `needed` are names of data that a plain one must declare -> the fit's data of these names.
         """
         self._check_stan_data(stan_data)
         if is_plain(self.stan_file):
@@ -282,7 +282,7 @@ class PosteriorEstimator(BagEstimator):
             check_declares(self.stan_file, needed, stan_data, self.program_data)
 
     def _check_stan_data(self, stan_data: Mapping[str, Any] | None) -> None:
-        """Raise TypeError or ValueError unless the user's program reads these data."""
+        """Raise TypeError or ValueError unless the user's program declares these data."""
         if stan_data is not None:
             check_own_data(self.stan_file, stan_data, self.program_data)
 
@@ -299,7 +299,7 @@ class PosteriorEstimator(BagEstimator):
         if warmup is None:
             warmup = self._default_warmup if self.stan_file is None else WARMUP_OF_VARIANTS
         seed = self._seed(seed)
-        if seed is None:  # drawn here, so that the fit keeps it and can be repeated
+        if seed is None:  # drawn here so that the fit keeps it and can be repeated
             seed = secrets.randbelow(2**31)
         settings = SamplerSettings(
             method=self.method,
@@ -336,7 +336,7 @@ class PosteriorEstimator(BagEstimator):
         if covariates is not None:
             names |= covariates.coordinates
             kept["covariates"] = covariates.config()
-            if own:  # whose gamma has all columns of x, in standard deviations
+            if own:  # its gamma has all columns of x, in standard deviations
                 names["covariate"] = [*names.get("covariate", ()), *names.get("effect", ())]
             elif "gamma" in draws:
                 draws = {**draws, "gamma": covariates.in_given_units(draws["gamma"])}
@@ -359,7 +359,7 @@ class PosteriorEstimator(BagEstimator):
 
     @property
     def by_program(self) -> bool:
-        """Whether predictions are those of a user's Stan program."""
+        """Whether predictions come from a user's Stan program."""
         return self.stan_file is not None or self._program is not None
 
     @property
@@ -370,7 +370,7 @@ class PosteriorEstimator(BagEstimator):
         return None if kept is None else OwnProgram(**kept)
 
     def _step_to(self, most: int) -> int:
-        """The step at which at most so many draws are used."""
+        """The step that uses at most this number of draws."""
         sizes = self.result_.groups["posterior"].sizes
         return -(-sizes["chain"] * sizes["draw"] // most)
 

@@ -1,7 +1,7 @@
 """Predictions as a table with one row per bag.
 
-The points of `PartitionedBags` stay in their parts, and so do the mean embeddings of bags that lie
-in one part alone: the rows of the table come back, and what the parts have of bags that are cut.
+The points of `PartitionedBags` stay in their parts, as do the mean embeddings of bags within one
+part: parts return only rows of the table, and the sums of bags that are cut.
 """
 
 import copy
@@ -38,7 +38,7 @@ def prediction_table(model: Any, bags: Bags | Samples, level: float) -> "pd.Data
 
 
 def _for_predictions(model):
-    """A copy of the model without what predictions do not take, which need not travel."""
+    """A copy of the model for workers, without attributes that predictions do not use."""
     light = copy.copy(model)
     needed = {name: model.result_.groups[name] for name in ("posterior", "constant_data")}
     light.result_ = replace(model.result_, groups=needed)
@@ -76,7 +76,7 @@ def _predict_part(
     level: float,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[dict[str, Array], BagSums]:
-    """Predictions of bags that have all their points here, and the sums of the others."""
+    """Predictions of bags that have all their points here, and the sums of other bags."""
     sums = sums_of_part(bags, features=model._feature_map, progress=progress)
     pieces = BagSums(sums.weight[cut], sums.mean[cut], None)
     if cut.all():

@@ -25,13 +25,13 @@ from bdr_stan.user_warnings import warn
 if TYPE_CHECKING:
     from bdr_stan.estimators.own_program import OwnProgram
 
-# Of users' programs: weights are narrow where rho is small, from which no labels keep it.
+# For users' programs: weights are narrow if rho is small, which no labels prevent.
 _ADAPT_DELTA, _WARMUP, _CHAINS = 0.99, 1000, 4
 _OF_WEIGHTS = ("w", "beta", "gamma", "intercept", "term_effect")
 
 
 class PriorPredictive(BagEstimator):
-    """Parameters and labels under the priors alone."""
+    """Parameters and labels under only the priors."""
 
     def prior_predictive(
         self: Any,
@@ -45,24 +45,24 @@ class PriorPredictive(BagEstimator):
         offset: ArrayLike | str | None = None,
         stan_data: Mapping[str, ArrayLike | str] | None = None,
     ) -> InferenceData:
-        """Parameters and labels of bags under the priors alone.
+        """Parameters and labels of bags under only the priors.
 
         Whether labels come out in a plausible range shows whether the priors are sensible.
 
         Parameters
         ----------
         y : array, shape (n,), or str, optional
-            Labels, by whose spread default priors are scaled: of a model that is not fitted.
+            Labels: their spread scales default priors. For a model that is not fitted.
         draws : int, default 1000
             Draws of the parameters, and of the labels of each bag.
 
         Returns
         -------
         InferenceData (ArviZ 0.x) or DataTree (1.x)
-            Groups prior, parameters as in the group posterior, and prior_predictive, y (chain,
-            draw, bag), of classes their numbers. The `idata` of a fit has both groups from then on,
-            for ``az.plot_prior_posterior`` of ArviZ 1.x or ``az.plot_dist_comparison`` of 0.x, and
-            ``az.plot_ppc(group="prior")`` of 0.x.
+            Groups prior, with the parameters of the group posterior, and prior_predictive, y
+            (chain, draw, bag); for classes their numbers. The `idata` of a fit has both groups from
+            then on, for ``az.plot_prior_posterior`` of ArviZ 1.x or ``az.plot_dist_comparison`` of
+            0.x, and ``az.plot_ppc(group="prior")`` of 0.x.
 
         Raises
         ------
@@ -71,8 +71,8 @@ class PriorPredictive(BagEstimator):
 
         Notes
         -----
-        Of a user's own program, NUTS draws without training bags. Scales of groups and smooth
-        functions, which it takes as fixed, are those of the fit.
+        For a user's own program, NUTS draws without training bags. Scales of groups and smooth
+        functions are fixed at the fitted ones.
 
         Examples
         --------
@@ -122,7 +122,7 @@ def _prior_groups(model: Any, embedding: Embedding, ids: Any, n: int, seed: int)
 
 
 def _stock_draws(model: Any, n: int, rng: np.random.Generator) -> tuple[Draws, Draws]:
-    """Draws from the priors, (n, ...): as the posterior has them, and as predictions take them."""
+    """Draws from the priors, (n, ...): in the posterior's form, and in the form for predictions."""
     priors, posterior = model.result_.settings["priors"], model.result_.groups["posterior"]
     scales = {
         str(name): _scale(priors, name, values, n, rng)

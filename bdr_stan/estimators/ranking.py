@@ -32,9 +32,9 @@ class Ranking(BagEstimator):
         Parameters
         ----------
         bags : Bags, or list of n arrays, shapes (n_points, p)
-            Of the fit, where its bags have effects of their own.
+            Training bags, if bags have their own effects.
         top : int, optional
-            Also give the probability of being among so many bags of highest rate.
+            Add the probability of being among this number of bags of highest rate.
         trials : as for `predict`
         level : float, 0 < level < 1, default 0.95
             Probability of the intervals of the ranks.
@@ -49,14 +49,14 @@ class Ranking(BagEstimator):
         Raises
         ------
         ValueError
-            Bags that have effects but are not those of the fit; `top` is not below their number;
+            Bags that have effects but are not the training bags; `top` is not below their number;
             or the fit has one draw.
 
         Notes
         -----
         The posterior mean of the rank is the estimate of least squared error (Laird and Louis
-        1989, "Empirical Bayes ranking methods"). Rates that are known poorly have ranks near the
-        middle, and intervals that say so.
+        1989, "Empirical Bayes ranking methods"). Poorly estimated rates have ranks near the middle
+        and wide intervals.
         """
         import pandas as pd
 

@@ -1,8 +1,7 @@
 """Ridge regression on mean embeddings, without a predictive distribution.
 
-The weights are those of least squares with an L2 penalty, in closed form for a whole grid of
-penalties from one singular value decomposition of the training embeddings
-(`bdr_stan.kernel_means.ridge_path`).
+The weights are least squares with an L2 penalty, in closed form for a whole grid of penalties from
+one singular value decomposition of the training embeddings (`bdr_stan.kernel_means.ridge_path`).
 """
 
 from dataclasses import KW_ONLY
@@ -47,21 +46,21 @@ from bdr_stan.types import Array, ArrayLike, Seed
 class RBFNetwork(BagRegressor):
     """Ridge regression on the mean embeddings of bags: point predictions, and quick.
 
-    Takes each bag's mean embedding as exact, however few its points, and gives no predictive
+    Treats each bag's mean embedding as exact, however few its points, and has no predictive
     distribution: use `BDR` for one.
 
     Parameters
     ----------
     n_landmarks : int, default 60
-        Landmarks, or frequencies where ``features="fourier"``.
+        Landmarks, or frequencies with ``features="fourier"``.
     features : {"landmarks", "fourier"}, default "landmarks"
         The kernel at the landmarks, or random Fourier features of the Gaussian kernel, a cosine
         and a sine for each frequency.
     alpha : "loo", float or sequence of float, default "loo"
-        Penalty on the squared weights, > 0; the intercept is free. Of several the one with the
+        Penalty on the squared weights, > 0; the intercept is free. From several the one with the
         lowest squared error on the validation bags of `fit`, else of leave-one-out
-        cross-validation. "loo": of 49 from 10^-12 to 1 times the largest squared singular value
-        of the centred training embeddings.
+        cross-validation. "loo": 49 from 10^-12 to 1 times the largest squared singular value of the
+        centred training embeddings.
 
     Attributes
     ----------
@@ -71,11 +70,11 @@ class RBFNetwork(BagRegressor):
         posterior: intercept (units of y) and beta (landmark), a single draw that is the
         estimate; its attribute inference_method is "ridge".
     landmarks_ : array, shape (d, p)
-        The frequencies where ``features="fourier"``.
+        The frequencies with ``features="fourier"``.
     kernel_ : Kernel
         With its columns as indices and its bandwidths as numbers.
     bandwidth_ : float or array, shape (p,)
-        Of a kernel that has a single one.
+        Bandwidth of the kernel, if it has a single one.
 
     Notes
     -----
@@ -147,9 +146,9 @@ class RBFNetwork(BagRegressor):
         training : TrainingFeatures, from `training_features`
         y : array, shape (n,), label of each bag
         validation : (Embedding, y), optional
-            Embedded bags and labels by whose squared error alpha is chosen.
+            Embedded bags and labels: their squared error selects alpha.
         seed : int, optional
-            Not used, as nothing is drawn; the other estimators take one.
+            Not used, as nothing is drawn; for consistency with the other estimators.
 
         Returns
         -------
@@ -217,7 +216,7 @@ class RBFNetwork(BagRegressor):
         return TrainingFeatures(feature_map, kernel, embedding, BagsRecord.from_bags(bags))
 
     def embed(self, bags: BagsLike, training: TrainingFeatures | None = None) -> Embedding:
-        """Mean embeddings of new bags, as those of training features or, by default, of the fit."""
+        """Mean embeddings of new bags, for training features or, by default, the fit."""
         if training is None:
             bags = self._like_training(bags)
         return embed(bags, self._feature_map if training is None else training.feature_map)
@@ -258,7 +257,7 @@ class RBFNetwork(BagRegressor):
 
 
 def _gaussian(kernel: Kernel) -> RBF:
-    """The kernel, where random Fourier features approximate it; else ValueError."""
+    """The kernel, if random Fourier features approximate it; else ValueError."""
     if not isinstance(kernel, RBF) or kernel.columns is not None or kernel.variance != 1:
         raise ValueError(
             "features='fourier' are those of the Gaussian kernel of variance 1 on all columns, "

@@ -34,14 +34,14 @@ class Sensitivity(BagEstimator):
     ) -> SelectionBounds:
         """Bounds of each bag's expected label if its points were seen with unequal probabilities.
 
-        People of some kinds answer surveys less often than others; what they would have said is
-        not known. If the right weights of the points differ from the given ones by at most a
-        factor G, a label lies between two bounds, and no further assumption narrows them.
+        Some kinds of people answer surveys less often than others, and their answers are unknown.
+        If the correct weights of the points differ from the given ones by at most a factor G, a
+        label lies between two bounds, without further assumptions.
 
         Parameters
         ----------
         bags : Bags, or list of n arrays, shapes (n_points, p)
-            Of several samples, points of each may be selected.
+            With several samples, points of each may be selected.
         selection : array, shape (K,), default (1, 1.25, 1.5, 2)
             Factors G >= 1. With 2 some points had twice the probability that their weights imply,
             others half of it.
@@ -52,24 +52,24 @@ class Sensitivity(BagEstimator):
             With `lowest` and `highest`, bounds of the expected label, and `lower` and `upper`, the
             ends of their predictive intervals, each of shape (K, n); ``fails_at(a, b)``, the factor
             at which bag a is no longer certain to be above bag b; and `to_dataframe()`. In units of
-            y, of families too: the expected label increases with the linear predictor, whose bounds
-            are exact. Of classes the probability of the second.
+            y, also for families: the expected label increases with the linear predictor, and its
+            bounds are exact. For classes the probability of the second.
 
         Raises
         ------
         ValueError
-            A factor below 1, or a level that is no probability.
+            A factor below 1, or a level outside (0, 1).
         TypeError
-            The labels are ordered categories, or the points lie in partitions.
+            The labels are ordered categories, or the points are in partitions.
 
         Notes
         -----
         Under each draw the linear predictor is a mean over the bag's points of a function f, for
-        `BDR` shrunk as the bag's embedding is. Its extremes over the weights are those of a
-        linear-fractional programme, which a threshold of f solves. The bounds describe selection
-        within these bags; the parameters of the fit, effects of covariates, groups and smooths, and
-        the effective sizes of the bags are as without it. At G = 1 they are the prediction under
-        these draws. Sources: Aronow and Lee (2013); Miratrix, Wager and Zubizarreta (2018).
+        `BDR` shrunk as the bag's embedding is. Its extremes over the weights solve a
+        linear-fractional programme, by a threshold of f. The bounds describe selection within these
+        bags; the parameters of the fit, effects of covariates, groups and smooths, and the
+        effective sizes of the bags are as without it. At G = 1 they are the prediction under these
+        draws. Sources: Aronow and Lee (2013); Miratrix, Wager and Zubizarreta (2018).
         """
         given = {"trials": trials, "exposure": exposure, "offset": offset}
         factors = _factors(selection)
@@ -121,7 +121,7 @@ class Sensitivity(BagEstimator):
 
 
 def _parts(model: Any, bags: Any, embedding: Embedding, draws: dict[str, Array]) -> list[Any]:
-    """The points of each sample, and the number there of each of the bags, -1 where it has none."""
+    """The points of each sample, and the number there of each of the bags, -1 if it has none."""
     eta = draws.get("eta", np.ones(len(draws["w"])))
     if not isinstance(bags, Samples):
         own = (embedding.sizes, model._feature_map, model.coordinates_, draws["w"], eta)

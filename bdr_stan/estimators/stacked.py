@@ -35,8 +35,8 @@ class Stack(BagEstimator):
     ----------
     models : list of BLR, Shrinkage, BDR or InverseBDR, or of their classifiers, optional
         Not fitted; with a method that draws from the posterior. Default: BDR, InverseBDR and, for
-        points of at most 20 columns, additive InverseBDR, the latter two by Laplace's
-        approximation. Held-out densities weigh these, so their k-hat raises no warning.
+        points of at most 20 columns, additive InverseBDR, both with Laplace's approximation. Their
+        weights use held-out densities, so their k-hat raises no warning.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class Stack(BagEstimator):
 
     kind: ClassVar[str]  # of estimators that are stacked
     default_types: ClassVar[tuple[type[EmbeddingEstimator], type[EmbeddingEstimator]]]
-    # What scikit-learn can route to `fit`, whose options are those of the models.
+    # Arguments that scikit-learn can route to `fit`, which accepts the models' options.
     __metadata_request__fit: ClassVar[dict[str, None]] = dict.fromkeys(
         ("label_sd", *KNOWN, "chains", "warmup", "draws", "seed", "progress")
     )
@@ -63,9 +63,9 @@ class Stack(BagEstimator):
         Parameters
         ----------
         bags : Bags, or list of n arrays, shapes (n_points, p)
-            Or several samples per bag, as a dict or `Samples`, where all `models` take them.
+            Or several samples per bag, as a dict or `Samples`, if all `models` support them.
         **options
-            Those of the models' `fit`, such as chains, draws and seed.
+            Options of the models' `fit`, for example chains, draws and seed.
 
         Raises
         ------
@@ -109,7 +109,7 @@ class Stack(BagEstimator):
 
         Returns
         -------
-        Predictive or ClassPredictive, or Blend where one of the models is an InverseBDR
+        Predictive or ClassPredictive, or Blend if one of the models is an InverseBDR
         """
         bags = self._like_training(bags)
         used = np.flatnonzero(self.weights_)
@@ -126,7 +126,7 @@ class Stack(BagEstimator):
         Raises
         ------
         TypeError
-            One of the models, such as InverseBDR, has no contrast.
+            One of the models (for example InverseBDR) has no contrast.
         """
         versions = self._two_versions(bags_a, bags_b)
         used = np.flatnonzero(self.weights_)
@@ -141,7 +141,7 @@ class Stack(BagEstimator):
 
     @property
     def idata(self) -> InferenceData:
-        """A stack has no posterior: raises AttributeError that names where to find one."""
+        """A stack has no posterior: raises an AttributeError with the place of one."""
         check_is_fitted(self, "result_")
         raise AttributeError(
             f"{type(self).__name__} has no posterior of its own: see models_[0].idata and so on"
@@ -149,7 +149,7 @@ class Stack(BagEstimator):
 
     @property
     def covariates(self) -> list[str]:
-        """Columns of the bags' metadata that the models take."""
+        """Columns of the bags' metadata that the models use."""
         named = [model.columns_of_bags for model in self.models or []]
         return list(dict.fromkeys(name for names in named for name in names))
 
@@ -264,10 +264,10 @@ class Stacked(ProbabilisticRegressor, Stack):
 
     The models may differ in kind, landmarks, bandwidth or prior. The weights maximise the
     leave-one-out predictive density of the training labels under the mixture (stacking), which
-    Pareto-smoothed importance sampling estimates from each fit alone: no model is fitted twice. A
-    weak prior, worth one label, favours equal weights.
+    Pareto-smoothed importance sampling estimates from each fit: no model is fitted twice. A weak
+    prior, worth one label, favours equal weights.
 
-    `Stacked()` is the model to try first where you do not know which fits: BDR for labels that are
+    Try `Stacked()` first if you do not know which model suits your data: BDR for labels that are
     linear in the embedding, InverseBDR for labels that are bounded, skewed or on few values.
 
     Notes
@@ -304,7 +304,7 @@ class StackedClassifier(ProbabilisticClassifier, Stack):
     models : list of BLRClassifier, ShrinkageClassifier, BDRClassifier or \
             InverseBDRClassifier, optional
         Default: BDRClassifier, InverseBDRClassifier and, for points of at most 20 columns, additive
-        InverseBDRClassifier, the latter two by Laplace's approximation.
+        InverseBDRClassifier, both with Laplace's approximation.
 
     Attributes
     ----------

@@ -29,7 +29,7 @@ from bdr_stan.user_warnings import warn
 if TYPE_CHECKING:
     import pandas as pd
 
-# On a log or logit scale: a factor of 5e21, so that a larger one is a mistake of the scale.
+# On a log or logit scale: a factor of 5e21; a larger offset must be on another scale.
 _LARGEST_OFFSET = 50.0
 _OFFSETS = "an offset is finite and on the scale of the linear predictor: a logarithm or log odds"
 
@@ -37,7 +37,7 @@ _OFFSETS = "an offset is finite and on the scale of the linear predictor: a loga
 def check_family_labels(family: Family, bags: Bags, y: ArrayLike) -> Any:
     """Labels as numbers that the family can have, shape (n,); ValueError names the first bag.
 
-    Counts may all be equal: those of different trials or exposures still determine a rate. Ordered
+    Counts may all be equal: different trials or exposures still determine a rate. Ordered
     categories stay themselves.
     """
     if family.name == "ordinal":
@@ -114,14 +114,14 @@ def known_of_labels(
     takes: Sequence[str],
     needed: Sequence[str],
 ) -> dict[str, Array]:
-    """Trials, exposure and offset of bags by name, shape (n,), those that the family `takes`.
+    """Trials, exposure and offset of bags by name, shape (n,), for a family that `takes` them.
 
-    `labels` are those of a fit, none above its trials.
+    `labels` are of a fit, none above its trials.
 
     Raises
     ------
     TypeError
-        One is given that the family does not take, or values are not numbers.
+        One is given that the family does not support, or values are not numbers.
     ValueError
         One that is `needed` is missing; a value is out of range, the first such bag is named.
     """
@@ -165,7 +165,7 @@ def known_of_labels(
 
 
 def missing(family: str, name: str) -> str:
-    """Message where trials, exposure or offset of bags are missing."""
+    """Message if trials, exposure or offset of bags are missing."""
     return (
         f"family={family!r} needs {name} of these bags: give {name}=, one number per bag, to fit, "
         "predict, predictive, score or contrast, or give fit the name of a column of the bags' "

@@ -18,7 +18,7 @@ LANDMARKS = ("kmeans", "random")  # names of ways to choose landmarks for embedd
 
 
 def check_counts(**counts: Any) -> None:
-    """Raise ValueError unless these are integers >= 1, or for warmup >= 0."""
+    """Raise ValueError unless counts are integers >= 1, or for warmup >= 0."""
     for name, value in counts.items():
         least = 0 if name == "warmup" else 1
         if not is_integer(value) or value < least:
@@ -26,7 +26,7 @@ def check_counts(**counts: Any) -> None:
 
 
 def checked_settings(settings: SamplerSettings, model: Any) -> SamplerSettings:
-    """The settings of a model's fit; TypeError or ValueError unless its method takes them."""
+    """The settings of a model's fit; TypeError or ValueError unless its method supports them."""
     check_counts(**settings.iterations)
     misplaced = [name for name in settings.options if name in model.get_params(deep=False)]
     if misplaced and misplaced[0] != "random_state":  # which `fit` has by another name
@@ -60,7 +60,7 @@ def check_bag_effects(bag_effects: Any, of_normal_totals: bool) -> None:
 
 
 def check_seed(value: Any, name: str = "random_state") -> None:
-    """Raise ValueError unless this is None or an integer that NumPy and Stan take as a seed."""
+    """Raise ValueError unless this is None or a valid integer seed for NumPy and Stan."""
     if value is None or (is_integer(value) and 0 <= value < 2**32):
         return
     raise ValueError(f"{name} must be None or an integer from 0 to 2^32 - 1, found {value!r}")
@@ -158,7 +158,7 @@ def check_folds(cv: Any, n: int) -> None:
 
 
 def checked_splits(splits: Iterable[tuple[Array, Array]], y: Array) -> list[tuple[Array, Array]]:
-    """Splits as a list; raises ValueError where the training labels of one are all equal."""
+    """Splits as a list; raises ValueError if the training labels of one are all equal."""
     splits = list(splits)
     for train, _ in splits:
         if len(np.unique(y[train])) < 2:
@@ -189,7 +189,7 @@ def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> None:
 
 
 def check_bounds(bounds: Any) -> None:
-    """Raise TypeError or ValueError unless these are (lower, upper), None for an open end."""
+    """Raise TypeError or ValueError unless bounds are (lower, upper), None for an open end."""
     if bounds is None:
         return
     if isinstance(bounds, str) or not np.iterable(bounds) or len(list(bounds)) != 2:
@@ -203,7 +203,7 @@ def check_bounds(bounds: Any) -> None:
 
 
 def check_validation_chooses(alpha: Any) -> None:
-    """Raise ValueError where there is a single penalty, so that validation has no choice."""
+    """Raise ValueError if there is only one penalty, so validation has no choice."""
     if np.isscalar(alpha) and not isinstance(alpha, str):
         raise ValueError(f"validation chooses alpha, but alpha is {alpha!r}: leave one of them out")
 

@@ -8,11 +8,11 @@ from scipy.special import expit, logit
 from bdr_stan.aggregate.likelihoods import Likelihood
 from bdr_stan.types import Array
 
-KNOWN = ("trials", "exposure", "offset")  # what may be given with labels
+KNOWN = ("trials", "exposure", "offset")  # arguments that may be given with labels
 
 _LINKS = {"log": np.log, "logit": logit, "identity": np.asarray}
 _INVERSE_LINKS = {"log": np.exp, "logit": expit, "identity": np.asarray}
-_LEAST_SPREAD = 0.1  # on a log or logit scale, for priors where labels hardly differ
+_LEAST_SPREAD = 0.1  # on a log or logit scale, for priors if labels hardly differ
 
 
 class Terms(NamedTuple):
@@ -40,13 +40,13 @@ class Family:
 
     name: ClassVar[str]
     link: ClassVar[str]  # "log", "logit" or "identity"
-    # What labels it takes, its scales with their priors, and its distribution by SciPy.
+    # Its labels, its scales with their priors, and its distribution from SciPy.
     likelihood: ClassVar[Likelihood]
     program_number: ClassVar[int]  # in ``stan/fast/functions/family.stanfunctions``
-    # Labels that are no counts lie strictly between.
+    # Labels that are not counts lie strictly between.
     bounds: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
-    needs: ClassVar[str] = ""  # which labels it takes, and what to choose for others
-    wider: ClassVar[str | None] = None  # the family that contains it, of counts that scatter more
+    needs: ClassVar[str] = ""  # its labels, and what to choose for other labels
+    wider: ClassVar[str | None] = None  # the family that contains it, for overdispersed counts
     # Whether its distribution is one of components: see `without_mixing`.
     is_mixture: ClassVar[bool] = False
 
@@ -75,7 +75,7 @@ class Family:
         return (y >= 0) & (y == np.floor(y)) & (y <= (np.inf if trials is None else trials))
 
     def best_predictor(self, y: Array, trials: Array | None = None, **scales: Any) -> Array:
-        """The linear predictor at which each label is most probable, perhaps infinite."""
+        """The linear predictor that makes each label most probable, perhaps infinite."""
         with np.errstate(divide="ignore"):
             return _LINKS[self.link](y if trials is None else y / trials)
 

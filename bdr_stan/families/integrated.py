@@ -1,12 +1,12 @@
-"""Density of a label whose linear predictor is normal, by quadrature.
+"""Density of a label with a normal linear predictor, using quadrature.
 
     p(y | m, v) = integral of p(y | h) N(h; m, v) dh
 
 Trapezoidal sums of analytic functions that vanish at both ends converge geometrically: doubling the
-nodes squares the error. Each label has an interval of its own, from the mode of the integrand to
-where it is below exp(-30) of it, and as many nodes as the difference to the sum over every other
-node asks for. This is as accurate for a million trials, whose likelihood is much narrower than
-N(m, v), as for a single one, whose likelihood is a step on a wide normal.
+nodes squares the error. Each label has its own interval, from the mode of the integrand to where it
+is below exp(-30) of it. The number of nodes depends on the difference to the sum over every other
+node. This is as accurate for a million trials (a likelihood much narrower than N(m, v)) as for a
+single trial (a step on a wide normal).
 """
 
 from collections.abc import Callable
@@ -18,18 +18,18 @@ from bdr_stan.families.base import Family, Terms
 from bdr_stan.threads import map_in_threads
 from bdr_stan.types import Array
 
-# Log density of the integrand's ends below that of its mode.
+# Drop of the log density from the mode of the integrand to its ends.
 _LOG_RANGE = 30.0
 # The sums over all and over every other node differ by less, on the log scale, and so do the means
-# of the integrand, in standard deviations of the predictor: the error of the former is about its
-# square. The sums alone may agree by chance.
+# of the integrand, in standard deviations of the predictor: the error of the first sum is about its
+# square. Without the means, sums may agree by chance.
 _HALF_GRID_TOLERANCE = 3e-5
 _FEWEST_NODES = 25
 _MOST_NODES = 12_289
 _NEWTON_STEPS = 60
 _STEP_TOLERANCE = 0.05  # of the search for the mode, in its standard deviations
 _WIDENING, _MOST_WIDENINGS = 1.5, 100
-_LABELS_AT_ONCE = 4096  # in a thread, whose arrays of a number per node then fit in caches
+_LABELS_AT_ONCE = 4096  # in a thread; its arrays of a number per node then fit in caches
 
 # Terms of the labels i, indices of shape (m,), at linear predictors of shape (m,) or (m, K).
 LabelTerms = Callable[[Array, Array], Terms]
@@ -44,7 +44,7 @@ class Integrated(NamedTuple):
     value: Array
     slope: Array  # first derivative in m
     curvature: Array  # minus the second
-    third: Array  # these are further ones
+    third: Array  # further derivatives
     fourth: Array
 
     @property
@@ -109,9 +109,9 @@ def integrated_labels(
 ) -> Integrated:
     """Integrate the linear predictors N(mean, variance) of labels out; arrays, shape (n,).
 
-    Where the variance is 0 the predictor is the mean. `towards` is the predictor at which each
-    label is most probable, perhaps infinite; `steepest` bounds the slopes of log densities that are
-    not concave, else 0.
+    If the variance is 0 the predictor is the mean. `towards` is the predictor that makes each label
+    most probable, perhaps infinite; `steepest` bounds the slopes of log densities that are not
+    concave, else 0.
     """
     every, error_state = np.arange(len(mean)), np.geterr()
 
@@ -175,7 +175,7 @@ def _interval(terms, i, m, v, towards, steepest):
 
 
 def _mode(log_integrand, m, v, towards, steepest):
-    """Mode and standard deviation there, by Newton's method kept inside a bracket; (m,) each."""
+    """Mode and standard deviation there, from Newton's method kept inside a bracket; (m,) each."""
     every = np.arange(len(m))
     _, slope, _ = log_integrand(m, every)
     # The mode lies between m and the most probable predictor, and within v times the steepest
@@ -218,7 +218,7 @@ def _sums(terms, i, m, v, low, high, n_nodes):
     centre_of_coarse = np.sum(coarse * u[:, ::2], axis=1) / of_coarse
     weight /= total[:, None]
 
-    def average(values):  # where a density is 0, its slope may be infinite
+    def average(values):  # if a density is 0, its slope may be infinite
         return np.sum(weight * np.where(weight > 0, values, 0), axis=1)
 
     # Both forms of the first two are exact. With a small variance moments of u would be differences

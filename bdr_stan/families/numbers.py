@@ -29,7 +29,7 @@ class GammaNumbers(Family):
         shape = shape_of(scales["dispersion"])
         log_ratio = np.log(y) - h
         ratio = np.exp(log_ratio)
-        # Where the shape is large, its products must not be taken before the sum.
+        # If the shape is large, its products must not be computed before the sum.
         value = shape * (log_ratio - (ratio - 1)) + log_normaliser(shape) - np.log(y)
         return Terms(value, shape * (ratio - 1), shape * ratio)
 
@@ -69,7 +69,7 @@ class _StudentTLikelihood(Likelihood):
 
 
 class StudentT(Family):
-    """(y - h) / sigma ~ t with 2 + df_above_2 degrees of freedom, so that y has a variance."""
+    """(y - h) / sigma ~ t with 2 + df_above_2 degrees of freedom, so y has a variance."""
 
     name = "student_t"
     link = "identity"

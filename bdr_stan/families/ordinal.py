@@ -11,18 +11,18 @@ from bdr_stan.families.base import Family, Terms
 from bdr_stan.types import Array
 
 FEWEST_CATEGORIES, MOST_CATEGORIES = 3, 20
-# Prior sd of the predictor over the bags, about that of the log odds of two classes.
+# Prior sd of the predictor over the bags, about as for the log odds of two classes.
 _SPREAD = 2.5
 _LEAST_GAP = 1.0  # scale of the prior of a gap, however close the shares of categories are
 # Nodes of `log_probabilities`: their reach and spacing in sds of the predictor, and the spacing on
-# its own scale, on which the logistic function has poles at +-pi i.
+# its own scale, where the logistic function has poles at +-pi i.
 _REACH, _SPACING, _STEP = 6.5, 0.8, 0.7
-_WIDEST = 5  # 2^_WIDEST is the sd up to which they are that close
-_SMALLEST = 1e-300  # probability, so that logarithms are finite
+_WIDEST = 5  # 2^_WIDEST is the largest sd with this accuracy
+_SMALLEST = 1e-300  # probability, so logarithms are finite
 
 
 class _OrdinalLikelihood(Likelihood):
-    """Categories 0 .. K - 1, whose thresholds have K - 2 gaps."""
+    """Categories 0 to K - 1, with K - 2 gaps between thresholds."""
 
     name = "ordinal"
     links = ()
@@ -42,9 +42,9 @@ class _OrdinalLikelihood(Likelihood):
 
 
 class Ordinal(Family):
-    """y of K ordered categories, P(y <= k) = logit^-1(c_k - h); labels are 0 .. K - 1.
+    """y of K ordered categories, P(y <= k) = logit^-1(c_k - h); labels are 0 to K - 1.
 
-    The first threshold is 0, as h has an intercept; the others are sums of the scales gap_2 ..
+    The first threshold is 0, as h has an intercept; the others are sums of the scales gap_2, ...,
     gap_(K - 1): category k lies between c_(k - 1) and c_k = c_(k - 1) + gap_k.
     """
 
@@ -90,7 +90,7 @@ class Ordinal(Family):
         """Log probabilities of all categories at predictors N(mean, variance), shape (S, m, K).
 
         Means and variances have the shape (S, m), gaps (S,). Trapezoidal sums of all categories at
-        once, right to 1e-8, are many times quicker than `label_densities` of each.
+        once, accurate to 1e-8, are many times faster than `label_densities` of each.
         """
         widths = np.array(list(gaps.values()))
         thresholds = np.cumsum(np.vstack([np.zeros(len(mean)), widths]), axis=0).T
@@ -107,7 +107,7 @@ class Ordinal(Family):
 
 
 def _probabilities(mean, sd, thresholds, widest):
-    """Probabilities of categories, shape (m, K), but for factors 1 - exp(-gap); sds <= widest."""
+    """Probabilities of categories, (m, K), except for factors 1 - exp(-gap); sds <= widest."""
     reach = _REACH + widest  # tails of the logistic function shift the integrand by sd^2
     n = int(np.ceil(2 * reach / min(_SPACING, _STEP / widest))) + 1
     nodes, spacing = np.linspace(-reach, reach, n, retstep=True)

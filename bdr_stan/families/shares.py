@@ -13,7 +13,7 @@ from bdr_stan.aggregate.likelihoods.binomial import BINOMIAL
 from bdr_stan.families.base import Family, Terms
 from bdr_stan.types import Array
 
-# Smallest probability: that of 0 has no density, and squares of smaller ones underflow.
+# Smallest probability: 0 has no density, and squares of smaller numbers underflow.
 _TINY = 1e-140
 _SMALLEST = 1e-4  # dispersion below which differences of gamma functions lose their digits
 
@@ -23,11 +23,11 @@ _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
 
 def _trigamma(x):
     """Second derivative of log Gamma at x > 0; many times quicker than SciPy's polygamma."""
-    above = x + 6  # where the asymptotic series is exact to rounding
+    above = x + 6  # from here the asymptotic series is exact to rounding
     inverse = 1 / above
     square = inverse * inverse
     series = _BERNOULLI[-1]
-    for coefficient in _BERNOULLI[-2::-1]:  # NumPy's polyval takes its checks' time
+    for coefficient in _BERNOULLI[-2::-1]:  # NumPy's polyval is slow because of its checks
         series = coefficient + series * square
     series = series * square * inverse + inverse + square / 2
     for k in range(6):
@@ -52,7 +52,7 @@ class BinomialCounts(Family):
 
     def terms(self, y: Array, h: Array, trials: Array | None = None, **scales: Any) -> Terms:
         p, q = expit(h), expit(-h)
-        # Not y h - trials log(1 + exp(h)), whose terms cancel where h is large.
+        # Not y h - trials log(1 + exp(h)): its terms cancel if h is large.
         value = _log_choose(trials, y) + y * log_expit(h) + (trials - y) * log_expit(-h)
         return Terms(value, y * q - (trials - y) * p, trials * p * q)
 
@@ -97,7 +97,7 @@ class BetaBinomial(BinomialCounts):
     ) -> tuple[Array, Likelihood, dict[str, Array]]:
         precision = _precision(scales)[:, None]
         a, b = (np.maximum(precision * expit(x), _TINY) for x in (h, -h))
-        # One generator per bag, so that no prediction depends on the bags around it.
+        # One generator per bag, so no prediction depends on the bags around it.
         each = [np.random.default_rng(0).beta(*bag) for bag in zip(a.T, b.T, strict=True)]
         return np.column_stack(each), BINOMIAL, {}
 
@@ -142,7 +142,7 @@ def _precision(scales):
 
 
 def _beta_parameters(mean, scales):
-    """Parameters of a beta distribution, > 0 where the mean is 0 or 1 to rounding, too."""
+    """Parameters of a beta distribution, > 0 even if the mean is 0 or 1 to rounding."""
     precision = _precision(scales)
     return np.maximum(mean * precision, _TINY), np.maximum((1 - mean) * precision, _TINY)
 

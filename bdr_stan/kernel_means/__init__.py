@@ -3,7 +3,7 @@
 `kernel_mean`, `shrinkage`
     The kernel mean of a sample and its shrinkage estimators.
 `set_kernels`, `distance_histograms`
-    Kernel means of bags, inner products between them, and those of a whole grid of kernels.
+    Kernel means of bags, and their inner products, also for a whole grid of kernels.
 `outer_kernels`
     Kernels of the distance between kernel means.
 `ridge_path`

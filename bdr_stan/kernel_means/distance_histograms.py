@@ -1,8 +1,8 @@
 """Set kernels of many kernels of the distance at once, from histograms of squared distances.
 
-Each pair of bags has a weighted histogram of the squared distances s between their points. Bins
-are 1/32 of an octave wide, and hold the sums of 1, x, .., x^4, x the place in the bin: enough for
-the sum of any quartic in s. In so narrow a bin every kernel of the distance is one to about 1e-11
+Each pair of bags has a weighted histogram of the squared distances s between their points. Bins are
+1/32 of an octave wide, and contain the sums of 1, x, ..., x^4, x the place in the bin: enough for
+the sum of any quartic in s. In such a narrow bin every kernel of the distance is one to about 1e-11
 of k(a, a), by interpolation at Chebyshev nodes; over the pairs of two bags these errors average
 out, to about 1e-13.
 """
@@ -19,7 +19,7 @@ from bdr_stan.threads import map_in_threads
 from bdr_stan.types import Array
 
 _ROWS = 400  # points of a block on either side: its arrays of pairs, 1.3 MB each, stay in cache
-_BAGS = 16  # at most so many bags on either side, each pair of which has a histogram
+_BAGS = 16  # maximum number of bags on either side; each pair has a histogram
 _TERMS = 5
 _MANTISSA = 52  # bits of a double's fraction; below the exponent, which counts octaves
 _SHIFT = _MANTISSA - 5  # 2^5 bins an octave
@@ -73,7 +73,7 @@ def stationary_set_kernels(
 
 
 class _Rows:
-    """Points of one chunk, moved to the centre, and what pairs of them need."""
+    """Points of one chunk, moved to the centre, with precomputed terms for pairs."""
 
     def __init__(self, points, weights, bag):
         self.points, self.weights, self.bag = points, weights, bag

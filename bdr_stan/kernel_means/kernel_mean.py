@@ -23,9 +23,9 @@ class KernelMean:
     ----------
     points : array, shape (n, p), the sample
     kernel : str or Kernel, default "rbf"
-        Name of a kernel, see `bdr_stan.kernels.KERNELS`, or a kernel such as ``Polynomial(2)``.
+        Name of a kernel, see `bdr_stan.kernels.KERNELS`, or a kernel (``Polynomial(2)``).
     bandwidth : float, array of shape (p,), "scaled", "ard" or "median", default "scaled"
-        Of a kernel given by name, in the units of the points; see `Stationary`.
+        Bandwidth of a kernel given by name, in the units of the points; see `Stationary`.
     estimator : {"kme", "s-kmse", "f-kmse"}, default "kme"
         "kme": weights 1/n. "s-kmse": all weights shrunk by one factor, in time n^2 and little
         memory. "f-kmse": each principal direction shrunk by its own factor, in time n^3 and
@@ -91,8 +91,8 @@ class KernelMean:
     def distance(self, other: Any) -> float:
         """RKHS distance to `other`, the mean of a sample or distribution.
 
-        For two samples, the norm of their difference, in which points of both cancel exactly. With
-        the Gaussian kernel the maximum mean discrepancy.
+        For two samples, the norm of their difference; common points cancel exactly. With the
+        Gaussian kernel the maximum mean discrepancy.
         """
         check_same_kernel(self, other)
         if not isinstance(other, KernelMean):

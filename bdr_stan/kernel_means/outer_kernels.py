@@ -3,9 +3,9 @@
     K(A, B) = outer(|mu_A - mu_B|),  |mu_A - mu_B|^2 = <mu_A, mu_A> + <mu_B, mu_B> - 2 <mu_A, mu_B>
 
 All is computed from inner products of kernel means, see `set_kernels`. The kernel "linear" is the
-inner product itself; None represents it where bandwidths are numbers.
-Source: Christmann and Steinwart (2010), "Universal kernels on non-standard input spaces"; Szabo et
-al. (2016), "Learning theory for distribution regression".
+inner product itself; None represents it if bandwidths are numbers. Source: Christmann and Steinwart
+(2010), "Universal kernels on non-standard input spaces"; Szabo et al. (2016), "Learning theory for
+distribution regression".
 """
 
 from dataclasses import replace
@@ -15,7 +15,7 @@ import numpy as np
 from bdr_stan.kernels import KERNELS, RBF, Kernel, Stationary
 from bdr_stan.types import Array
 
-# By name; "gaussian" is what papers on support measure machines say for "rbf".
+# By name; papers on support measure machines use "gaussian" for "rbf".
 OUTER_KERNELS: dict[str, type[Stationary]] = {
     **{name: kernel for name, kernel in KERNELS.items() if issubclass(kernel, Stationary)},
     "gaussian": RBF,
@@ -58,8 +58,8 @@ def between(
 def resolved_outer(outer: str | Stationary, products: Array) -> Stationary | None:
     """Kernel of kernel means with a number as bandwidth, None for "linear".
 
-    `products`, (n, n), are those of the training bags. The bandwidth "median", that of a kernel
-    given by name, is sqrt(median squared distance / 2); a median of 0 raises ValueError.
+    `products`, (n, n), are for the training bags. The bandwidth "median", used for a kernel given
+    by name, is sqrt(median squared distance / 2); a median of 0 raises ValueError.
     """
     if isinstance(outer, str) and outer == "linear":
         return None

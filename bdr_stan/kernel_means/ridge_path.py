@@ -29,9 +29,9 @@ class _Path:
 
     vectors : array, shape (n, r), U without directions that are rounding errors
     eigenvalues : array, shape (r,), d
-    largest : largest eigenvalue, before these were left out
+    largest : largest eigenvalue, before the omission
     penalty_unit : penalty at alpha = 1
-    level_leverage : weight of a bag's label in its level; 0 where leave-one-out keeps the level
+    level_leverage : weight of a bag's label in its level; 0 if leave-one-out keeps the level
     """
 
     def __init__(self, y, vectors, eigenvalues, largest, *, penalty_unit, level_leverage):
@@ -47,12 +47,12 @@ class _Path:
         These run from 10^-12 to 1 times the largest eigenvalue, in units of the penalty.
         """
         if alpha is None or isinstance(alpha, str):
-            largest = self.largest if self.largest > 0 else 1.0  # 0 where all bags are the same
+            largest = self.largest if self.largest > 0 else 1.0  # 0 if all bags are the same
             return _PENALTIES * largest / self._penalty_unit
         return np.atleast_1d(np.asarray(alpha, float))
 
     def leave_one_out(self, alphas: Array) -> Array:
-        """Mean squared error of each bag predicted from the others, per penalty; shape (l,)."""
+        """Mean squared error of each bag predicted from all others, per penalty; shape (l,)."""
         unfitted = self._penalties(alphas) / self._shifted(alphas)  # of each direction, (r, l)
         residual = self._outside[:, None] + self._vectors @ (unfitted * self._projections[:, None])
         squares = self._vectors**2
@@ -61,7 +61,7 @@ class _Path:
         return np.mean((residual / (outside[:, None] + squares @ unfitted)) ** 2, axis=0)
 
     def best(self, alphas: Array, errors: Array | None = None) -> int:
-        """Index of the penalty with the least error, (l,), by default that of leave-one-out."""
+        """Index of the penalty with the least error, (l,), by default the leave-one-out error."""
         if len(alphas) == 1:
             return 0
         return int(np.argmin(self.leave_one_out(alphas) if errors is None else errors))
@@ -130,7 +130,7 @@ class KernelRidgePath(_Path):
         return self._vectors @ (self._projections[:, None] / self._shifted(alphas))
 
     def scale(self, alpha: float) -> float:
-        """Standard deviation s for which y ~ normal(level, s^2 (K + n alpha I)) is likeliest."""
+        """Maximum likelihood standard deviation s of y ~ normal(level, s^2 (K + n alpha I))."""
         n = len(self._outside)
         inside = np.sum(self._projections**2 / self._shifted(alpha)[:, 0])
         return float(np.sqrt((inside + np.sum(self._outside**2) / (n * alpha)) / n))
@@ -175,11 +175,11 @@ def held_out(
 def stacking_weights(predictions: Array, y: Array) -> Array:
     """Weights >= 0 of sum 1, (k,), with the least squared error of the weighted average.
 
-    `predictions`, (n, k), are those of k models for held-out labels y, (n,).
+    `predictions`, (n, k), are from k models for held-out labels y, (n,).
 
-    Of w = t v with t > 0 and v on the simplex, |E w|^2 + c^2 (t - 1)^2 with E = predictions - y is
-    least, over t, at a value that grows with |E v|^2: non-negative least squares finds v.
-    Source: Breiman (1996), "Stacked regressions".
+    For w = t v with t > 0 and v on the simplex, |E w|^2 + c^2 (t - 1)^2 with E = predictions - y
+    has a minimum over t that grows with |E v|^2: non-negative least squares finds v. Source:
+    Breiman (1996), "Stacked regressions".
     """
     errors = predictions - y[:, None]
     size = np.sqrt(np.mean(errors**2)) or 1.0

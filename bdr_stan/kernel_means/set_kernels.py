@@ -1,12 +1,12 @@
 """Set kernels: inner products of the kernel means of bags, for one kernel or a whole grid.
 
-    K(A, B) = sum_ab w_a w_b k(a, b),  weights of a bag with sum 1, equal where there are none
+    K(A, B) = sum_ab w_a w_b k(a, b),  weights of a bag with sum 1, equal if there are none
 
 `BagMeans` are the kernel means, `ProjectedMeans` their projections on the kernel at landmarks.
-`bag_inner_products` takes one kernel, and the weights of any estimator of kernel means.
-`set_kernels` takes a grid of kernels. Nearly all of the work is in the pairs of points, which the
-kernels share: kernels of the distance by histograms of the squared distances
-(`distance_histograms`), polynomials by the means of the powers of inner products.
+`bag_inner_products` is for one kernel, and the weights of any estimator of kernel means.
+`set_kernels` is for a grid of kernels. Nearly all of the work is in the pairs of points, which the
+kernels share: kernels of the distance with histograms of the squared distances
+(`distance_histograms`), polynomials with the means of the powers of inner products.
 
 Source: Szabo, Sriperumbudur, Poczos, Gretton (2016), "Learning theory for distribution
 regression".
@@ -62,8 +62,8 @@ class ProjectedMeans:
         """Projections of the bags' kernel means, in one pass over the points.
 
         With mu_i the mean embedding of bag i at the landmarks and K = V diag(s) V' the kernel
-        between these, the coordinates are mu_i' V diag(s)^-1/2, without directions whose
-        eigenvalues are rounding errors.
+        between the landmarks, the coordinates are mu_i' V diag(s)^-1/2, without directions with
+        eigenvalues at rounding error.
         """
         eigenvalues, vectors = np.linalg.eigh(kernel(landmarks, landmarks))
         kept = eigenvalues > eigenvalues[-1] * len(eigenvalues) * np.finfo(float).eps
@@ -92,9 +92,9 @@ def bag_inner_products(
 ) -> Array:
     """Inner products of the kernel means of n and m bags, by blocks of points; shape (n, m).
 
-    Weights are those of each point in the mean of its bag. Without `others`
-    these are `bags` again, which takes half the work. Each of `n_jobs` threads, default all cores,
-    has kernel values of `chunk_bytes` in memory.
+    Weights are per point in the mean of its bag. `others` are by default `bags` again, with half
+    the work. Each of `n_jobs` threads, default all cores, has kernel values of `chunk_bytes` in
+    memory.
     """
     itself = others is None
     right, right_weights = (bags, weights) if others is None else (others, other_weights)
@@ -150,7 +150,7 @@ def set_kernels(
         Their bandwidths numbers, or arrays of shape (p,). Kernels of the distance with one number
         as bandwidth and the same columns and units share their work, and so do polynomials.
     others : Bags, or list of m arrays, optional
-        Default `bags` again, which takes half the work.
+        Default `bags` again, with half the work.
     n_jobs : int, optional
         Threads, default all cores.
 
@@ -160,13 +160,13 @@ def set_kernels(
 
     Raises
     ------
-    ValueError : a column that the points lack, a bandwidth that is no number yet, `others` with
-        another number of features, or values of a memory map that are no numbers.
+    ValueError : a column that the points lack, a bandwidth that is not yet a number, `others` with
+        another number of features, or values of a memory map that are not numbers.
 
     Notes
     -----
     Kernel values of all pairs of points are never in memory at once. Sharing changes the value of
-    one pair of points by at most about 1e-11 k(a, a), that of two bags of 100 points by 1e-13. Time
+    one pair of points by at most about 1e-11 k(a, a), of two bags of 100 points by 1e-13. Time
     grows with the pairs of points, 15 to 25 ns each for all kernels of the distance together.
     """
     bags = as_bags(bags)
@@ -185,7 +185,7 @@ def set_kernels(
             )
     kernels = [kernel.on(bags.features, bags.n_features) for kernel in kernels]
     for kernel in kernels:
-        kernel.prepare(bags.read(0, 1))  # raises where the bandwidth is no number yet
+        kernel.prepare(bags.read(0, 1))  # raises if the bandwidth is not yet a number
     for side in sides:
         if side.is_memory_map:
             side.check_values()

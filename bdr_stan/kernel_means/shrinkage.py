@@ -7,7 +7,7 @@ far to shrink is the minimiser of the leave-one-out score
     (1/n) sum_i | mu_lambda^(-i) - k(x_i, .) |^2
 
 where mu_lambda^(-i) is the estimate at the same lambda from the other n - 1 points. One point has
-no such score: its estimate stays unshrunk, lambda = 0.
+no score: its estimate stays unshrunk, lambda = 0.
 
 `s_kmse` and `f_kmse` are the estimators on kernel matrices, `kernel_mean_weights` those on points,
 by name.
@@ -22,7 +22,7 @@ from bdr_stan.types import Array, ArrayLike
 Scores = Callable[[Array, Array, ArrayLike], Array]
 ESTIMATORS = ("kme", "s-kmse", "f-kmse")
 
-# Of the eigenvalues of K, the ends of the search for n lambda: beyond them nothing changes.
+# In eigenvalues of K, the ends of the search for n lambda: beyond them nothing changes.
 _BELOW_SMALLEST = 1e-2
 _ABOVE_LARGEST = 1e4
 _GRID_PER_DECADE = 3
@@ -40,7 +40,7 @@ def kernel_mean_weights(
 ) -> tuple[Array, float]:
     """Weights of points, (n,), in an estimate of their kernel mean, and its lambda (0 for "kme").
 
-    ``kernel(x, y)`` gives the values between two stacks of points, shape (len(x), len(y)).
+    ``kernel(x, y)`` returns the values between two stacks of points, shape (len(x), len(y)).
     """
     check_estimator(estimator)
     n = len(points)
@@ -64,7 +64,7 @@ def s_kmse(gram: ArrayLike) -> tuple[Array, float]:
     -------
     weights : array, shape (n,)
     shrinkage : float, >= 0
-        lambda, see `s_kmse_shrinkage`; infinite, with weights 0, where points are unlike on
+        lambda, see `s_kmse_shrinkage`; infinite, with weights 0, if points are dissimilar on
         average.
 
     Raises
@@ -84,11 +84,11 @@ def s_kmse_shrinkage(n: int, mean_gram: float, mean_diagonal: float) -> float:
     """Lambda of the simple shrinkage estimator mu / (1 + lambda), mu = (1/n) sum_i k(x_i, .).
 
     `mean_gram` is (1/n^2) sum_ij k(x_i, x_j), `mean_diagonal` (1/n) sum_i k(x_i, x_i). Lambda is 0
-    for one point, and infinite, so that the estimate is 0, where the k(x_i, x_j), i != j, are not
-    positive on average (points far apart for a kernel with negative values).
+    for one point, and infinite, with the estimate 0, if the k(x_i, x_j), i != j, are not positive
+    on average (points far apart for a kernel with negative values).
 
-    With a = 1 / (1 + lambda) and m_i the mean of the others, (n mu - k(x_i, .)) / (n - 1), the
-    score is a^2 A - 2 a B + mean_diagonal, where
+    With a = 1 / (1 + lambda) and m_i the mean of the other points, (n mu - k(x_i, .)) / (n - 1),
+    the score is a^2 A - 2 a B + mean_diagonal, where
 
         A = (1/n) sum_i |m_i|^2 = (n (n - 2) mean_gram + mean_diagonal) / (n - 1)^2
         B = (1/n) sum_i <m_i, k(x_i, .)> = (n mean_gram - mean_diagonal) / (n - 1)
@@ -109,7 +109,7 @@ def gram_means(
 ) -> tuple[float, float]:
     """Means of a kernel matrix of points, (n, p), and of its diagonal, computed by blocks.
 
-    ``kernel(x, y)`` gives the values between two stacks of points, shape (len(x), len(y)).
+    ``kernel(x, y)`` returns the values between two stacks of points, shape (len(x), len(y)).
     """
     n = len(points)
     rows = max(1, int(np.sqrt(chunk_bytes / 8)))
@@ -143,8 +143,8 @@ def f_kmse(gram: ArrayLike, *, scores: Scores | None = None) -> tuple[Array, flo
     -------
     weights : array, shape (n,)
     shrinkage : float, >= 0
-        lambda; 0 where no lambda beats the equal weights 1 / n. n lambda stays below 10^4 times
-        the largest eigenvalue, where the weights are nearly 0.
+        lambda; 0 if no lambda beats the equal weights 1 / n. n lambda stays below 10^4 times the
+        largest eigenvalue: there the weights are nearly 0.
 
     Raises
     ------
@@ -204,7 +204,7 @@ def f_kmse_score(gram: ArrayLike, shrinkage: ArrayLike) -> Array:
         raise ValueError(f"shrinkage must be finite and >= 0, found {shrinkage}")
     scores = np.empty(shrinkage.shape)
     zero = shrinkage == 0
-    if zero.any():  # the mean of the others, whose squared distance needs K alone
+    if zero.any():  # the mean of the others; its squared distance needs only K
         others = (gram.sum(axis=0) - gram.diagonal()) / (n - 1)
         norms = (gram.sum() - 2 * gram.sum(axis=0) + gram.diagonal()) / (n - 1) ** 2
         scores[zero] = np.mean(norms - 2 * others + gram.diagonal())

@@ -1,4 +1,4 @@
-"""Kernels of points, and the feature maps made of them."""
+"""Kernels of points, and their feature maps."""
 
 from bdr_stan.kernels.bandwidth import check_bandwidth as check_bandwidth
 from bdr_stan.kernels.bandwidth import column_spreads as column_spreads

@@ -14,7 +14,7 @@ def median_bandwidth(bags: BagsLike, *, sample: int = 2000, seed: Seed = None) -
     ----------
     bags : Bags, or list of arrays, shapes (n_points, p)
     sample : int, >= 2, default 2000
-        Number of points, drawn without replacement from all bags, whose pairs enter the median.
+        Number of points, drawn without replacement from all bags, for the median over their pairs.
     seed : int or numpy Generator, optional
         Seed of the sample.
 
@@ -25,7 +25,7 @@ def median_bandwidth(bags: BagsLike, *, sample: int = 2000, seed: Seed = None) -
     Raises
     ------
     ValueError : at least half of the sampled pairs coincide, or there is only one point; `sample`
-        is no integer from 2.
+        is not an integer of at least 2.
     TypeError, ValueError : invalid bags.
 
     Examples
@@ -43,9 +43,9 @@ def median_bandwidth(bags: BagsLike, *, sample: int = 2000, seed: Seed = None) -
 
 
 def typical_bandwidth(points: Array, metric: str, *, or_mean: bool = True) -> float:
-    """Bandwidth at which a kernel of the median distance is exp(-1), from points (n, p).
+    """Bandwidth with a kernel of exp(-1) at the median distance, from points (n, p).
 
-    Where most pairs coincide, as with few categories, the mean replaces the median.
+    If most pairs coincide, for example with few categories, the mean replaces the median.
     """
     if len(points) < 2:
         raise ValueError("there is only one point: give the bandwidth as a number")
@@ -65,11 +65,11 @@ def typical_bandwidth(points: Array, metric: str, *, or_mean: bool = True) -> fl
 def column_spreads(points: Array, sources: Array | None = None) -> Array:
     """Standard deviation of each column of points, shape (n, p) to (p,), 1 for a constant one.
 
-    Columns of one of the `sources`, as of `Bags.sources`, such as those of a category, share the
-    root of the sum of their variances: in a distance they then have the weight of one column of
-    numbers.
+    Columns with the same entry in `sources`, see `Bags.sources`, for example of a category, share
+    the root of the sum of their variances: in a distance they have the weight of one numeric
+    column.
     """
-    from sklearn.preprocessing import StandardScaler  # takes a second to import
+    from sklearn.preprocessing import StandardScaler  # needs a second to import
 
     scaler = StandardScaler().fit(points)
     if sources is None:
@@ -83,7 +83,7 @@ def column_spreads(points: Array, sources: Array | None = None) -> Array:
 def check_bandwidth(
     value: ArrayLike, name: str = "bandwidth", *, n_features: int | None = None
 ) -> None:
-    """Raise ValueError, calling it `name`, unless this is a number > 0 or `n_features` of them."""
+    """Raise ValueError, calling it `name`, unless it is a number > 0 or `n_features` numbers."""
     try:
         lengths = np.asarray(value, np.float64)
     except (TypeError, ValueError):

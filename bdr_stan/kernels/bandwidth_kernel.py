@@ -18,7 +18,7 @@ from bdr_stan.types import Array, ArrayLike, Seed
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BandwidthKernel(ColumnKernel):
-    """Kernels with a bandwidth, or one per column, as of `Stationary`; k(x, x) is `variance`."""
+    """Kernels with a bandwidth, or one per column, see `Stationary`; k(x, x) is `variance`."""
 
     bandwidth: ArrayLike = "scaled"
     columns: Sequence[str | int] | None = None
@@ -60,7 +60,7 @@ class BandwidthKernel(ColumnKernel):
         return replace(self, bandwidth=factor, units=units)
 
     def in_units(self, points: Array) -> Array:
-        """The kernel's columns of points, divided by `units` where there are some."""
+        """The kernel's columns of points, divided by `units` if there are any."""
         seen = self.select(points)
         return seen if self.units is None else seen / self.units
 

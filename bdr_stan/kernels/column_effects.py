@@ -11,8 +11,8 @@ from bdr_stan.kernels.bandwidth import column_spreads
 from bdr_stan.kernels.kernel import ColumnKernel, store_arrays
 from bdr_stan.types import Array, ArrayLike, Seed
 
-_SAMPLE = 2000  # points from which means and standard deviations of columns are estimated
-_CUT = 3.0  # standard deviations at which columns are cut, so that no square dominates
+_SAMPLE = 2000  # points for estimating means and standard deviations of columns
+_CUT = 3.0  # columns are clipped at this many standard deviations, so no square dominates
 
 
 class PreparedColumns(NamedTuple):
@@ -33,13 +33,13 @@ class LinearEffects(ColumnKernel):
     variance : float, > 0, default 1
         Factor on the values.
     centre, units : arrays of shape (k,), optional, in the units of the points
-        Of these columns; estimators set their means and standard deviations, so that
-        years and dollars count alike.
+        Means and standard deviations of these columns, set by estimators: years and dollars have
+        equal weight.
 
     Raises
     ------
-    TypeError, ValueError : columns that are no list of names or stand twice, a variance that is not
-        positive, or one of `centre` and `units` alone.
+    TypeError, ValueError : columns that are not a list of names or occur twice, a variance that is
+        not positive, or only one of `centre` and `units`.
 
     Examples
     --------
@@ -78,7 +78,7 @@ class LinearEffects(ColumnKernel):
     def standardised(self, points: Array) -> Array:
         """The kernel's columns of points, less `centre`, in `units`; shape (n, k).
 
-        Raises ValueError while these wait for data, see `resolved`.
+        Raises ValueError until they are set from data, see `resolved`.
         """
         if self.units is None:
             raise ValueError("LinearEffects has no numbers yet: call resolved(bags)")
@@ -104,9 +104,9 @@ class QuadraticEffects(LinearEffects):
     """q(x)'q(y), q_k(x) = (z_k^2 - 1) / sqrt(2), z the standardised columns cut at 3.
 
     The average of q over a bag is the mean square of its points around the overall mean: with
-    `LinearEffects` labels are linear in means and mean squares of columns. The variance around the
-    bag's own mean is not linear in these if the means differ; a column of deviations from the bag's
-    mean has it. Parameters are those of `LinearEffects`.
+    `LinearEffects` labels are linear in means and mean squares of columns. If means differ, the
+    variance around the bag's own mean is not linear in them; use a column of deviations from the
+    bag's mean. Parameters as for `LinearEffects`.
 
     Examples
     --------

@@ -106,7 +106,7 @@ def kernel_config(kernel: Any) -> dict[str, Any]:
 
 
 def kernel_from_config(config: dict[str, Any]) -> Kernel:
-    """The kernel of which `kernel_config` gave this dict."""
+    """The kernel with this dict as its `kernel_config`."""
     values = {name: value for name, value in config.items() if name != "kernel"}
     for name, value in values.items():
         if isinstance(value, dict):

@@ -1,8 +1,8 @@
 """Feature maps: from points to the features that mean embeddings average.
 
-A map is called with points, shape (n, p), and gives features, shape (n, n_columns). Kernel values
-at landmarks, Nystrom features and random Fourier features are maps, and so are several of them
-side by side. Embeddings, rates inside bags and kernel means all take any of them.
+A map is called with points, shape (n, p), and returns features, shape (n, n_columns). Kernel values
+at landmarks, Nystrom features and random Fourier features are maps, as are concatenations of maps.
+Embeddings, rates inside bags and kernel means accept any map.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from bdr_stan.kernels.bandwidth import check_bandwidth
 from bdr_stan.kernels.kernel import Kernel
 from bdr_stan.types import Array, ArrayLike, Seed, is_integer
 
-# Of the mean diagonal of the landmarks' kernel matrix, added to its diagonal.
+# Share of the mean diagonal of the landmarks' kernel matrix, added to its diagonal.
 NYSTROM_JITTER = 1e-6
 
 
@@ -53,7 +53,7 @@ class FeatureMap:
         scratch: Array | None = None,
         log_scale: ArrayLike = 0.0,
     ) -> Array:
-        """Features of points, written to `out` where it is given.
+        """Features of points, written to `out` if it is given.
 
         `scratch`, shape (at least n, p + 2), saves an allocation; the features of point j are
         multiplied by exp(log_scale[j]). Computed in float64 whatever the points' type.
@@ -79,7 +79,7 @@ class LandmarkFeatures(FeatureMap):
 
     Raises
     ------
-    ValueError : a bandwidth that is no number yet or does not fit the landmarks.
+    ValueError : a bandwidth that is not yet a number or does not fit the landmarks.
 
     Examples
     --------
@@ -108,11 +108,11 @@ class LandmarkFeatures(FeatureMap):
 
 
 class NystromFeatures(FeatureMap):
-    """Features psi(x) = L^-1 k(u, x), K_uu = L L', so that psi(x)'psi(y) is nearly k(x, y).
+    """Features psi(x) = L^-1 k(u, x), K_uu = L L', so psi(x)'psi(y) is nearly k(x, y).
 
     Landmarks u have the shape (d, p); weights w of the features are weights ``projection @ w`` of
     the kernel there, `projection` the inverse of L'. 1e-6 of its mean diagonal is added to the
-    diagonal of K_uu; ValueError where it is not positive definite.
+    diagonal of K_uu; ValueError if it is not positive definite.
 
     Source: Williams and Seeger (2001), "Using the Nystrom method to speed up kernel machines".
     """
@@ -141,7 +141,7 @@ class NystromFeatures(FeatureMap):
 class FourierFeatures(FeatureMap):
     """Random Fourier features, a cosine and a sine for each frequency.
 
-    sqrt(1/d) [cos(x'W/bandwidth), sin(x'W/bandwidth)], whose inner products are on average the
+    sqrt(1/d) [cos(x'W/bandwidth), sin(x'W/bandwidth)], with inner products that are on average the
     Gaussian kernel. The `frequencies` W', (d, p), one a row, are from `draw_frequencies`, without
     unit; there are twice as many features. The bandwidth is a number or of shape (p,).
 
@@ -189,8 +189,8 @@ def draw_frequencies(n_frequencies: int, n_features: int, *, seed: Seed = None) 
 class ConcatenatedFeatures(FeatureMap):
     """Several feature maps of the same points, side by side.
 
-    Inner products of the features are sums of those of the maps: landmarks of a kernel for each
-    column, say, make an additive kernel with fewer landmarks than one kernel of all columns needs.
+    Inner products of the features are sums of the maps' inner products: for example, landmarks of a
+    kernel per column make an additive kernel with fewer landmarks than one kernel of all columns.
     ValueError for no map, or maps of points of different numbers of columns.
     """
 

@@ -33,8 +33,8 @@ from bdr_stan.kernels.normal_scores import NormalScores
 from bdr_stan.kernels.summands import fields_of
 from bdr_stan.types import Array, ArrayLike
 
-# In more columns features leave out nearly all of a kernel, and scales that were learned with the
-# features do not apply to the rest.
+# In more columns features capture almost nothing of a kernel, and scales learned with the features
+# do not apply to the rest.
 COVERED_COLUMNS = 3
 
 
@@ -58,7 +58,7 @@ def map_kernel(
     Returns
     -------
     Kernel
-        A sum, to which others may be added.
+        A sum, to which more kernels may be added.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def map_kernel(
 def field_names(kernel: Kernel, names: Sequence[str] | None, n_columns: int) -> list[str]:
     """Names of the fields of a resolved kernel, all different: kind and columns.
 
-    `names` are those of the points' columns; None for their indices.
+    `names` are names of the points' columns; None for their indices.
     """
     called = []
     for field in fields_of(kernel):
@@ -112,9 +112,9 @@ class LinearFeatures(FeatureMap):
 class FieldFeatures(ConcatenatedFeatures):
     """Features of the fields of a resolved kernel, side by side.
 
-    A field has those of the `landmarks`, (d, p), that have numbers in exactly its columns and NaN
-    elsewhere or, without any, those with numbers in all columns; ValueError for a field without
-    landmarks. `fields` are kernels, `blocks` slices, the features of each.
+    A field's `landmarks`, rows of (d, p), have numbers in exactly its columns and NaN in the others
+    or, if there are none, numbers in all columns; ValueError for a field without landmarks.
+    `fields` are kernels, `blocks` slices, the features of each.
     """
 
     def __init__(self, kernel: Kernel, landmarks: ArrayLike):
@@ -139,9 +139,9 @@ class FieldFeatures(ConcatenatedFeatures):
     def residual_variance_of_fields(self, points: Array, rows: Array) -> Array:
         """Part of k(x, x) outside the features, for each field; shape (number of fields, n).
 
-        Of points, shape (n, p), and `rows`, their features, shape (n, n_columns). 0 for linear
-        effects, whose features are exact, and for fields in more than three columns,
-        where it is unknown.
+        For points, shape (n, p), and `rows`, their features, shape (n, n_columns). 0 for linear
+        effects, which have exact features, and for fields in more than three columns, where it is
+        unknown.
         """
         residual_variance = np.zeros((len(self.fields), len(points)))
         for k, (field, block) in enumerate(zip(self.fields, self.blocks, strict=True)):
@@ -153,7 +153,7 @@ class FieldFeatures(ConcatenatedFeatures):
 
 
 def field_features(field: Kernel, landmarks: Array) -> FeatureMap:
-    """Features of one field of a kernel; landmarks as for `FieldFeatures`."""
+    """Features of one field of a kernel; for landmarks see `FieldFeatures`."""
     p = landmarks.shape[1]
     if isinstance(field, LinearEffects):
         return LinearFeatures(field, p)
@@ -165,7 +165,7 @@ def field_features(field: Kernel, landmarks: Array) -> FeatureMap:
 
 
 def landmarks_of_field(field: Kernel, landmarks: Array) -> Array:
-    """Landmarks of a field among those of all fields, shape (k, p), 0 in columns it ignores."""
+    """Landmarks of a field among all fields' landmarks, shape (k, p), 0 in columns it ignores."""
     p = landmarks.shape[1]
     columns = list(field.columns_seen(p))
     known = np.isfinite(landmarks)

@@ -8,7 +8,7 @@ with S the kernel's spectral density make psi(x)'psi(y) nearly k(x, y). A few hu
 country, and cost less than landmarks: no product of matrices is needed.
 
 With features psi_i of one kernel and chi_j of another, the products psi_i(x) chi_j(t) make
-k1(x, x') k2(t, t'). There are too many of them; those of the largest prior variance are used.
+k1(x, x') k2(t, t'). There are too many; the products of the largest prior variance are used.
 
 Source: Solin and Sarkka (2020), "Hilbert space methods for reduced-rank Gaussian process
 regression"; Riutort-Mayol, Burkner, Andersen, Solin, Vehtari (2023), "Practical Hilbert space
@@ -28,12 +28,12 @@ from bdr_stan.kernels.kernel import Kernel, Product, check_positive, store_array
 from bdr_stan.kernels.stationary import Stationary
 from bdr_stan.types import Array, ArrayLike, Seed, is_integer
 
-_SAMPLE = 20_000  # points from which centre and reach are computed
-# Half-width of the box: at least 1.2 times that of the points, and 4.5 lengths. Riutort-Mayol et
-# al. (2023), section 4, for Matern 3/2; smoother kernels need less.
+_SAMPLE = 20_000  # points for computing centre and reach
+# Half-width of the box: at least 1.2 times the points' half-width, and 4.5 lengths. Riutort-Mayol
+# et al. (2023), section 4, for Matern 3/2; smoother kernels need less.
 _BOX_PER_REACH, _BOX_PER_LENGTH = 1.2, 4.5
-# At the edge of the box the sines are 0. Points of the range are at least so many lengths away:
-# where the length is such that both rules above give the same box, there are no fewer.
+# At the edge of the box the sines are 0. Points of the range are at least this number of lengths
+# away: the minimum is at the length for which both rules above give the same box.
 _MARGIN = _BOX_PER_LENGTH * (1 - 1 / _BOX_PER_REACH)
 _MOST_COLUMNS = 3
 _MOST_FUNCTIONS = 10_000  # a matrix of their products is 800 MB
@@ -42,34 +42,33 @@ _N_PAIRS = 500
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HilbertSpace(Kernel):
-    """A kernel of the distance in one to three columns, with sines in place of landmarks.
+    """A kernel of the distance in one to three columns, with sines instead of landmarks.
 
-    Its values are those of the base kernel; as a field of `AggregateRegressor` it needs no
-    landmarks.
+    It has the values of the base kernel; as a field of `AggregateRegressor` it needs no landmarks.
 
     Parameters
     ----------
     base : RBF, Exponential, Matern32 or Matern52
-        With columns, such as ``Matern32(columns=["lon", "lat"])``.
+        A kernel with columns, for example ``Matern32(columns=["lon", "lat"])``.
     n_functions : int, default 300
-        Those of the lowest frequencies are used. About (3.4 L / length)^k of them, k the number of
+        Number of sines, of the lowest frequencies. About (3.4 L / length)^k, k the number of
         columns, represent nearly all of the kernel; the rest enters the intervals of points.
     variance : float, > 0, default 1
         Factor on the values.
     centre, reach : arrays of shape (k,), optional, in the units of the points
         Middle and half-widths of the points' range; estimators set them. The box of the sines is
         1.2 times as wide, or 4.5 lengths to each side, whichever is more. Points outside are moved
-        to its edge, where the features are 0.
+        to its edge: their features are 0.
     horizon : float, >= 0, default 0, in the units of the points
-        Of one column, such as the month: how far beyond its largest value forecasts are wanted.
-        The range is extended by it.
+        For one column, for example the month: forecast horizon beyond its largest value, which
+        extends the range.
 
     Raises
     ------
     TypeError : a base of another kind.
     ValueError : a variance or number of functions that is not positive; a negative horizon, or one
-        of several columns; a centre without a reach; when the kernel gets points, a column that is
-        constant or more than three columns.
+        of several columns; a centre without a reach; at evaluation, a column that is constant or
+        more than three columns.
 
     Source: Solin and Sarkka (2020), "Hilbert space methods for reduced-rank Gaussian process
     regression".
@@ -197,21 +196,21 @@ class HilbertProduct(Product):
     Parameters
     ----------
     first, second : HilbertSpace
-        Such as one in space and one in time.
+        For example one in space and one in time.
     variance : float, > 0, default 1
         Factor on the values.
     n_functions : int, default 500
-        Pairs of basis functions that are used: those of the largest prior variance at the lengths
-        that the factors begin with. They are fixed while lengths are learned; the rest of the
-        variance enters the intervals of points.
+        Number of pairs of basis functions: the pairs of largest prior variance at the factors'
+        initial lengths. They stay fixed while lengths are learned; the rest of the variance enters
+        the intervals of points.
     pairs : integers, shape (n_functions, 2), optional
         The pairs, from 0 in each factor; estimators set them.
 
     Raises
     ------
-    TypeError : a factor is no `HilbertSpace`.
-    ValueError : a number of functions that is not positive; when the kernel gets points, factors
-        that share a column or have more than three columns in all.
+    TypeError : a factor is not a `HilbertSpace`.
+    ValueError : a number of functions that is not positive; at evaluation, factors
+        that share a column or have more than three columns in total.
 
     Examples
     --------
@@ -316,7 +315,7 @@ def lowest_frequencies(n: int, reach: Array) -> Array:
     in units of the kernel's lengths.
     """
     k = len(reach)
-    # A ball of this radius in frequencies has at least n of them in its positive part.
+    # A ball of this radius has at least n frequencies in its positive part.
     most = np.ceil(2 * (n * 2**k) ** (1 / k) * reach / np.exp(np.mean(np.log(reach)))).astype(int)
     most = np.minimum(most, n)
     grid = np.stack(np.meshgrid(*(np.arange(1, m + 1) for m in most), indexing="ij"), axis=-1)

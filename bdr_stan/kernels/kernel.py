@@ -1,7 +1,7 @@
 """What a kernel of points is, and how kernels are added and multiplied.
 
-``RBF(2.0)`` and ``Matern32(columns=["lon", "lat"])`` are kernels, and so are their sums and
-products. Each kernel of points is in a file of its own, such as `rbf` or `polynomial`.
+``RBF(2.0)`` and ``Matern32(columns=["lon", "lat"])`` are kernels, as are their sums and products.
+Each kernel of points has its own file, for example `rbf` or `polynomial`.
 """
 
 from collections.abc import Sequence
@@ -19,8 +19,8 @@ from bdr_stan.types import Array, ArrayLike, Seed
 class Kernel:
     """Base of the kernels: k(x, y) of points, sums and products, parameters that can be learned.
 
-    ``k(x, y)`` gives the values between two stacks of points, shape (n, m), in float64;
-    ``k.diagonal(x)`` those of each point with itself. ``k1 + k2`` and ``k1 * k2`` are kernels.
+    ``k(x, y)`` returns the values between two stacks of points, shape (n, m), in float64;
+    ``k.diagonal(x)`` the value of each point with itself. ``k1 + k2`` and ``k1 * k2`` are kernels.
 
     A kernel of your own has `prepare`, `fill`, `diagonal`, `on`, `columns_seen`, `resolved`,
     `scaled`, `learnable` and `with_log_parameters`; one of the distance between points needs only
@@ -28,7 +28,7 @@ class Kernel:
 
     Raises
     ------
-    TypeError : a sum or product with what is no kernel.
+    TypeError : a sum or product with an object that is not a kernel.
     ValueError : points of different numbers of columns.
 
     Examples
@@ -89,9 +89,9 @@ class Kernel:
     ) -> Array:
         """Values of points, shape (n, p), at landmarks, written to `out`, shape (n, d).
 
-        `prepared` is what `prepare` gives of the landmarks; `scratch`, shape (at least n, p + 2),
-        saves an allocation; the values of point j are multiplied by exp(log_scale[j]). Computed in
-        float64 whatever the points' type.
+        `prepared` is the result of `prepare` for the landmarks; `scratch`, shape (at least n, p +
+        2), saves an allocation; the values of point j are multiplied by exp(log_scale[j]). Computed
+        in float64 whatever the points' type.
         """
         self.fill(points, prepared, out, scratch)
         one_factor = np.ndim(log_scale) == 0
@@ -99,7 +99,7 @@ class Kernel:
         return out
 
     def fill(self, points: Array, prepared: Any, out: Array, scratch: Array | None) -> None:
-        """Write the values at variance 1 to `out`; parameters as for `Kernel.evaluate`."""
+        """Write the values at variance 1 to `out`; for parameters see `Kernel.evaluate`."""
         raise NotImplementedError
 
     def diagonal(self, x: ArrayLike) -> Array:
@@ -127,17 +127,17 @@ class Kernel:
         raise NotImplementedError
 
     def resolved(self, bags: BagsLike, *, seed: Seed = None) -> Self:
-        """The kernel with numbers for these bags in place of "scaled", "ard" or "median".
+        """The kernel with numbers for these bags instead of "scaled", "ard" or "median".
 
         Parameters
         ----------
         bags : Bags, or list of n arrays, shapes (n_points, p)
         seed : int or numpy Generator, optional
-            Of the sample of points from which the numbers come, where there are many.
+            Seed of the sample of points for the numbers, if there are many points.
 
         Raises
         ------
-        ValueError : columns that are constant where they may not be, or points that coincide.
+        ValueError : columns that are constant but may not be, or points that coincide.
         """
         raise NotImplementedError
 
@@ -146,11 +146,11 @@ class Kernel:
         raise NotImplementedError
 
     def learnable(self) -> list[tuple[str, float]]:
-        """Names and values of what can be learned: bandwidths, variances in sums."""
+        """Names and values of learnable parameters: bandwidths, variances in sums."""
         raise NotImplementedError
 
     def with_log_parameters(self, values: ArrayLike) -> Self:
-        """The kernel with these `values` in place of its `log_parameters`, same shape."""
+        """The kernel with these `values` instead of its `log_parameters`, same shape."""
         raise NotImplementedError
 
     @property
@@ -160,7 +160,7 @@ class Kernel:
 
     @property
     def log_parameters(self) -> Array:
-        """Logarithms of what can be learned, a float array: bandwidths, variances in sums."""
+        """Logarithms of learnable parameters, a float array: bandwidths, variances in sums."""
         return np.log([value for _, value in self.learnable()])
 
 
@@ -170,7 +170,7 @@ def _is_default(value, default):
 
 
 class ColumnKernel(Kernel):
-    """Kernels that are no sums or products: a subclass has the fields `columns` and `variance`.
+    """Kernels other than sums and products: a subclass has the fields `columns` and `variance`.
 
     Without a subclass's own methods a kernel has no bandwidth, and nothing of it is learned.
     """
@@ -249,7 +249,7 @@ class PreparedPair(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Pair(Kernel):
-    """Two kernels, joined entry by entry, times `variance`: what sums and products share."""
+    """Two kernels, joined entry by entry, times `variance`: base of sums and products."""
 
     first: Kernel
     second: Kernel
@@ -324,7 +324,7 @@ class Pair(Kernel):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sum(Pair):
-    """first + second: the variance of the second can be learned, that of the first is the unit."""
+    """first + second: the variance of the second can be learned, the first is the unit."""
 
     _join = np.add
     learns_variance = True

@@ -23,8 +23,8 @@ class Laplace(BandwidthKernel):
     """exp(-sum_k |x_k - y_k| / bandwidth_k); parameters as for `Stationary`.
 
     A product of exponential kernels of the columns: rough functions of each column, less sensitive
-    to outlying points than kernels of squared distances. At the median sum of absolute differences
-    it is exp(-1), which is what "median" and "scaled" mean here.
+    to outlying points than kernels of squared distances. "median" and "scaled" here mean exp(-1) at
+    the median sum of absolute differences.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """The kernel of tables: linear and quadratic effects of each column, and a kernel of all columns.
 
 The label of a group is often nearly linear in the means of columns, which a kernel of the distance
-represents poorly where columns are many. Columns with long tails, such as incomes, enter each part
-by their values and by their normal scores.
+represents poorly if there are many columns. Columns with long tails, for example incomes, enter
+each part with their values and their normal scores.
 """
 
 from dataclasses import replace
@@ -21,12 +21,12 @@ from bdr_stan.kernels.normal_scores import NormalScores, tail_ratios
 from bdr_stan.kernels.summands import fields_of
 from bdr_stan.types import Array, ArrayLike, Seed
 
-# Variances relative to that of the kernel of the distance, chosen on real tables, see
-# experiments/real_tables.py. Models may choose a larger one of the linear effects.
+# Variances relative to the kernel of the distance, chosen on real tables, see
+# experiments/real_tables.py. Models may choose a larger one for the linear effects.
 LINEAR_VARIANCE, QUADRATIC_VARIANCE = 3.0, 1.0
 _MOST_SQUARES = 30  # quadratic effects; with more columns there would be too many features
-_SAMPLE = 10_000  # points from which tails and distinct values are found
-_PAIRED = 2000  # of these, whose distances are computed
+_SAMPLE = 10_000  # points for finding tails and distinct values
+_PAIRED = 2000  # of these, for computing distances
 _MIN_POINTS = 500  # with fewer, the 1% and 99% quantiles are too uncertain
 _MIN_VALUES = 15  # of a column that is a measurement rather than a code or a small count
 _MAX_TAIL_RATIO = 5.0  # see `tail_ratios`; an exponential distribution counts as long-tailed

@@ -1,4 +1,4 @@
-"""A kernel from what users give: a name with a bandwidth, or a kernel."""
+"""A kernel from the users' argument: a name with a bandwidth, or a kernel."""
 
 from functools import reduce
 from operator import add
@@ -16,7 +16,7 @@ from bdr_stan.kernels.matern import Exponential, Matern32, Matern52
 from bdr_stan.kernels.rbf import RBF
 from bdr_stan.types import ArrayLike, Seed
 
-# By the names that estimators take.
+# By the names that estimators accept.
 KERNELS: dict[str, type[BandwidthKernel]] = {
     "rbf": RBF,
     "laplace": Laplace,
@@ -33,8 +33,8 @@ KERNELS: dict[str, type[BandwidthKernel]] = {
 ADDITIVE = "additive"
 # Before the name of a kernel: it is added to linear and quadratic effects of each column.
 LINEAR_PLUS = "linear + "
-# "linear + rbf" for tables; "rbf" for points of many columns, such as images, of which each alone
-# has little effect.
+# "linear + rbf" for tables; "rbf" for points of many columns with little effect each, for example
+# images.
 AUTO = "auto"
 _MOST_COLUMNS_OF_TABLES = 60
 
@@ -66,7 +66,7 @@ def _name_per_column(name):
 
 
 def name_for(kernel: str | Kernel, n_columns: int) -> str | Kernel:
-    """The kernel, or the name that "auto" stands for with points of so many columns."""
+    """The kernel, or the name that "auto" means for points of this number of columns."""
     if not isinstance(kernel, str) or kernel != AUTO:
         return kernel
     return f"{LINEAR_PLUS}rbf" if n_columns <= _MOST_COLUMNS_OF_TABLES else "rbf"
@@ -88,7 +88,7 @@ def additive_kernel(name: str, bandwidth: ArrayLike | str, bags: Bags) -> Kernel
 
 
 def kernel_named(name: str, bandwidth: ArrayLike | str) -> BandwidthKernel:
-    """Kernel of a name in `KERNELS` and this bandwidth; ValueError where there is none."""
+    """Kernel of a name in `KERNELS` and this bandwidth; ValueError if there is none."""
     check_kernel(name)
     return KERNELS[_name_per_column(name)](bandwidth)
 

@@ -12,8 +12,8 @@ from bdr_stan.kernels.kernel import ColumnKernel, Kernel, store_arrays
 from bdr_stan.kernels.rbf import RBF
 from bdr_stan.types import Array, ArrayLike, Seed
 
-_SAMPLE = 20_000  # points from which quantiles are estimated
-_KNOTS = 101  # quantiles between which scores are interpolated
+_SAMPLE = 20_000  # points for estimating quantiles
+_KNOTS = 101  # quantiles; scores are interpolated between them
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -26,7 +26,7 @@ class NormalScores(ColumnKernel):
     Parameters
     ----------
     base : Kernel, default RBF(1.0)
-        Of the scores; one without columns.
+        Kernel of the scores, without columns.
     columns : sequence of one name or index
         The column.
     variance : float, > 0, default 1
@@ -37,8 +37,8 @@ class NormalScores(ColumnKernel):
 
     Raises
     ------
-    TypeError, ValueError : a base that is no kernel or has columns, none or several columns, or a
-        variance that is not positive; when the kernel gets points, a column that is constant.
+    TypeError, ValueError : a base that is not a kernel or has columns, none or several columns, or
+        a variance that is not positive; at evaluation, a column that is constant.
 
     Examples
     --------
@@ -97,7 +97,7 @@ class NormalScores(ColumnKernel):
         return np.asarray(self.knots)
 
     def spaced(self, n: int) -> Array:
-        """At most n values of the column whose scores are evenly spaced, ascending."""
+        """At most n values of the column with evenly spaced scores, ascending."""
         scores = self._knots[1]
         return np.unique(self.values(np.linspace(scores[0], scores[-1], n)))
 
@@ -128,11 +128,11 @@ class NormalScores(ColumnKernel):
 
 
 def tail_ratios(points: Array) -> Array:
-    """Length of the tails of columns, from points (n, p) to (p,); 0 where it is undefined.
+    """Length of the tails of columns, from points (n, p) to (p,); 0 if it is undefined.
 
-    The distance from the median to the 1% or 99% quantile, relative to that to the quartile on the
-    same side: 3.4 of a normal distribution, 5.6 of an exponential one, 5.9 of Student's t of 3
-    degrees of freedom, 8.5 of a lognormal one whose logarithm has standard deviation .9.
+    The distance from the median to the 1% or 99% quantile, relative to the distance to the quartile
+    on the same side: 3.4 for a normal distribution, 5.6 for an exponential, 5.9 for Student's t
+    with 3 degrees of freedom, 8.5 for a lognormal with log standard deviation 0.9.
     """
     low, left, median, right, high = np.quantile(points, [0.01, 0.25, 0.5, 0.75, 0.99], axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -6,7 +6,7 @@ from bdr_stan.kernels.bandwidth import check_bandwidth
 from bdr_stan.kernels.stationary import PreparedLandmarks, Stationary, minus_half_squares
 from bdr_stan.types import Array, ArrayLike
 
-# exp is up to 100 times slower where it underflows; below this, 1e-304, nothing is lost.
+# exp is up to 100 times slower if it underflows; below this, 1e-304, nothing is lost.
 SMALLEST_EXPONENT = -700.0
 
 
@@ -40,8 +40,8 @@ class RBF(Stationary):
     ) -> Array:
         """As `Kernel.evaluate`, in the fewest passes over the values.
 
-        Factors go into the exponent. Where points have factors of their own and one meets a
-        landmark, rounding may leave its value just above the variance.
+        Factors go into the exponent. If points have their own factors and one meets a landmark,
+        rounding may leave its value just above the variance.
         """
         if self.variance != 1:
             log_scale = log_scale + np.log(self.variance)

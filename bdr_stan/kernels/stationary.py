@@ -1,8 +1,8 @@
-"""Kernels of the Euclidean distance between points, which differ in their profile alone.
+"""Kernels of the Euclidean distance between points, which differ only in their profile.
 
 Squared distances come from one matrix product, after moving the origin to the mean of the
-landmarks. Their relative error is about 1e-16 (R / bandwidth)^2, R the distance of points from
-there.
+landmarks. Their relative error is about 1e-16 (R / bandwidth)^2, R the distance of points from the
+origin.
 """
 
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ from bdr_stan.types import Array, ArrayLike
 
 
 class PreparedLandmarks(NamedTuple):
-    """Landmarks prepared for `minus_half_squares`; s is 1 where one bandwidth b serves all."""
+    """Landmarks prepared for `minus_half_squares`; s is 1 if one bandwidth b serves all."""
 
     centre: Array  # (p,), mean of the landmarks
-    scale: Array | None  # s, (p,), what points are divided by; None saves dividing by 1
-    precision: float  # 1 / b^2; 1 where s is given
+    scale: Array | None  # s, (p,), divisor of points; None saves dividing by 1
+    precision: float  # 1 / b^2; 1 if s is given
     matrix: Array  # (p + 2, d), rows [v / b^2, 1, -|v|^2 / 2b^2], v = (u - centre) / s
     radius: float  # largest |v|
 
@@ -78,11 +78,11 @@ class Stationary(BandwidthKernel):
     Parameters
     ----------
     bandwidth : float, array of shape (p,), "scaled", "ard" or "median", default "scaled"
-        In the units of the points; an array gives each column its own length scale. "scaled" is
-        the rule of `median_bandwidth` on columns divided by their standard deviations, so that
-        years and dollars count alike. "ard" (automatic relevance determination) is the same to
-        begin with, but lengths are learned for each column by itself. "median" is the rule on
-        columns as they are, for those of one unit.
+        In the units of the points; an array gives each column its own length scale. "scaled" is the
+        rule of `median_bandwidth` on columns divided by their standard deviations, so years and
+        dollars have equal weight. "ard" (automatic relevance determination) starts with the same,
+        but a length is learned per column. "median" is the rule on raw columns, for columns of one
+        unit.
     columns : sequence of names or indices, optional
         Columns that the kernel depends on; default all.
     variance : float, > 0, default 1
@@ -92,8 +92,8 @@ class Stationary(BandwidthKernel):
 
     Raises
     ------
-    TypeError, ValueError : a bandwidth, unit or variance that is not positive, columns that are no
-        list of names or stand twice.
+    TypeError, ValueError : a bandwidth, unit or variance that is not positive, columns that are not
+        a list of names or occur twice.
 
     Source: Rasmussen and Williams (2006), "Gaussian processes for machine learning", chapter 4.
 
@@ -119,8 +119,8 @@ class Stationary(BandwidthKernel):
     def spectral_density(self, squared_frequency: Array, n_columns: int) -> Array:
         """Spectral density at |w|^2, with bandwidth and variance 1: the integral of k(r) e^(-iw'r).
 
-        `squared_frequency` is |w|^2, an array of any shape, of w in `n_columns` dimensions. Of the
-        kernels that have `has_spectral_density`.
+        `squared_frequency` is |w|^2, an array of any shape, of w in `n_columns` dimensions. Only
+        for kernels with `has_spectral_density`.
         """
         raise NotImplementedError
 

@@ -1,6 +1,6 @@
 """Sums of kernels of different columns: their summands, and landmarks of each.
 
-A sum of kernels is the kernel of features side by side. A summand in one column needs few
+A sum of kernels is the kernel of concatenated features. A summand in one column needs few
 landmarks, which have numbers in that column and NaN in the others.
 """
 
@@ -24,7 +24,7 @@ Columns = tuple[int, ...]
 
 
 def summands(kernel: Kernel, n_columns: int) -> dict[Columns, Kernel]:
-    """The summands of a resolved kernel by their columns; those of the same columns are one."""
+    """The summands of a resolved kernel by their columns, merged if columns are the same."""
     found: dict[Columns, list[Kernel]] = {}
     for field in fields_of(kernel):
         found.setdefault(field.columns_seen(n_columns), []).append(field)
@@ -52,7 +52,7 @@ def rank(kernel: Any, n_columns: int) -> int | None:
 
 
 def single_bandwidth(kernel: Kernel) -> Any:
-    """Bandwidth in the units of the points, of a kernel of which one term has one; else None."""
+    """Bandwidth, in the units of the points, if one term of a kernel has one; else None."""
     lengths = [term.lengths for term in fields_of(kernel) if isinstance(term, BandwidthKernel)]
     return lengths[0] if len(lengths) == 1 else None
 
@@ -68,10 +68,10 @@ def scored_columns(kernel: Any) -> dict[int, NormalScores]:
 
 
 class SummandFeatures(ConcatenatedFeatures):
-    """Values of each summand of a kernel at landmarks of its own, side by side.
+    """Values of each summand of a kernel at its own landmarks, concatenated.
 
-    Landmarks, (d, p), have NaN in the columns that their summand does not depend on; those of a
-    summand lie together. ValueError for a landmark with other columns than a summand has.
+    Landmarks, (d, p), have NaN in the columns that their summand does not depend on; a summand's
+    are consecutive. ValueError for a landmark with other columns than a summand has.
     """
 
     maps: tuple[LandmarkFeatures, ...]
@@ -88,7 +88,7 @@ class SummandFeatures(ConcatenatedFeatures):
 
 
 def landmark_features(kernel: Kernel, landmarks: ArrayLike) -> LandmarkFeatures | SummandFeatures:
-    """Values of a resolved kernel at landmarks, (d, p); where these have NaN, of its summands.
+    """Values of a resolved kernel at landmarks, (d, p); if they have NaN, of its summands.
 
     See `LandmarkFeatures` and `SummandFeatures`.
     """

@@ -1,4 +1,4 @@
-"""People in places whose rate exceeds a threshold, by district or by any other polygons."""
+"""People in places with a rate above a threshold, by district or by any other polygons."""
 
 import numpy as np
 from scipy.sparse import csc_array, csr_array
@@ -18,37 +18,37 @@ def population_at_risk(
     zones: Bags | None = None,
     level: float = 0.95,
 ) -> "DataFrame":
-    """People who live where the rate exceeds a threshold, by district or zone, with intervals.
+    """People in places with a rate above a threshold, by district or zone, with intervals.
 
     Parameters
     ----------
-    rate : PointPredictive, of the points of the bags, such as ``model.predict_points(bags)``
+    rate : PointPredictive, of the points of the bags, e.g. ``model.predict_points(bags)``
     bags : Bags
         Their weights are the population; without weights points are counted.
     threshold : float, units of the rate
-    zones : Bags, such as ``regrouped(bags, "zones.gpkg", id="zone")``, optional
-        Sums are over these instead, of the same pixels. Where districts share a pixel, its people
-        are divided between their rates.
+    zones : Bags, e.g. ``regrouped(bags, "zones.gpkg", id="zone")``, optional
+        Zones to sum over instead, of the same pixels. If districts share a pixel, its people are
+        divided between their rates.
     level : float, 0 < level < 1, default 0.95
-        Of the central interval of `at_risk`.
+        Level of the central interval of `at_risk`.
 
     Returns
     -------
     pandas DataFrame, one row per bag or zone, indexed by id
         population; rate, the posterior mean of the mean rate of its people; exceedance, the
         posterior probability that this mean exceeds the threshold; at_risk, the posterior mean of
-        the number of people at places whose rate exceeds it; lower, upper, the interval of that
-        number; share, at_risk by population.
+        the number of people at places with a rate above it; lower, upper, the interval of this
+        number; share, at_risk / population.
 
     Raises
     ------
     ValueError
         Rates of other points; a threshold that is not finite; `zones` on another grid or with
-        pixels that the bags lack; bags without pixels where there are zones; the level.
+        pixels that the bags lack; bags without pixels if there are zones; an invalid level.
 
     Notes
     -----
-    Sums are under each draw of the posterior, so that intervals include the dependence between
+    Sums are computed for each draw of the posterior, so intervals include the dependence between
     places. The variance that the basis does not capture is independent between points.
 
     Examples

@@ -1,8 +1,8 @@
 """Share of each grid cell inside a polygon.
 
 By Green's theorem, an edge adds to each cell of its row the area between itself and the cell's
-right side. Edges are cut at cell borders, so shares are exact up to rounding, and those of
-neighbouring polygons add up to one.
+right side. Edges are cut at cell borders, so shares are exact up to rounding, and neighbouring
+polygons' shares add up to one.
 """
 
 from typing import Any
@@ -32,7 +32,7 @@ def cells_by_share(polygon: Any, shape: tuple[int, int]) -> tuple[Array, Array, 
 
 
 def cells_by_centre(polygon: Any, shape: tuple[int, int]) -> tuple[Array, Array, Array]:
-    """As `cells_by_share`, for cells whose centres lie in the polygon; all shares are 1."""
+    """As `cells_by_share`, for cells with their centre in the polygon; all shares are 1."""
     from rasterio.features import rasterize
     from rasterio.transform import Affine
 
@@ -86,7 +86,7 @@ def _shares(start, end, size):
     a, b = _cut_at_cells(start, end)
     height, (x, y) = b[:, 1] - a[:, 1], (a + b).T / 2
     col = np.floor(x).astype(np.int64)
-    row = np.minimum(np.floor(y), size[1] - 1).astype(np.int64)  # where rounding passes the last
+    row = np.minimum(np.floor(y), size[1] - 1).astype(np.int64)  # if rounding passes the last
     # An edge adds -height * (col + 1 - x) to its own cell and -height to each cell to the right of
     # it. `here` and `after` are differences along the row, which the cumulative sum adds up.
     width = size[0] + 2
@@ -111,7 +111,7 @@ def _cut_at_cells(start, end):
 
 
 def _crossings(a, b):
-    """Edge number and fraction 0 < t < 1 at which edges from a to b cross integers."""
+    """Edge number and fraction 0 < t < 1 where edges from a to b cross integers."""
     first = np.floor(np.minimum(a, b)) + 1
     count = np.maximum(np.ceil(np.maximum(a, b)) - first, 0).astype(np.int64)
     edge = np.repeat(np.arange(len(a)), count)

@@ -1,4 +1,4 @@
-"""Where districts lie on a raster: parts outside, turns of longitudes, areas of pixels."""
+"""Extent of districts on a raster: parts outside, turns of longitudes, areas of pixels."""
 
 from functools import partial
 from typing import Any
@@ -17,8 +17,8 @@ _MAX_AREA_RATIO = 1.1  # of two pixels: less changes rates by less than their us
 def in_turn_of(table: "GeoDataFrame", grid: Grid) -> "GeoDataFrame":
     """Districts with the longitudes of the raster: of parts beyond its turn of 360 degrees moved.
 
-    Raises ValueError for a polygon that seems to cross the whole map, as one that lies across 180
-    degrees does if its longitudes jump from 180 to -180.
+    Raises ValueError for a polygon that seems to cross the whole map, for example across 180
+    degrees with longitudes that jump from 180 to -180.
     """
     import shapely
 

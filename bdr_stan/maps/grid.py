@@ -68,8 +68,8 @@ class Pixels:
     ----------
     row, col : arrays of integers, shape (n,), position on the grid, from 0
     share : array, shape (n,), 0 < share <= 1
-        Share of the pixel that lies in the point's district.
-    grid : Grid, on which `row` and `col` count
+        Share of the pixel in the point's district.
+    grid : Grid of `row` and `col`
 
     Examples
     --------

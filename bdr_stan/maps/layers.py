@@ -66,7 +66,7 @@ def _layer(value, what):
 
 
 def _bands(path):
-    """Bands of a file, named by their descriptions or band_1, band_2, .."""
+    """Bands of a file, named by their descriptions or band_1, band_2, ..."""
     array = _open(path)
     names = array.attrs.get("long_name", ())
     names = (names,) if isinstance(names, str) else names
@@ -177,7 +177,7 @@ def grid_of(layer: "DataArray") -> Grid:
 def check_same_grid(
     grid: Grid, layers: "Mapping[str, DataArray]", raster: str, what: str = "covariate"
 ) -> None:
-    """Raise ValueError for layers on another grid than that of `raster`, named in the message."""
+    """Raise ValueError for layers on another grid than `raster`'s, named in the message."""
     for name, layer in layers.items():
         layer_grid = grid_of(layer)
         fix = "bring it to that grid by rioxarray's .rio.reproject_match"

@@ -36,25 +36,25 @@ def write_map_page(
 ) -> Path:
     """Write an interactive map as one HTML file that needs no network.
 
-    The map moves and zooms by mouse, touch and keyboard. A click on a pixel shows the values of all
-    layers, and those of its district.
+    The map moves and zooms with mouse, touch and keyboard. A click on a pixel shows the values of
+    all layers and of its district.
 
     Needs the extras "maps" and "report".
 
     Parameters
     ----------
     path : str or Path of the HTML file, which is replaced if it exists; it is returned
-    maps : xarray.Dataset, such as `rates_to_raster` gives, or GeoTIFF written from it
-        One layer per variable. A dict, label -> Dataset or GeoTIFF, such as one per month, on one
-        grid and of the same layers, gets a slider, in the order of the dict.
-    districts : GeoDataFrame in the CRS of the maps, such as `district_table` gives, optional
+    maps : xarray.Dataset, e.g. from `rates_to_raster`, or GeoTIFF written from it
+        One layer per variable. A dict, label -> Dataset or GeoTIFF, for example one per month, on
+        one grid and of the same layers, has a slider, in the order of the dict.
+    districts : GeoDataFrame in the CRS of the maps, e.g. from `district_table`, optional
         Borders on the map, and a table of all columns that can be sorted. A dict has a table for
         each label of `maps`, of the same ids.
     title : str, default "Map", heading of the page
     label : str, default "rate"
         Name of the mapped rate, with the unit.
     log : bool, default False
-        Whether colours follow the logarithm, but for probabilities.
+        Whether colours follow the logarithm, except for probabilities.
 
     Raises
     ------
@@ -63,15 +63,15 @@ def write_map_page(
     ValueError
         No layer, or one without values or without a CRS; maps with different grids or layers; more
         than 2^24 cells; values without a logarithm; probabilities beyond 0 and 1; districts in
-        another CRS, that are no polygons or without distinct ids, or other ids at another time.
+        another CRS, that are not polygons or lack distinct ids, or other ids at another time.
     OSError : the file cannot be written.
 
     Notes
     -----
     Values are stored as 16-bit numbers, on a linear scale between the lowest and the highest value
     of a layer, or a logarithmic one with `log`; the page has a table of the rounding errors.
-    Colours span the range of a layer, those of quantiles the range of the mean. Borders are
-    simplified by a fifth of a pixel.
+    Colours span the range of a layer; for quantiles the range of the mean. Borders are simplified
+    by a fifth of a pixel.
 
     Examples
     --------

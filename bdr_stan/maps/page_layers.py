@@ -20,7 +20,7 @@ _NAMED = re.compile(r"(quantile|exceedance)_(-?[0-9.]+(?:e[-+]?\d+)?)")  # by `r
 
 @dataclass(frozen=True)
 class Layer:
-    """Values of a layer over all times, and what they are by its name."""
+    """Values of a layer over all times, and their kind according to its name."""
 
     name: str
     lowest: float
@@ -57,7 +57,7 @@ class Layer:
         return Scale(self.lowest, self.highest, self.log)
 
     def _number(self, kind):
-        """The number in the name, such as 0.025 of quantile_0.025, or None."""
+        """The number in the name, for example 0.025 in quantile_0.025, or None."""
         found = _NAMED.fullmatch(self.name)
         return float(found[2]) if found and found[1] == kind else None
 
@@ -122,7 +122,7 @@ def common_grid(maps: Maps) -> Grid:
 
 
 def read_layers(maps: Maps, *, log: bool) -> tuple[list[Layer], np.ndarray]:
-    """The layers, and which cells have a value in one of them, shape (rows, columns)."""
+    """The layers, and which cells have a value in any layer, shape (rows, columns)."""
     layers, filled = [], np.array(False)
     for name in next(iter(maps.values())):
         low, total, high, n = np.inf, 0.0, -np.inf, 0
@@ -155,13 +155,13 @@ def _check_range(layer):
 
 
 def colour_scales(layers: Sequence[Layer]) -> list[Scale]:
-    """Scale of the colours of each layer; quantiles have that of the mean, if there is one."""
+    """Scale of the colours of each layer; quantiles use the mean's, if there is one."""
     mean = next((layer.stored for layer in layers if layer.name == "mean"), None)
     return [mean if mean and layer.is_rate else layer.stored for layer in layers]
 
 
 def described(layer: Layer, colours: Scale, label: str) -> dict[str, Any]:
-    """What the page has of a layer, besides its values."""
+    """The page's data of a layer, except its values."""
     stored = layer.stored
     ends = stored.positions(np.array([colours.low, colours.high])).tolist()
     return {

@@ -19,19 +19,19 @@ class Scale(NamedTuple):
     log: bool = False
 
     def positions(self, values: Array) -> Array:
-        """Positions of values on the scale; 0 where the scale is one value."""
+        """Positions of values on the scale; 0 if the scale is one value."""
         low, high, values = self.low, self.high, np.asarray(values, float)
         if self.log:
             low, high, values = np.log(low), np.log(high), np.log(values)
         return (values - low) / (high - low) if high > low else 0 * values
 
     def codes(self, values: Array) -> Array:
-        """Values as uint16; 0 where they are NaN."""
+        """Values as uint16; 0 for NaN."""
         return np.nan_to_num(1 + np.rint(_STEPS * self.positions(values)), nan=0).astype(np.uint16)
 
     @property
     def rounding(self) -> float:
-        """Largest difference between a value and that of its code; relative to it if `log`."""
+        """Largest rounding error of a value by its code; relative to the value if `log`."""
         span = np.log(self.high / self.low) if self.log else self.high - self.low
         return np.expm1(span / _STEPS / 2) if self.log else span / _STEPS / 2
 
@@ -40,7 +40,7 @@ def compressed(codes: Array) -> str:
     """A raster of codes, shape (rows, columns), as base64 text.
 
     zlib compresses the high bytes, then the low bytes, of the differences along rows, modulo 2^16:
-    maps are smooth, so that high bytes are mostly 0.
+    maps are smooth, so high bytes are mostly 0.
     """
     steps = np.diff(codes, axis=1, prepend=np.uint16(0))
     planes = (steps >> 8).astype(np.uint8).tobytes() + steps.astype(np.uint8).tobytes()

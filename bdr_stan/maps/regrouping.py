@@ -1,4 +1,4 @@
-"""Regroup the pixels of bags by other polygons, such as health zones."""
+"""Regroup the pixels of bags by other polygons, for example health zones."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def regrouped(bags: Bags, polygons: Any, id: str = "district", *, fractional: bo
     Parameters
     ----------
     bags : Bags from rasters
-    polygons : GeoDataFrame, or a file that geopandas reads
+    polygons : GeoDataFrame, or a file for geopandas
         In the CRS of the rasters. Parts outside the districts of `bags` have no pixels.
     id : str, default "district"
         Column of `polygons` with distinct values; becomes `ids`.
@@ -34,7 +34,7 @@ def regrouped(bags: Bags, polygons: Any, id: str = "district", *, fractional: bo
     Raises
     ------
     ImportError, TypeError, ValueError, OSError
-        As `Bags.from_rasters`; the bags do not come from rasters.
+        As `Bags.from_rasters`; the bags were not made from rasters.
 
     Warns
     -----

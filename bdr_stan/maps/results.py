@@ -24,8 +24,8 @@ def to_raster(
     Parameters
     ----------
     values : dict, name -> array, shape (N_points,), or one array, which is called "value"
-        Quantities of pixels, such as rates; a pixel in several bags gets the value of the last.
-    bags : Bags from rasters, or some of them
+        Quantities of pixels, for example rates; a pixel in several bags has the value of the last.
+    bags : Bags from rasters, or a subset
     crop : bool, default False
         Whether to crop the raster to the pixels; else it has the grid of the rasters.
 
@@ -93,8 +93,8 @@ def rates_to_raster(
 
     Parameters
     ----------
-    rate : PointPredictive, such as ``model.predict_points(bags)``
-    bags : Bags from rasters, or some of them
+    rate : PointPredictive, e.g. ``model.predict_points(bags)``
+    bags : Bags from rasters, or a subset
     quantiles : floats, strictly between 0 and 1, default (0.025, 0.975)
     exceedance : floats, thresholds in units of the rate, default none
     crop : bool, default False
@@ -103,8 +103,8 @@ def rates_to_raster(
     Returns
     -------
     xarray.Dataset
-        Variables mean, sd, quantile_0.025, .., exceedance_THRESHOLD, ..: the posterior probability
-        of a rate above the threshold.
+        Variables mean, sd, quantile_0.025, ..., exceedance_THRESHOLD, ...: the posterior
+        probability of a rate above the threshold.
 
     Raises
     ------
@@ -148,12 +148,12 @@ def district_table(
 
     Parameters
     ----------
-    predictive : predictive distribution of the bags' labels, such as ``model.predictive(bags)``
-    bags : Bags from rasters, or some of them
+    predictive : predictive distribution of the bags' labels, e.g. ``model.predictive(bags)``
+    bags : Bags from rasters, or a subset
     observed : array or pandas Series, shape (n,), optional
         Labels; a Series indexed by the districts' ids is matched by them.
     level : float, 0 < level < 1, default 0.95
-        Of the central predictive interval.
+        Level of the central predictive interval.
 
     Returns
     -------

@@ -1,7 +1,7 @@
 """Rates at points from totals of bags, by a Gaussian process with Nystrom features.
 
 Source: Law, Sejdinovic, Cameron, Lucas, Flaxman, Battle, Fukumizu (2018), "Variational learning on
-aggregate outputs with Gaussian processes", with the posterior besides its approximation.
+aggregate outputs with Gaussian processes", with the posterior in addition to its approximation.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from bdr_stan.posterior.priors import held_at, with_user_values
 from bdr_stan.posterior.sampling import Posterior
 from bdr_stan.types import Array
 
-# Bags are cut to about so many slices, for threads to share.
+# Bags are cut to about this number of slices, for threads to share.
 _SLICES = 16
 _FIRST_TAU = 0.1  # where chains start
 
@@ -37,7 +37,7 @@ def aggregate_data(
     has_effects: bool = False,
     use_likelihood: bool = True,
 ) -> dict[str, Any]:
-    """Data of ``stan/fast/aggregate_*.stan`` (square: `rows` are factors), but for whitening."""
+    """Data of ``stan/fast/aggregate_*.stan`` (square: `rows` are factors), except for whitening."""
     of_scales = [f"{name}_scale" for name in likelihood.scales]
     data = {
         "A": len(y),
@@ -47,7 +47,7 @@ def aggregate_data(
         "has_effects": int(has_effects),
         "scale_location": np.zeros(len(of_scales)),
         "scale_prior": [priors[name] for name in of_scales],
-        "tau_scale": 1.0,  # where there are no effects
+        "tau_scale": 1.0,  # if there are no effects
         **{name: value for name, value in priors.items() if name not in of_scales},
         "use_likelihood": int(use_likelihood),
         **_effect_data(y, likelihood, trials, has_effects, use_likelihood),
@@ -73,7 +73,7 @@ def aggregate_data(
 
 
 def _effect_data(y, likelihood, trials, has_effects, use_likelihood):
-    """What labels say of their bags' effects, for the sampler's coordinates."""
+    """Information of labels on their bags' effects, for the sampler's coordinates."""
     if not has_effects:
         return {"effect_information": [], "effect_target": []}
     target, information = likelihood.label_on_log_scale(y, trials)
@@ -134,7 +134,7 @@ def aggregate_model(
 
 
 def _fixed(likelihood, scales):
-    """Data that hold the likelihood's scales, where there are such, at their marginal modes."""
+    """Data that fix the likelihood's scales, if it has any, at their marginal modes."""
     values = [scales[name] for name in likelihood.scales]
     return held_at("scale_location", "scale_prior", values)
 
@@ -144,10 +144,10 @@ def rate_priors(
 ) -> dict[str, float]:
     """Default priors of level and weights of a model of rates.
 
-    With r the overall rate (of the binomial the share) of all bags, "square": f has the level
-    sqrt(r), known to a third, which also separates f from -f, and a standard deviation around half
-    of it; "exp" and "logit": the level log r or logit r, give or take 1.5, and a standard deviation
-    around 1. All points together count, by their weights.
+    With r the overall rate (for the binomial the share) of all bags, "square": f has the level
+    sqrt(r), with a prior sd of a third of it, which also separates f from -f, and a standard
+    deviation around half of it; "exp" and "logit": the level log r or logit r, with a prior sd of
+    1.5, and a standard deviation around 1. These are over all points together, with their weights.
     """
     overall = float(np.sum(y) / np.sum(rows.total if trials is None else trials))
     function = link.function_prior(overall)

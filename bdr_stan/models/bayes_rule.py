@@ -47,7 +47,7 @@ class InverseCoordinates(Kept):
         return (mean - self.m0) @ self.basis
 
     def constants(self) -> dict[str, tuple[ArrayLike, list[str]]]:
-        """Those of the functions and of repeated labels, where there are some, too."""
+        """Constants, including the functions' and repeated labels', if there are any."""
         found = {**super().constants(), **self.functions.constants()}
         if len(self.repeated.labels):
             found["repeated_labels"] = self.repeated.labels, ["repeated_label"]
@@ -69,7 +69,7 @@ def log_likelihoods(
 ) -> Array:
     """Log density, to the power, of z, (n, K), at M labels, (n, M), for curves (K, J), B (M, J).
 
-    Of classes with their offsets.
+    For classes with their offsets.
     """
     path = curve @ B.T
     size, group = np.unique(sizes, return_inverse=True)
@@ -115,14 +115,14 @@ def inverse_predictive(
     widths = np.ones(len(B)) if classes is not None else trapezoid_weights(coordinates.labels)
 
     def log_densities(i):
-        """Under one draw after the other, shape (len(i), M)."""
+        """For one draw after the other, shape (len(i), M)."""
         for own_tau, own_curve in zip(tau, curve, strict=True):
             values = (
                 log_likelihoods(coordinates, z[i], sizes[i], own_tau, own_curve, B)
                 + coordinates.log_prior
             )
             values -= values.max(axis=1, keepdims=True)
-            # logsumexp of SciPy takes longer than all the rest of a draw.
+            # SciPy's logsumexp is slower than all the rest of a draw.
             yield values - np.log(np.exp(values) @ widths)[:, None]
 
     if classes is None:

@@ -34,7 +34,7 @@ def bdr_data(
     terms: Terms = NO_TERMS,
     use_likelihood: bool = True,
 ) -> dict[str, Any]:
-    """Data of ``stan/bdr.stan`` from rows [z, x, v, 1, y], but for the whitened coordinates."""
+    """Data of ``stan/bdr.stan`` from rows [z, x, v, 1, y], except for whitened coordinates."""
     data = blr_data(
         replace(rows, rows=rows_with_terms_last(rows, terms)),
         priors,
@@ -64,7 +64,7 @@ def bdr_model(
 ) -> LatentGaussianModel:
     """The model of ``stan/bdr.stan`` with its data.
 
-    `choices` are those of `model_of_best_prior`. `lossless` compresses the rows of the bags.
+    `choices` are arguments of `model_of_best_prior`. `lossless` compresses the rows of the bags.
     `label_noise` "size" adds sigma_point^2 / N_i to the noise; `label_sd`, shape (n,), are known
     standard errors.
     """

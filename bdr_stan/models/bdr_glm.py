@@ -1,6 +1,6 @@
 """Labels of any family, weights and mean embeddings both uncertain, or embeddings exact.
 
-Bags may have several samples, such as residents and houses; normal labels of these are a family.
+Bags may have several samples, for example residents and houses; their normal labels are a family.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,25 +28,25 @@ from bdr_stan.posterior.priors import held_at, predictor_priors, with_user_value
 from bdr_stan.posterior.terms import split_columns, term_data, term_priors, term_scales
 from bdr_stan.types import Array
 
-# Of many bags, whose labels are integrated one by one, so many determine where the search for the
-# most probable scales begins.
+# With many bags, integrated one by one, this number determines the start of the search for the most
+# probable scales.
 _FIRST_BAGS = 3000
 _NO_DISPERSION = 1e-4  # as good as 0
 # The deviations of the bags are parameters of the program: Laplace's method needs the Hessian of
-# all, by differences, and steps of NUTS shrink with the fourth root of their number. Of many bags
-# the program integrates them out, which of other families than these takes too long.
+# all, from differences, and steps of NUTS shrink with the fourth root of their number. With many
+# bags the program integrates them out, which is too slow for other families than these.
 _MOST_BAGS_OF_LAPLACE = 3000
 _MOST_DEVIATIONS = 10_000
 _INTEGRATED = ("poisson", "binomial")
 _NUMBERS = (5, 9, 17, 33)
-# Of the log density per bag, in units of 1 / sqrt(n): posterior means then move by less than about
-# a tenth of their standard deviations.
+# Error of the log density per bag, in units of 1 / sqrt(n): posterior means then move by less than
+# about a tenth of their standard deviations.
 _TOLERANCE = 0.02
 _MOST_BAGS = 3000  # that are looked at
 
 
 def without_deviations(method: str, n_bags: int) -> bool:
-    """Whether Laplace's method is that of weights and scales alone: Stan's would take too long."""
+    """Whether Laplace's method uses only weights and scales: Stan's would be too slow."""
     return method == "laplace" and n_bags > _MOST_BAGS_OF_LAPLACE
 
 
@@ -64,7 +64,7 @@ def bdr_glm_data(
     samples: Mapping[str, int] | None = None,
     use_likelihood: bool = True,
 ) -> dict[str, Any]:
-    """Data of ``stan/fast/bdr_glm.stan``, but for the whitened coordinates of theta.
+    """Data of ``stan/fast/bdr_glm.stan``, except for the whitened coordinates of theta.
 
     `rows` are from `rows_by_size`; `lam` has shape (d,); `prior_factor`, shape (d, d), is P of the
     prior w ~ N(0, rho^2 (P'P)^-1); `known_part` and `trials`, shape (n,), are in the rows' order.
@@ -96,8 +96,8 @@ def bdr_glm_data(
         "uncertain": int(uncertain),
         "lambda": lam,
         "prior_factor": prior_factor,
-        "block_cross": np.zeros((D, D)),  # of several samples the whitening has another
-        "label_variance": np.zeros(len(y)),  # of labels with a dispersion, too
+        "block_cross": np.zeros((D, D)),  # with several samples the whitening has another
+        "label_variance": np.zeros(len(y)),  # also for labels with a dispersion
         "intercept_location": priors["intercept_location"],
         "intercept_scale": priors["intercept_scale"],
         "gamma_scale": priors.get("gamma_scale", 1.0),  # unused without covariates
@@ -154,7 +154,7 @@ def blr_glm_model(
     terms: Terms = NO_TERMS,
     prior: Mapping[str, float] | None = None,
 ) -> LatentGaussianModel:
-    """The same with embeddings that are exact; see `bdr_glm_model`."""
+    """The same with exact embeddings; see `bdr_glm_model`."""
     coordinates = principal_axes(embedding)
     return _model(coordinates, embedding, y, family, prior, {}, terms)
 
@@ -167,10 +167,10 @@ def samples_model(
     *,
     prior: Mapping[str, float] | None = None,
 ) -> LatentGaussianModel:
-    """The model of bags with several samples; `alone` are models of each sample by itself.
+    """The model of bags with several samples; `alone` has one model per sample.
 
-    These determine a sample's coordinates, the variance of its linear effects and its prior of eta;
-    all samples together have the prior variance that each has alone.
+    They determine a sample's coordinates, the variance of its linear effects and its prior of eta;
+    the total prior variance does not depend on the number of samples.
     """
     parts, priors, constants = [], {}, {}
     for name, model in alone.items():
@@ -224,7 +224,7 @@ def _model(
     eta_names = entries("eta", samples or ()) if uncertain else []
 
     def eta_of(scales):
-        """Eta, of several samples that of each coordinate; 1 where embeddings are exact."""
+        """Eta, with several samples one per coordinate; 1 if embeddings are exact."""
         if not eta_names:
             return 1.0
         etas = np.array([scales[name] for name in eta_names])
@@ -254,7 +254,7 @@ def _model(
     integrated_out = uncertain and family.name in _INTEGRATED and len(y) > _MOST_DEVIATIONS
 
     def with_label_coordinates(whitened, scales, mode):
-        """Whitened coordinates of theta, and those of the deviations of bags: see the program."""
+        """Whitened coordinates of theta and of the deviations of bags: see the program."""
         if family.name == "normal":  # which are integrated out
             unused = np.zeros(len(y))
             return {**whitened, "label_information": unused, "label_centre": unused}
@@ -274,7 +274,7 @@ def _model(
 
         found = densities()
         at_mode = information = _information(found, nu)
-        # The larger the dispersion, the less a label says: 1 / information grows with its square.
+        # A larger dispersion makes a label less informative: 1 / information grows with its square.
         variance, dispersion = np.zeros(len(y)), scales.get("dispersion")
         if dispersion is not None:
             information = np.maximum(

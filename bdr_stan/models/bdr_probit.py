@@ -29,7 +29,7 @@ def bdr_probit_data(
     *,
     use_likelihood: bool = True,
 ) -> dict[str, Any]:
-    """Data of ``stan/bdr_probit.stan`` from `rows_by_size`, but for `follow_latent_scale`."""
+    """Data of ``stan/bdr_probit.stan`` from `rows_by_size`, except for `follow_latent_scale`."""
     n_covariates = rows.rows.shape[1] - len(lam) - 2
     return {
         **blr_logit_data(rows, priors, n_covariates=n_covariates, use_likelihood=use_likelihood),
@@ -63,7 +63,7 @@ def rows_by_size(z: Array, y: Array, sizes: Array) -> Rows:
 
 
 def order_by_size(sizes: Array) -> Array:
-    """Bags in the order of their size, those of one size in their own, shape (n,).
+    """Bags in the order of their size, bags of one size in their own, shape (n,).
 
     Sizes of several samples have the shape (n, M).
     """
@@ -71,11 +71,11 @@ def order_by_size(sizes: Array) -> Array:
 
 
 def follow_latent_scale(whitened: Mapping[str, Any], nu: Array, rho: float) -> dict[str, Any]:
-    """Whitened coordinates whose unit grows with rho as the scale of the latent function does.
+    """Whitened coordinates with a unit that grows with rho like the scale of the latent function.
 
     The labels identify the latent function in units of sqrt(1 + nu_i), and nu_i grows with rho^2.
-    Where embeddings are uncertain the labels thus carry little information on weights and rho
-    together; with a fixed unit of t, chains would cross that long tail in ever smaller steps.
+    If embeddings are uncertain, labels thus carry little information on weights and rho together;
+    with a fixed unit of t, chains would cross that long tail in ever smaller steps.
 
     `nu`, shape (n,), is the variance of the latent function given each bag's embedding, at the
     mode. The result is `whitened` for a unit of 1, and latent_spread: the unit is

@@ -28,7 +28,7 @@ def blr_data(
     terms: Terms = NO_TERMS,
     use_likelihood: bool = True,
 ) -> dict[str, Any]:
-    """Data of ``stan/blr.stan``, from rows [z, x, v, 1, y], but for the whitened coordinates."""
+    """Data of ``stan/blr.stan``, from rows [z, x, v, 1, y], except for whitened coordinates."""
     values, v = split_columns(rows.rows, terms)
     T, columns = values.shape
     return {
@@ -62,7 +62,7 @@ def blr_model(
     label_noise: str = "constant",
     label_sd: Array | None = None,
 ) -> LatentGaussianModel:
-    """The model of ``stan/blr.stan`` with its data; arguments as of `bdr_model`."""
+    """The model of ``stan/blr.stan`` with its data; for arguments see `bdr_model`."""
     by_size = label_noise == "size"
     coordinates = principal_axes(embedding)
     z = embedding.deviations.along(coordinates.basis)

@@ -14,7 +14,7 @@ from bdr_stan.posterior.mode import LogLikelihood
 from bdr_stan.posterior.priors import class_priors, with_user_values
 from bdr_stan.types import Array
 
-# Prior sd of the log odds over the training bags: about that of `bdr_probit`, 1.5 sds of its noise,
+# Prior sd of the log odds over the training bags: about as in `bdr_probit`, 1.5 sds of its noise,
 # times 1.7, the ratio of the logistic to the normal scale.
 _LATENT_SD = 2.5
 
@@ -26,7 +26,7 @@ def blr_logit_data(
     n_covariates: int = 0,
     use_likelihood: bool = True,
 ) -> dict[str, Any]:
-    """Data of ``stan/blr_logit.stan`` from a row [z, x, 1, y] per bag, but for whitening."""
+    """Data of ``stan/blr_logit.stan`` from a row [z, x, 1, y] per bag, except for whitening."""
     D = rows.rows.shape[1] - n_covariates - 2
     y = rows.rows[:, -1].astype(int)
     return {

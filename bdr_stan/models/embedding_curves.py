@@ -2,8 +2,8 @@
 
     z_k | y  ~  N(c_k' B(y), tau_k^2 + lambda_k / N)        independent over k
 
-Given tau and the scales of its coefficients a curve c_k is a linear regression whose variances are
-known, so that it is integrated out: see ``stan/inverse.stan``.
+Given tau and the scales of its coefficients a curve c_k is a linear regression with known
+variances, so it is integrated out: see ``stan/inverse.stan``.
 """
 
 from collections.abc import Mapping
@@ -55,12 +55,12 @@ class CurveSums:
         ).at_nodes()
 
     def at_nodes(self) -> Self:
-        """Sums that give the same likelihood to ten digits, at fewer sizes where there are many.
+        """Sums with the same likelihood to ten digits, at fewer sizes if there are many.
 
         A bag enters through 1 / (tau^2 + lambda / N) and its logarithm. As functions of log N
         their singularities are pi off the real line whatever tau and lambda are, so polynomials
-        through a few dozen Chebyshev nodes give them at all sizes between the least and the
-        largest. A node's sums are those of the sizes, weighted by its polynomial there, and may
+        through a few dozen Chebyshev nodes represent them at all sizes between the smallest and the
+        largest. A node's sums are the sums of the sizes, weighted by its polynomial there, and may
         be negative.
         """
         low, high = np.log(self.size[[0, -1]])
@@ -183,14 +183,14 @@ def most_probable_curves(
 def rows_without_blur(
     z: Array, sizes: Array, lam: Array, B: Array, blur: Array, tau: Array, curve: Array
 ) -> tuple[Array, Array]:
-    """Functions and coordinates of bags whose labels are uncertain, as rows of the usual variance.
+    """Functions and coordinates of bags with uncertain labels, as rows of the usual variance.
 
-    About c_k' B, with B, (n, J), averages over what the label may be and V = `blur`, (n, J, J),
-    their covariance, z_k has the variance tau_k^2 + lambda_k / N + c_k' V c_k. Rows of a regression
-    may be scaled: B and z are scaled down to the variance tau_k^2 + lambda_k / N, so that bags of
-    uncertain labels count for less, and tau is the spread of embeddings whose labels are equal.
-    `tau` and `curve` are those of a regression on B without scales. The functions are the same for
-    all coordinates: the one that suffers most determines the scale, and the others keep that of
+    About c_k' B, with B, (n, J), averages over plausible labels and V = `blur`, (n, J, J), their
+    covariance, z_k has the variance tau_k^2 + lambda_k / N + c_k' V c_k. Rows of a regression may
+    be scaled: B and z are scaled down to the variance tau_k^2 + lambda_k / N, so bags of uncertain
+    labels have less weight, and tau is the spread of embeddings with equal labels. `tau` and
+    `curve` are from a regression on B without scales. The functions are the same for all
+    coordinates: the most affected coordinate determines the scale, and the others keep the scale of
     their distance to the curve.
     """
     extra = np.einsum("kj,nji,ki->nk", curve, blur, curve, optimize=True)
@@ -207,15 +207,15 @@ def residual_coordinates(
 ) -> tuple[Array, Array, Array]:
     """Origin, basis and within-bag variances of coordinates for embeddings given the label.
 
-    The basis diagonalises the within-bag covariance together with the between-bag covariance of
-    what a least-squares fit of the embeddings on the functions B leaves, a thousandth of their
-    spread at least. To the latter is added a share of it in the shape of the kernel matrix: where
-    bags are few the spread that they leave is too small in many directions.
+    The basis diagonalises the within-bag covariance together with the between-bag residual
+    covariance of a least-squares fit of the embeddings on the functions B, at least a thousandth of
+    their spread. A share of it in the shape of the kernel matrix is added: with few bags the
+    residual spread is too small in many directions.
     """
     embedding = training.embedding
     m0 = embedding.mean.mean(axis=0)
     least = _MIN_UNEXPLAINED_SHARE * np.sum((embedding.mean - m0) ** 2) / len(B)
-    # Small bags say less: their weight is as in `between_bag_covariance`, learned in two rounds.
+    # Small bags have less weight, as in `between_bag_covariance`, learned in two rounds.
     weight = np.ones(len(B))
     for _ in range(2):
         root = np.sqrt(weight)[:, None]

@@ -1,14 +1,14 @@
-"""The most probable curves of some bags, and labels held out of them, by which models are chosen.
+"""The most probable curves of some bags, and held-out labels to choose models.
 
-All that is learned from labels is learned in `fitted_curves` from the labels of the same bags:
-their distribution, the functions of the label, the coordinates and the curves. A fifth of the bags
-at a time is held out. Its labels enter nothing but the log density that the other bags' fit gives
-them: coordinates, curves and the distribution of the labels with its edges are those of the other
-bags. Two numbers are chosen by the sum of these densities: the power of the likelihood, and the
-share of the kernel matrix in what the label leaves of the embeddings' spread. Of classes there is
-also an offset of each one's log odds: with a power below 1 the probabilities of a rare class would
-be too low on average. It is in proportion to what a bag of its size can say of the class, so that
-the smallest bags keep the shares of the classes.
+`fitted_curves` learns everything from the labels of the same bags: their distribution, the
+functions of the label, the coordinates and the curves. A fifth of the bags at a time is held out.
+Its labels enter only their log density under the other bags' fit: coordinates, curves and the
+distribution of the labels with its edges are from the other bags. The sum of these densities
+determines two numbers: the power of the likelihood, and the share of the kernel matrix in the
+residual spread of the embeddings given the label. For classes there is also an offset of each one's
+log odds: with a power below 1 the probabilities of a rare class would be too low on average. It is
+proportional to the information of a bag of this size on the class, so the smallest bags keep the
+shares of the classes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -38,30 +38,30 @@ from bdr_stan.types import Array, ArrayLike
 
 # The powers that held-out bags choose from, and how many folds hold them out.
 _POWERS = 0.05, 1.0
-# Few bags say little of the power: about where its logarithm lies, and how firmly.
+# Few bags are uninformative about the power: prior mean and precision of its logarithm.
 _USUAL_POWER, _POWER_LOG_SD = 0.6, 0.5
 _OFFSET_SD = 1.0  # prior sd of the classes' offsets
 _KERNEL_SHARES = 0.0, 0.1, 1.0  # that held-out bags choose from
 _FOLDS = 5
-_FEWEST_BAGS = 10  # from which a power can be learned
-_MAX_HELD_OUT = 1_000  # bags held out of a fold; more say no more of two numbers
+_FEWEST_BAGS = 10  # needed to learn a power
+_MAX_HELD_OUT = 1_000  # bags held out of a fold; more add nothing on two numbers
 # Noise of one point that held-out bags choose from, in units of its prior's scale; how many values.
 _POINT_NOISES = 0.03, 1.5
 _NOISES_TRIED, _NOISES_TRIED_CLOSELY = 9, 5
-_NO_LABEL = -600.0  # log density of labels that cannot be
-# Labels of the grid: so many within a standard deviation of the sharpest prediction; bounds.
+_NO_LABEL = -600.0  # log density of impossible labels
+# Labels of the grid: this number within a standard deviation of the sharpest prediction; bounds.
 _LABELS_PER_SD = 4
 _LABELS = 100, 2000
 
 
 @dataclass(frozen=True)
 class TrainingLabels:
-    """Labels of bags, and what is assumed of them."""
+    """Labels of bags, and assumptions on them."""
 
-    y: Array  # shape (n,), of classes their codes 0, 1, ..
+    y: Array  # shape (n,), for classes their codes 0, 1, ...
     # of true labels; None of classes
     distribution: Callable[[Array], LabelDistribution] | None = None
-    error_variance: Array | None = None  # of the labels, shape (n,); None where they have no errors
+    error_variance: Array | None = None  # of the labels, shape (n,); None if they have no errors
     bounds: tuple[float, float] = (-np.inf, np.inf)  # of the true labels
 
     def take(self, bags: ArrayLike) -> Self:
@@ -71,7 +71,7 @@ class TrainingLabels:
 
     @cached_property
     def true(self) -> TrueLabels | None:
-        """Distribution of the true labels given those seen; None where labels have no errors."""
+        """Distribution of the true labels given the observed ones; None without errors."""
         if self.error_variance is None:
             return None
         return true_labels(self.y, self.error_variance, self.bounds)
@@ -105,7 +105,7 @@ def fitted_curves(
     *,
     kernel_share: float = 0.0,
 ) -> FittedCurves:
-    """Coordinates and curves of bags; `kernel_share` as for `residual_coordinates`."""
+    """Coordinates and curves of bags; for `kernel_share` see `residual_coordinates`."""
     y, true, prior = labels.y, labels.true, labels.prior
     if prior is None:
         counts = np.bincount(y)
@@ -152,7 +152,7 @@ def _n_labels(coordinates, prior, sums, tau, curve):
 
 @dataclass(frozen=True)
 class Fold:
-    """Bags held out, and the fit to the others."""
+    """Held-out bags, and the fit to the other bags."""
 
     held_out: Array  # indices of bags
     fitted: FittedCurves  # to the others
@@ -166,7 +166,7 @@ class HeldOut:
     power: float  # of the likelihood
     offsets: Array  # of the classes' log odds, shape (C,); (0,) for numbers
     kernel_share: float  # see `residual_coordinates`
-    log_density: Array  # shape (n,), NaN of bags that no fold held out
+    log_density: Array  # shape (n,), NaN for bags that no fold held out
 
 
 def held_out_labels(
@@ -238,7 +238,7 @@ def learned_power(folds: list[Fold], embedding: Embedding, y: Array) -> tuple[fl
 def learned_point_noise(held_out: Callable[[float], float], scale: float, most: float) -> float:
     """Noise of one point with the highest density of held-out labels, or 0.
 
-    `held_out` maps sigma_point to the sum of log densities; `scale` is that of the half-normal
+    `held_out` maps sigma_point to the sum of log densities; `scale` is the scale of the half-normal
     prior, `most` the largest noise that leaves variation to explain. Searched from 0.03 to 1.5
     times the scale.
     """
@@ -266,7 +266,7 @@ def learned_point_noise(held_out: Callable[[float], float], scale: float, most: 
 def held_out_log_density(
     folds: list[Fold], embedding: Embedding, y: Array, power: float, offsets: Array
 ) -> Array:
-    """Log density of each label given its bag by the fold that held it out, NaN where none did."""
+    """Log density of each label given its bag under the fold that held it out, NaN if none did."""
     value = np.full(len(y), np.nan)
     for fold in folds:
         for bags in np.array_split(fold.held_out, -(-len(fold.held_out) // _MAX_HELD_OUT)):

@@ -1,15 +1,15 @@
 """Inverse distribution regression: embeddings given the label, and labels by Bayes' rule.
 
-In coordinates in which the covariance within bags is diagonal and what the label leaves of that
-between bags is nearly the identity, the embedding z of a bag of N points moves along a curve as its
-label changes:
+Coordinates make the within-bag covariance diagonal, and the residual between-bag covariance given
+the label nearly the identity. The embedding z of a bag of N points moves along a curve as its label
+changes:
 
     z_k | y  ~  N(c_k' B(y), tau_k^2 + lambda_k / N)        independent over k
     p(y | z)  is in proportion to  p(y) prod_k p(z_k | y)^power
 
 The coordinates are neither quite independent nor normal given the label, and the power, learned
-from held-out bags, keeps their errors from adding up. Where labels have errors, the embedding
-follows the true labels behind them: see `models/label_errors.py`.
+from held-out bags, keeps their errors from adding up. If labels have errors, the embedding follows
+the true labels: see `models/label_errors.py`.
 """
 
 from collections.abc import Callable, Mapping
@@ -44,8 +44,8 @@ PRIORS = {
     "curvature_median": 0.4,
     "curvature_log_sd": 1.0,
 }
-# On the log scale: the sd of chains' initial values about the mode; how far from the mode a search
-# for it starts; and approximate posterior sds, from which NUTS adapts its metric.
+# On the log scale: the sd of chains' initial values about the mode; the distance of a search's
+# start from the mode; and approximate posterior sds, NUTS's first metric.
 _INITIAL_LOG_SD = 0.3
 _INITIAL_LOG_DISTANCE = 0.05
 POSTERIOR_LOG_SDS = {"tau": 0.1, "amplitude": 0.4, "curvature": 0.3}
@@ -61,7 +61,7 @@ class InverseModel(Model):
         """Chains that start near the most probable scales of the curves.
 
         "optimize" is the mode of the logarithms of tau, amplitude and curvature: with the Jacobian,
-        so that no tau is lost at 0.
+        so no tau is lost at 0.
         """
         return StanInput(
             self.data,
@@ -73,8 +73,8 @@ class InverseModel(Model):
     def read(self, drawn: Draws, settings: SamplerSettings) -> Draws:
         """Draws with the share of each coordinate's variance that the label explains.
 
-        The program draws curves at random even at its mode: there their average is taken. Those of
-        a user's variant are what it draws.
+        The program draws curves at random even at its mode: their average replaces them there.
+        Curves of a user's variant are its draws.
         """
         drawn = without_arrays(drawn, {"curvature": ["curvature"]})
         if settings.stan_file is not None:
@@ -132,11 +132,11 @@ def inverse_model(
 ) -> InverseModel:
     """The model of ``stan/inverse.stan`` with its data.
 
-    `distribution` maps true labels to their `LabelDistribution`, None for classes, whose labels
-    are the codes 0, 1, .. . The power of the likelihood is that of the highest density of labels of
-    bags held out of the curves, a fifth at a time, as are offsets of the classes. `label_noise`
-    "size" adds errors of variance sigma_point^2 / N_i, `label_sd`, shape (n,), known ones; `bounds`
-    are those of the true labels.
+    `distribution` maps true labels to their `LabelDistribution`, None for classes, with labels as
+    the codes 0, 1, ... The power of the likelihood maximises the density of labels of bags held out
+    of the curves, a fifth at a time, as do offsets of the classes. `label_noise` "size" adds errors
+    of variance sigma_point^2 / N_i, `label_sd`, shape (n,), known ones; `bounds` are for the true
+    labels.
     """
     embedding, known = training.embedding, 0.0 if label_sd is None else label_sd**2
     by_size = label_noise == "size"

@@ -29,7 +29,7 @@ _UNLIKELY = 0.01  # p-value below which the places are called unlike the points 
 
 @dataclass(frozen=True, kw_only=True)
 class _JointModel(LatentGaussianModel):
-    """The model of totals, whose theta has the lines of the surveys as gamma."""
+    """The model of totals, with the lines of the surveys as gamma in theta."""
 
     survey_names: tuple[str, ...]
 
@@ -43,9 +43,9 @@ class _JointModel(LatentGaussianModel):
 def joint_data(
     totals: Mapping[str, Any], surveys: SurveyRows, family: Family, overall: float
 ) -> dict[str, Any]:
-    """Data of ``stan/fast/aggregate_joint.stan``, from those of totals alone, but for whitening."""
+    """Data of ``stan/fast/aggregate_joint.stan``, from the data of totals, except for whitening."""
     of_all = {name: value for name, value in totals.items() if "[" not in name}
-    dispersion_scale = totals.get("survey_dispersion_scale", 1.0)  # where there is none
+    dispersion_scale = totals.get("survey_dispersion_scale", 1.0)  # if there is none
     n_surveys = len(surveys.n_places)
     return {
         **of_all,
@@ -127,7 +127,7 @@ def joint_model(
 
 
 def _fixed(of_totals, arrays, scales):
-    """Data that hold the scales of totals and surveys, where there are such, at marginal modes."""
+    """Data that fix the scales of totals and surveys, if there are any, at marginal modes."""
     found = of_totals(scales)
     for name, entries in arrays.items():
         values = [scales[entry] for entry in entries]
@@ -143,9 +143,9 @@ def _per_survey(priors: Mapping[str, float], name: str) -> Array:
 def survey_priors(surveys: SurveyRows, family: Family) -> dict[str, float]:
     """Default priors of the surveys' lines and scales.
 
-    At the totals' overall rate the log odds are those of the survey's places in one, give or take
-    1.5. The slope is 1 give or take 1: it is 1 where few are positive, in proportion to the rate,
-    and may have either sign, so that surveys can disagree with the totals.
+    At the totals' overall rate the log odds have as prior mean the pooled log odds of the survey's
+    places, with sd 1.5. The slope has mean 1 and sd 1: it is 1 if few are positive, in proportion
+    to the rate, and may have either sign, so surveys can disagree with the totals.
     """
     positives, examined = (
         np.bincount(surveys.survey, counts) for counts in (surveys.positives, surveys.examined)
@@ -198,7 +198,7 @@ def _f_entries(theta, surveys):
 
 
 def _survey_likelihood(surveys, family, line, overall, **scales):
-    """Likelihood of surveys in theta; the curvature is exact where places have one point.
+    """Likelihood of surveys in theta; the curvature is exact if places have one point.
 
     `line`, (2, G), are prior means of intercepts and slopes, `scales` have the shape (G,).
     """
@@ -235,7 +235,7 @@ def _survey_likelihood(surveys, family, line, overall, **scales):
 
 
 def survey_theta(theta: Array, intercept: Array, slope: Array, overall: float) -> Array:
-    """[weights; intercept] of the log odds of surveys, from those of f, all draws, (S, d + 1)."""
+    """[weights; intercept] of the log odds of surveys, from f's, all draws, (S, d + 1)."""
     of_odds = slope[:, None] * theta
     of_odds[:, -1] += intercept - slope * overall
     return of_odds

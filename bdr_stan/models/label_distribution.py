@@ -13,18 +13,18 @@ from bdr_stan.types import Array
 
 LABEL_DISTRIBUTIONS = ("empirical", "normal", "uniform")
 
-_REPEATED_SHARE, _REPEATED_LABELS = 0.05, 5  # from which a label has a probability
+_REPEATED_SHARE, _REPEATED_LABELS = 0.05, 5  # minimum for a label to have a probability
 _REPEATED_WIDTH = 1e-6  # of its density on the grid, in ranges of the labels
 _LEAST_DENSITY = 1e-300  # of a label far from all others
-_MAX_KERNEL_LABELS = 5_000  # of a kernel density estimate, whose cost grows with their square
-_MAX_LABELS_FOR_EDGES = 1_000  # of which edges are looked for: more add nothing
+_MAX_KERNEL_LABELS = 5_000  # of a kernel density estimate; its cost grows with their square
+_MAX_LABELS_FOR_EDGES = 1_000  # for the search for edges: more add nothing
 _DISTANCES_AT_ONCE = 1_000_000  # distances of labels
 _FOLDS = 10
-# Of the wide part: degrees of freedom, and scale in standard deviations of the labels.
+# The wide part: degrees of freedom, and scale in standard deviations of the labels.
 _WIDE_DF, _WIDE_SCALE = 3.0, 2.0
 _LEAST_SPACING = 0.1  # of labels at an end, in average spacings: there they may be equal
 _LABELS_BEYOND = 60  # labels of the grid beyond those seen, at either end
-# Standard deviations by which the grid goes beyond the labels seen.
+# Extension of the grid beyond the observed labels, in standard deviations.
 _MARGINS = {"empirical": 1000.0, "normal": 4.0, "uniform": np.inf}
 
 
@@ -38,7 +38,7 @@ class LabelDistribution:
     most: float
     log_density: Callable[[Array], Array]  # of labels of any shape; -inf beyond bounds
     repeated: RepeatedLabels
-    probabilities: Array  # of these, shape (A,)
+    probabilities: Array  # of the atoms, shape (A,)
 
     def on_grid(self, n: int) -> tuple[Array, Array]:
         """A grid of about n labels, and the log density there."""
@@ -63,14 +63,14 @@ class LabelDistribution:
 def label_distribution(
     name: str, y: Array, bounds: Sequence[float | None] | None = None, *, seed: int = 0
 ) -> LabelDistribution:
-    """Distribution of labels like the training labels y, shape (n,), none of them outside `bounds`.
+    """Distribution of labels like the training labels y, shape (n,), all within `bounds`.
 
-    "empirical": labels of at least 5% of the bags have probabilities. The others have a kernel
-    density estimate, with 1 / (n + 1) of a wide Student t distribution. It is reflected at stated
-    bounds, and at an end of the labels where the log density of held-out labels rises by more than
-    log(n) / 2, the BIC penalty of one parameter. Beyond such an edge lies 1 / (n + 1) of the mass,
-    on the scale of the spacing of labels inside it. "normal": of their mean and standard deviation.
-    "uniform": between bounds.
+    "empirical": labels of at least 5% of the bags have probabilities. The other labels have a
+    kernel density estimate, with 1 / (n + 1) of a wide Student t distribution. It is reflected at
+    stated bounds, and at an end of the labels if this raises the log density of held-out labels by
+    more than log(n) / 2, the BIC penalty of one parameter. Beyond an edge there is 1 / (n + 1) of
+    the mass, on the scale of the spacing of labels inside it. "normal": with their mean and
+    standard deviation. "uniform": between bounds.
     """
     low, high = open_ends(bounds)
     repeated, probabilities = NO_REPEATED_LABELS, np.empty(0)
@@ -111,7 +111,7 @@ def _repeated(y):
 
 
 def open_ends(bounds: Sequence[float | None] | None) -> tuple[float, float]:
-    """Bounds as numbers, infinite where an end is open."""
+    """Bounds as numbers, infinite if an end is open."""
     low, high = bounds or (None, None)
     return -np.inf if low is None else float(low), np.inf if high is None else float(high)
 
@@ -150,11 +150,11 @@ def _edges(y, low, high, seed):
 
 
 def _with_edges(y, low, high, edges):
-    """Density of labels with the edges given, beyond each of which another label may lie.
+    """Density of labels given the edges, with some mass beyond each edge.
 
-    Of n + 1 labels each is as likely to be the least. Beyond an edge the density falls as
-    1 / (1 + d / s)^2 with the distance d: the prediction of the next spacing, exponential of
-    unknown scale, from one of the size s.
+    Each of n + 1 labels is equally likely to be the smallest. Beyond an edge the density falls as 1
+    / (1 + d / s)^2 with the distance d: the prediction of the next spacing, exponential of unknown
+    scale, from one spacing s.
     """
     share = 1 / (len(y) + 1)
     centre, scale = np.mean(y), _WIDE_SCALE * np.std(y)

@@ -1,16 +1,16 @@
 """Noise of labels, and true labels behind labels with errors, by regression calibration.
 
-The noise of labels that are averages over the N_i points of a bag, or have known errors, has the
-variance sigma^2 + sigma_point^2 / N_i + v_i, with sigma_point the noise sd of one point and v_i the
-known variance of the label's error.
+Labels that are averages over the N_i points of a bag, or have known errors, have the noise variance
+sigma^2 + sigma_point^2 / N_i + v_i. Here sigma_point is the noise sd of one point and v_i the known
+variance of the label's error.
 
 A label is seen with an error, y_i = l_i + e_i, e_i ~ N(0, v_i), v_i known, and the embedding
-follows the true label l_i. True labels spread about their mean m with variance s2, so that
+follows the true label l_i. True labels spread about their mean m with variance s2, so
 
     l_i | y_i  ~  N(m + r_i (y_i - m), r_i v_i),    r_i = s2 / (s2 + v_i)
 
-Where functions of the label are wanted, their averages under this distribution are taken, and their
-covariance adds to what is left about a curve (Carroll, Ruppert, Stefanski and Crainiceanu 2006,
+Functions of the label are replaced by their averages under this distribution, and their covariance
+adds to the residual variance about a curve (Carroll, Ruppert, Stefanski and Crainiceanu 2006,
 "Measurement error in nonlinear models", chapter 4).
 """
 
@@ -23,15 +23,15 @@ from scipy.stats import norm
 from bdr_stan.embedding.label_functions import LabelFunctions
 from bdr_stan.types import Array, ArrayLike
 
-_QUADRATURE_NODES = 31  # so many, as the functions have kinks at the ends of the labels
-_MAX_NOISE_SHARE = 0.95  # of the noise that explains the labels, so that something is left to learn
-_MIN_VARIANCE_SHARE = 0.01  # of the variance of labels, where their errors explain all of it
-_MIN_LOG_SHARE = -20.0  # of a noise so small that the labels are as good as without
+_QUADRATURE_NODES = 31  # many, as the functions have kinks at the ends of the labels
+_MAX_NOISE_SHARE = 0.95  # of the noise that explains the labels, so some variation is left to learn
+_MIN_VARIANCE_SHARE = 0.01  # of the variance of labels, if their errors explain all of it
+_MIN_LOG_SHARE = -20.0  # of a negligible noise
 LABEL_NOISE = ("constant", "size")
 
 
 def size_noise_prior(y: Array, sizes: Array) -> dict[str, float]:
-    """Default prior of sigma_point, such that it alone would explain the variance of the labels."""
+    """Default prior of sigma_point, wide enough to explain the whole variance of the labels."""
     return {"sigma_point_scale": float(np.std(y) / np.sqrt(np.mean(1 / sizes)))}
 
 
@@ -59,9 +59,9 @@ def true_labels(
 ) -> TrueLabels:
     """Distributions of the true labels given labels and the variances of their errors, (n,).
 
-    Plausible labels are kept between the bounds. Where the errors explain all that the labels
-    differ by, as they may in a part of the bags, a hundredth of the labels' variance is taken for
-    that of the true ones.
+    Plausible labels are kept between the bounds. If the errors explain all variation of the labels,
+    which is possible in a part of the bags, the true labels' variance is set to a hundredth of the
+    labels' variance.
     """
     if unexplained(y, error_variance) > 0:
         variance = spread_of_true_labels(y, error_variance)
@@ -93,7 +93,7 @@ def spread_of_true_labels(y: Array, error_variance: Array) -> float:
 
 
 def unexplained(y: Array, variance: Array) -> float:
-    """Excess of a chi-square of the labels over its average: > 0 where variances are too small."""
+    """Excess of a chi-square of the labels over its average: > 0 if variances are too small."""
     weight = 1 / variance
     average = np.average(y, weights=weight)
     return float(np.sum(weight * (y - average) ** 2) - (len(y) - 1))
@@ -101,7 +101,7 @@ def unexplained(y: Array, variance: Array) -> float:
 
 def most_point_noise(y: Array, sizes: Array, known_variance: ArrayLike = 0.0) -> float:
     """The noise of one point that, with the known variance of errors, just explains the labels."""
-    widest = float(np.ptp(y) * np.sqrt(sizes.max()))  # at which it explains more than they differ
+    widest = float(np.ptp(y) * np.sqrt(sizes.max()))  # explaining more than all variance
 
     def left(log_share):
         return unexplained(y, known_variance + (np.exp(log_share) * widest) ** 2 / sizes)

@@ -10,7 +10,7 @@ _MIN_LABELS = 5  # labels that count as a share
 
 
 def label_advice(y: Array, sigma: float) -> list[str]:
-    """A line on what labels (n,) have that normal errors of sd sigma lack; none if nothing."""
+    """A line on misfit of labels (n,) to normal errors of sd sigma; none without misfit."""
     values, counts = np.unique(y, return_counts=True)
     most = counts.max()
     if _MIN_LABELS <= most < len(y) and most >= _HEAP_SHARE * len(y):
@@ -31,7 +31,7 @@ def label_advice(y: Array, sigma: float) -> list[str]:
 
 
 def _families(y):
-    """A sentence on the families of labels like these."""
+    """A sentence on suitable families for the labels."""
     if y.min() < 0:
         return ""
     if np.all(y == np.floor(y)):

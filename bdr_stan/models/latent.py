@@ -1,4 +1,4 @@
-"""The regression function at mean embeddings that are uncertain, and what it predicts.
+"""The regression function at uncertain mean embeddings, and its predictions.
 
 Given a draw of the parameters, bag i has the latent mean and variance (Law et al. 2018, sections
 3.2 and 3.3, in the joint basis)
@@ -6,8 +6,8 @@ Given a draw of the parameters, bag i has the latent mean and variance (Law et a
     xi_i = intercept + sum_k w_k s_ik z_ik + x_i' gamma
     nu_i = eta sum_k w_k^2 (1 - s_ik),          s_ik = eta / (eta + lambda_k / N_i)
 
-with x_i its covariates, if any. Of bags with several samples k runs over the coordinates of all,
-and eta and N_i are those of the coordinate's sample.
+with x_i its covariates, if any. With several samples per bag k runs over the coordinates of all,
+and eta and N_i belong to the coordinate's sample.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -55,9 +55,9 @@ def latent_moments(
     """Mean xi and variance nu of the regression function at the bags i, both of shape (S, m).
 
     z, (n, d), are coordinates of all bags' embeddings, `lam`, (d,), their within-bag variances,
-    zeros where embeddings are exact, which then need no `eta`; x, (n, Q), covariates. Draws of
-    parameters have the shapes (S,), of w (S, d), of gamma (S, Q). With several samples `sample`,
-    (d,), is that of each coordinate, and the M columns of sizes and eta belong to them. `shift`,
+    zeros for exact embeddings, which need no `eta`; x, (n, Q), covariates. Draws of parameters have
+    the shapes (S,), of w (S, d), of gamma (S, Q). With several samples `sample`, (d,), is the
+    number of each coordinate's sample, and the M columns of sizes and eta belong to them. `shift`,
     (S, n), adds to the means.
     """
     eta = np.ones(len(w)) if eta is None else eta
@@ -90,7 +90,7 @@ def label_predictive(
 
     Given a draw N(xi_i, nu_i + sigma^2 + sigma_point^2 / N_i + v_i); `known_variance` is v, a
     number or of shape (n,), 0 for labels without these errors. `draws` of intercept, w, eta and
-    gamma are as `latent_moments` takes them.
+    gamma are as for `latent_moments`.
     """
     latent = _latent(coordinates, embedding, draws)
     known = np.broadcast_to(known_variance, len(embedding.mean))
@@ -115,8 +115,8 @@ def outcome_predictive(
 
     o_i is the bag's offset plus the logarithm of its exposure, 0 by default.
 
-    `draws` has those of the parameters, of the shapes that `latent_moments` takes, and of the
-    family's scales, shape (S,).
+    `draws` has the parameters, in the shapes for `latent_moments`, and the family's scales, shape
+    (S,).
     """
     scales = {name: draws[name] for name in family.likelihood.scales}
     latent = _latent(coordinates, embedding, {k: v for k, v in draws.items() if k not in scales})
@@ -162,7 +162,7 @@ def class_predictive(
     """Predictive distribution of two classes: P(second) = F(xi_i / sqrt(1 + nu_i)) given a draw.
 
     `log_cdf` is log F: `scipy.special.log_ndtr` of the probit; `log_expit` of the logit model,
-    which takes embeddings as exact, so that nu is 0. `draws` are as for `label_predictive`.
+    which treats embeddings as exact, so nu is 0. `draws` are as for `label_predictive`.
     """
     latent = _latent(coordinates, embedding, draws)
 
@@ -183,8 +183,8 @@ def contributions(
 ) -> dict[str, Mixture]:
     """What each part of the linear predictor adds: the embedding, and `terms`, slices of x.
 
-    The embedding's part is that of "embedding", or of each of the `samples` by name. `draws` are as
-    for `latent_moments`, term_sd among them where there are groups, the last of the terms.
+    The embedding's part is "embedding", or one per name in `samples`. `draws` are as for
+    `latent_moments`, including term_sd if there are groups, the last of the terms.
     """
     n, S = len(embedding.mean), len(draws["w"])
     alone = {name: values for name, values in draws.items() if name in ("w", "eta")}
@@ -225,7 +225,7 @@ def _part(moments, most, n, n_draws):
 def _latent(coordinates, embedding, draws):
     """`latent_moments` of embedded bags, offsets included, as a function of i.
 
-    Of bags under a contrast predictors are drawn, the same for both versions but for the movement.
+    Under a contrast, both versions have the same drawn predictors, except for the movement.
     """
     new, offsets = _new_levels(embedding, draws), embedding.offsets
     movement = embedding.movement
@@ -266,9 +266,9 @@ def _normal_scores(i, n_draws):
 
 
 def with_draws_of_new_levels(embedding: Embedding, draws: Mapping[str, Array]) -> dict[str, Array]:
-    """The draws, repeated where there are too few to draw effects of new levels.
+    """The draws, repeated if there are too few to draw effects of new levels.
 
-    For what adds bags, which share the effect of a level.
+    For sums over bags, which share the effect of a level.
     """
     few = embedding.new_levels is not None and len(draws["w"]) < _FEWEST_DRAWS
     times = _REPEATED_DRAWS // len(draws["w"]) if few else 1
@@ -279,8 +279,8 @@ def _new_levels(embedding, draws):
     """Of each column of groups a function of bags: effects of new levels, and variances, (S, m).
 
     Effects of levels that no training bag has are drawn from their prior, for a level the same in
-    all calls, so that bags of a level, and both versions of a contrast, share them. Where draws are
-    too few for that, as after optimisation, they are 0, with the prior's variance.
+    all calls, so bags of a level, and both versions of a contrast, share them. If draws are too few
+    for this, for example after optimisation, they are 0, with the prior's variance.
     """
     if embedding.new_levels is None:
         return []
@@ -290,7 +290,7 @@ def _new_levels(embedding, draws):
 
 
 def _effects(column, numbers, sd, i):
-    """Effects at bags i of the levels of a column, new where numbers > 0, and their variances."""
+    """Effects at bags i of the levels of a column, new if numbers > 0, and their variances."""
     numbers, (drawn, variance) = numbers[i], np.zeros((2, len(sd), len(i)))
     if len(sd) < _FEWEST_DRAWS:
         return drawn, variance + sd[:, None] ** 2 * (numbers > 0)

@@ -1,14 +1,14 @@
 """Log likelihoods of weights and intercept, with gradient, Fisher information and curvature.
 
-Each function takes the data and the scales and returns a function of theta = [w; gamma; intercept],
-gamma the weights of Q covariates, that gives the log density of the labels, its gradient, shape
-(D,) with D = d + Q + 1, the Fisher information, shape (D, D), and what a Newton step may take for
-its negative Hessian.
+Each function of the data and the scales returns a function of theta = [w; gamma; intercept], gamma
+the weights of Q covariates. It returns the log density of the labels, its gradient, shape (D,) with
+D = d + Q + 1, the Fisher information, shape (D, D), and a substitute of its negative Hessian for
+Newton steps.
 
-Where embeddings are uncertain, mean and variance of a label both depend on theta: the mean is
-X theta with rows X = [s z, x, 1], and the embedding adds nu = sum_k lost_k theta_k^2 to the
-variance, lost = [eta (1 - s), 0], the same for all bags of a group. In comments dnu = 2 lost theta
-is the gradient of nu, a column, and ' the transpose; its Hessian is 2 diag(lost).
+If embeddings are uncertain, mean and variance of a label both depend on theta: the mean is X theta
+with rows X = [s z, x, 1], and the embedding adds nu = sum_k lost_k theta_k^2 to the variance, lost
+= [eta (1 - s), 0], the same for all bags of a group. In comments dnu = 2 lost theta is the gradient
+of nu, a column, and ' the transpose; its Hessian is 2 diag(lost).
 """
 
 import numpy as np
@@ -35,9 +35,9 @@ def normal_likelihood(
 ) -> LogLikelihood:
     """Labels with normal noise: the likelihood of ``stan/bdr.stan`` and ``stan/blr.stan``.
 
-    `data` has rows [z, x, 1, y] by group; zeros as `lam`, shape (d,), give linear regression. The
-    intercept counts from `level`: labels far from zero lose no digits if it is near them. Of bags
-    with several samples, `sample` is that of each coordinate, and eta has the shape (d,).
+    `data` has rows [z, x, 1, y] by group; zeros as `lam`, shape (d,), mean linear regression. The
+    intercept counts from `level`: labels far from zero lose no digits if it is near them. `sample`
+    is the number of each coordinate's sample, if there are several, and eta has the shape (d,).
     """
     X, lost, row_group = _design(data, lam, eta, sample)
     sign, n_bags = data.sign, data.sign * data.n_bags
@@ -136,10 +136,10 @@ def family_likelihood(
     sample: Array | None = None,
     **scales: float,
 ) -> LogLikelihood:
-    """Labels of a family, linear predictors integrated out: that of ``stan/fast/bdr_glm.stan``.
+    """Labels of a family, linear predictors integrated out, as in ``stan/fast/bdr_glm.stan``.
 
     `data` has one row [z, x, 1, y] per bag; `known_part` and `trials`, shape (n,), are in the order
-    of the rows; zeros as `lam`, shape (d,), take embeddings as exact. For `sample` see
+    of the rows; zeros as `lam`, shape (d,), treat embeddings as exact. For `sample` see
     `normal_likelihood`.
     """
     X, lost, row_group = _design(data, lam, eta, sample)
@@ -160,7 +160,7 @@ def family_likelihood(
         squared = slope_of_variance.T * by_group(found.by_variance_twice)
         curvature = design - crossed - crossed.T - squared @ slope_of_variance
         curvature[np.diag_indices(len(theta))] -= 2 * by_group(found.by_variance) @ lost
-        # As Fisher information that of a normal label with this precision of the predictor.
+        # As Fisher information a normal label's with this precision of the predictor.
         precision, information = np.maximum(found.curvature, 0), design
         if np.any(found.curvature < 0):
             information = (X * precision[:, None]).T @ X

@@ -1,8 +1,8 @@
 """Whether counts scatter more than Poisson or binomial numbers: a test that such a fit makes.
 
 The same model with negative binomial or beta-binomial counts contains the narrow one, at dispersion
-0. Both are fitted by evidence, the density of the labels with the weights integrated out, so that a
-function that follows every label is no excuse: its flexibility costs evidence too.
+0. Both are fitted by evidence, the density of the labels with the weights integrated out, which
+also penalises a function flexible enough to follow every label.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ _NAMES = {"poisson": ("Poisson", "negative binomial"), "binomial": ("binomial", 
 
 @dataclass(frozen=True)
 class Overdispersion:
-    """How much better the counts agree with a wider likelihood than with that of the fit."""
+    """Gain in agreement with the counts from a wider likelihood than the fit's."""
 
     dispersion: float  # of highest evidence
     gain: float  # in log evidence, both at best scales
@@ -35,7 +35,7 @@ class Overdispersion:
 
     @property
     def is_clear(self) -> bool:
-        """Whether counts of the narrow likelihood would hardly ever give such a gain."""
+        """Whether counts of the narrow likelihood would hardly ever produce this gain."""
         return self.gain > LARGE_GAIN
 
     @property
@@ -53,7 +53,7 @@ class Overdispersion:
 
 
 class _BetaBinomialTotals(Binomial):
-    """Counts whose probability varies between bags about the average rate; no program has it."""
+    """Counts with probabilities that vary between bags about the average rate; in no program."""
 
     scales: ClassVar[Mapping[str, Scale]] = {"dispersion": Scale("of the probabilities")}
 
@@ -92,7 +92,7 @@ def likelihood_text(
     *,
     fixed: bool,
 ) -> str:
-    """A likelihood in words, with draws of its scales, shape (S,), and what a narrow fit found.
+    """A likelihood in words, with draws of its scales, (S,), and a narrow fit's overdispersion.
 
     Scales that are `fixed` at their marginal modes have no intervals.
     """
@@ -111,10 +111,10 @@ def overdispersion(
     start: Mapping[str, float] | None = None,
     **words: str,
 ) -> Overdispersion:
-    """Compare two models of the same bags that differ in the likelihood alone.
+    """Compare two models of the same bags that differ only in the likelihood.
 
-    `log_evidence` is that of the narrow model at its most probable scales, if a fit has found it;
-    the searches for the scales begin at `start`; `words` are those of `Overdispersion`.
+    `log_evidence` is the narrow model's at its most probable scales, if known from a fit; the
+    searches for the scales begin at `start`; `words` are passed to `Overdispersion`.
     """
     if log_evidence is None:
         log_evidence = most_probable_scales(narrow_model(), start=start)[1].log_evidence

@@ -1,8 +1,8 @@
-"""Plain Stan programs: their data, which users extend, and where their chains start.
+"""Plain Stan programs: their data, which users extend, and the starts of their chains.
 
 The programs in ``stan/`` have the models of the accelerated ones in ``stan/fast/``, one bag per row
-and no whitening. Data of new bags have the names of those of training bags with "_new" after them,
-but for labels, which are `y`, and `y_at` where log densities are wanted.
+and no whitening. Data of new bags have the training bags' names with "_new" after them, except for
+labels, which are `y`, and `y_at` for log densities.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ _NODE = np.linspace(-6, 6, 101)
 _LOG_NODE_WEIGHT = -0.5 * _NODE**2 - 0.5 * np.log(2 * np.pi) + np.log(_NODE[1] - _NODE[0])
 NODES: dict[str, Any] = {"J": len(_NODE), "node": _NODE, "log_weight": _LOG_NODE_WEIGHT}
 NO_NODES: dict[str, Any] = {"J": 0, "node": [], "log_weight": []}  # if log_lik is not needed
-# Names of data that fits pass, those of new bags without "_new".
+# Names of data that fits pass, without the "_new" of new bags.
 DATA = (
     *("N", "D", "Q", "K", "z", "x", "size", "label_sd", "known_part", "trials", "y", "y_at"),
     *("lambda", "prior_factor", "weight_basis", "intercept_location", "intercept_scale"),
@@ -41,7 +41,7 @@ _LARGEST_START = 2.0  # of chains, from the most probable scales, in their log s
 _WIDEST_START_LOG_SD = 0.25
 # Weights are narrow if rho is small: with Stan's own .8 chains of few bags diverge there.
 _ADAPT_DELTA = 0.95
-# Names of data that fits pass, those of new bags without "_new".
+# Names of data that fits pass, without the "_new" of new bags.
 DATA_OF_TOTALS = (
     *("N", "P", "D", "start", "length", "y", "y_at", "trials", "label_sd", "relative_label_sd"),
     *(*OF_POINTS, *NODES, "intercept_location", "intercept_scale", "rho_median", "rho_log_sd"),
@@ -74,7 +74,7 @@ def as_new(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def take_bags(data: Mapping[str, Any], bags: Array) -> dict[str, Any]:
-    """Data of the bags with these indices, and of their points, where there are such."""
+    """Data of the bags with these indices, and of their points, if there are any."""
     taken = {"N": len(bags)}
     if "P" in data:
         length = data["length"][bags]
@@ -103,7 +103,7 @@ class StanData(dict[str, Any]):
     """
 
     def write_json(self, path: PathName) -> None:
-        """Write the data as the JSON file that CmdStan, CmdStanR and others read.
+        """Write the data as the JSON file for CmdStan, CmdStanR and other interfaces.
 
         Parameters
         ----------
@@ -117,7 +117,7 @@ class StanData(dict[str, Any]):
 class PlainProgram(Model):
     """The model of a plain program with its data, for a program that the user has edited."""
 
-    stock: Model  # that of the accelerated program
+    stock: Model  # of the accelerated program
     new_bags: Mapping[str, Any]  # data of the training bags as new ones
 
     @classmethod
@@ -184,14 +184,14 @@ class PlainModel(PlainProgram):
 def plain_model(
     stock: LatentGaussianModel, embedding: Embedding, y: Array, label_sd: Array | None = None
 ) -> PlainModel:
-    """The model of the plain program of a stock model, `y` as that model takes them."""
+    """The model of the plain program of a stock model, with labels `y` for that model."""
     coordinates = Coordinates.from_constants({n: v for n, (v, _) in stock.constants.items()})
     bags = data_of_bags(coordinates, embedding, y, label_sd)
     gaps = [v for name, v in stock.priors.items() if name.startswith("gap_")]
     # CmdStan crashes in vectorised random numbers of an empty vector and a number.
     one_bag = as_new(take_bags(bags, np.arange(1)))
     data = {
-        "eta_median": 1.0,  # unread where embeddings are exact
+        "eta_median": 1.0,  # unused if embeddings are exact
         "eta_log_sd": 1.0,
         **{name: value for name, value in stock.priors.items() if name in DATA},
         "D": len(coordinates.lam),
@@ -209,7 +209,7 @@ def plain_model(
 
 
 def data_of_training_bags(model: PlainModel) -> StanData:
-    """Data of the program of a model whose new bags are the training bags."""
+    """Data of the program of a model, with the training bags as new bags."""
     data = model.stan_input(SamplerSettings(method="nuts", seed=0, progress=False)).data
     return StanData({**data, **model.new_bags})
 
@@ -217,7 +217,7 @@ def data_of_training_bags(model: PlainModel) -> StanData:
 def data_of_points(bags: Bags, features: FieldFeatures) -> dict[str, Any]:
     """Data of a plain program that the points of n bags determine.
 
-    `omitted` is the prior variance of f at a point that its features `phi` leave out, over rho^2.
+    `omitted` is the prior variance of f at a point not captured by its features `phi`, over rho^2.
     """
     points = bags.read_checked(0, len(bags.points))
     phi = features(points)
@@ -240,7 +240,7 @@ def data_of_totals(
     label_sd: Array | None = None,
     relative_label_sd: Array | None = None,
 ) -> dict[str, Any]:
-    """Data of `points`, by `data_of_points`, and of their bags; `y` as the program takes them."""
+    """Data of `points`, by `data_of_points`, and of their bags; `y` in the program's form."""
     zeros = np.zeros(len(y))
     return {
         **points,
@@ -252,7 +252,7 @@ def data_of_totals(
 
 
 def without_bags(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The same points, which lie in no bag."""
+    """The same points, outside all bags."""
     kept = {name: data[name] for name in (*OF_POINTS, "P")}
     return {**take_bags(data, np.arange(0)), **kept}
 

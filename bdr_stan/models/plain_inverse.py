@@ -1,9 +1,9 @@
-"""The plain program of inverse regression: its data, which users extend, and where chains start.
+"""The plain program of inverse regression: its data, which users extend, and starts of chains.
 
 ``stan/inverse.stan`` has the model of ``stan/fast/inverse.stan`` with a row for each bag, and
-predicts labels by Bayes' rule. What is chosen before the program runs is data that it reads:
-coordinates of the embeddings, functions of the label, labels to choose from with their
-probabilities, the power and the corrections of classes.
+predicts labels with Bayes' rule. Its data include everything chosen before it runs: coordinates of
+the embeddings, functions of the label, labels to choose from with their probabilities, the power
+and the corrections of classes.
 """
 
 from dataclasses import dataclass
@@ -21,13 +21,13 @@ from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.predictive.grid import trapezoid_weights, weights_at, weights_between
 from bdr_stan.types import Array
 
-# Names of data that fits pass, those of new bags without "_new".
+# Names of data that fits pass, without the "_new" of new bags.
 INVERSE_DATA = (
     *("N", "D", "J", "S", "M", "z", "size", "B", "label", "log_prior", "correction", "B_label"),
     *("label_sd", "y_at_given", "lambda", "smooth", "power"),
     *PRIORS,
 )
-_ADAPT_DELTA = 0.99  # amplitudes and their curves form funnels where labels explain little
+_ADAPT_DELTA = 0.99  # amplitudes and their curves form funnels if labels explain little
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class PlainInverseModel(PlainProgram):
     stock: InverseModel
 
     def stan_input(self, settings: SamplerSettings) -> StanInput:
-        """Chains that start near the most probable scales, at the average curves given these."""
+        """Chains that start near the most probable scales, at the average curves given them."""
         inits = [self._start(found) for found in starts(self.stock.fitted.modes, settings)]
         curves = self.stock.fitted.curves
         sds = np.sqrt(np.diagonal(curves.covariance, axis1=1, axis2=2))
@@ -69,9 +69,9 @@ class PlainInverseModel(PlainProgram):
 def plain_inverse_model(
     stock: InverseModel, embedding: Embedding, y: Array, label_sd: Array | None = None
 ) -> PlainInverseModel:
-    """The model of the plain program of a stock model, `embedding` that of the training bags.
+    """The model of the plain program of a stock model, `embedding` of the training bags.
 
-    Where labels have errors, rows of B and z are those of regression calibration; see
+    If labels have errors, rows of B and z come from regression calibration; see
     `rows_without_blur`.
     """
     own, (B, z) = stock.fitted.coordinates, stock.fitted.rows
@@ -120,7 +120,7 @@ def inverse_data_of_bags(
 def density_given_labels(coordinates: InverseCoordinates, y: Array, noise_sd: Array) -> Array:
     """Density of labels y, shape (m,), given each label of the grid, shape (m, M).
 
-    Without noise the density of a new label is linear between labels of the grid. Of classes it is
+    Without noise the density of a new label is linear between labels of the grid. For classes it is
     whether y is that class.
     """
     labels = coordinates.labels

@@ -1,4 +1,4 @@
-"""What the priors of a regression on uncertain embeddings leave open, by highest evidence.
+"""Free constants in priors of a regression on uncertain embeddings, by highest evidence.
 
 That is the length scale of the convolution prior's measure, and the variance of linear effects
 relative to the rest of the kernel.
@@ -38,12 +38,12 @@ def model_of_best_prior(
     measure_scale: float | str = "evidence",
     some_bags: Array | None = None,
 ) -> LatentGaussianModel:
-    """The model in the joint basis, with what is chosen among its constants.
+    """The model in the joint basis, with the chosen values among its constants.
 
-    ``model_in(coordinates, eta_prior)`` gives the model as a function of these coordinates with
-    any `prior_factor`; where `some_bags` of many choose that, with their indices as third
-    argument the model of these. For `embedding_prior` and `measure_scale` see `landmark_matrices`;
-    only the convolution prior has a measure scale, and "evidence" is that of highest evidence.
+    ``model_in(coordinates, eta_prior)`` returns the model as a function of coordinates with any
+    `prior_factor`; if `some_bags` of many choose it, a third argument, their indices, selects them.
+    For `embedding_prior` and `measure_scale` see `landmark_matrices`; only the convolution prior
+    has a measure scale, and "evidence" means the scale of highest evidence.
     """
 
     def model_at(measure_scale):
@@ -86,10 +86,10 @@ def _log_evidence(model, scales, mode):
 
 
 def _with_best_linear_variance(model_of, model_of_some, coordinates, training):
-    """The model with the linear effects' variance chosen, where it is free, as a constant.
+    """The model with the chosen variance of linear effects, if it is free, as a constant.
 
     `model_of_some`, of some of many bags, then chooses, and the search for the scales of all begins
-    at those of the some.
+    at its scales.
     """
     trial_of, V, found, start = model_of_some or model_of, coordinates.basis, [], None
     for variance in _VARIANCES if training.free_linear_variance else [None]:
@@ -102,7 +102,7 @@ def _with_best_linear_variance(model_of, model_of_some, coordinates, training):
             return model_of(coordinates)
         model = trial_of(trial)
         scales, mode, _ = most_probable_scales(model, start=start)
-        start = scales if model.terms.names else None  # of many scales the search takes long
+        start = scales if model.terms.names else None  # with many scales the search is slow
         found.append((_log_evidence(model, scales, mode), trial, scales, mode.theta, constants))
     _, best, start_scales, start_weights, constants = max(found, key=itemgetter(0))
     model = model_of(best)
@@ -113,9 +113,9 @@ def _with_best_linear_variance(model_of, model_of_some, coordinates, training):
 def precision_for(training: TrainingFeatures, linear_variance: float) -> Array:
     """Prior precision of the landmark weights for this variance of the linear effects, (d, d).
 
-    The features stay as they are: in functions sum_j alpha_j k(x, l_j) of a kernel k whose linear
-    effects have the variance v, these have the variance u a priori if the precision of alpha is the
-    kernel matrix for the variance v^2 / u.
+    The features stay as they are: in functions sum_j alpha_j k(x, l_j) of a kernel k with the
+    variance v of linear effects, the effects have the variance u a priori if the precision of alpha
+    is the kernel matrix for the variance v^2 / u.
     """
     kernel = with_linear_variance(training.kernel, LINEAR_VARIANCE**2 / linear_variance)
     gram = landmark_features(kernel, training.landmarks).gram()

@@ -1,9 +1,9 @@
 """Totals of normal outcomes at points: a linear regression on weighted sums of features.
 
-The outcome at point j is N(f_j, sigma^2), f_j = f0 + psi_j' w, so that bag a's label has the mean
-sum_j p_j f_j and the standard deviation sigma sqrt(sum_j p_j^2). Where rates also differ by bag, by
-g_j' c_a with c_a ~ N(0, Sigma) and G_a = sum_j p_j g_j, its variance has G_a' Sigma G_a besides.
-The known variance of a label's error adds to it.
+The outcome at point j is N(f_j, sigma^2), f_j = f0 + psi_j' w, so bag a's label has the mean sum_j
+p_j f_j and the standard deviation sigma sqrt(sum_j p_j^2). If rates also differ by bag, by g_j' c_a
+with c_a ~ N(0, Sigma) and G_a = sum_j p_j g_j, G_a' Sigma G_a adds to its variance. The known
+variance of a label's error adds to it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -67,8 +67,8 @@ def totals_with_effects(
 ) -> LatentGaussianModel:
     """The model of ``stan/fast/aggregate_identity.stan``: rates differ by bag in some columns.
 
-    `effect_columns`, shape (n, K), are the sums G_a, `names` those of the columns. The most
-    probable scales are those of independent effects.
+    `effect_columns`, shape (n, K), are the sums G_a, `names` the columns' names. The most probable
+    scales are for independent effects.
     """
     defaults = total_priors(rows, y)
     spread = defaults["intercept_scale"] / 2.5
@@ -101,7 +101,7 @@ def totals_with_effects_data(
     *,
     use_likelihood: bool = True,
 ) -> dict[str, Any]:
-    """Data of ``stan/fast/aggregate_identity.stan``, but for whitening."""
+    """Data of ``stan/fast/aggregate_identity.stan``, except for whitening."""
     n, K = effect_columns.shape
     return {
         "A": n,
@@ -179,9 +179,9 @@ def total_priors(rows: AggregateRows, y: Array) -> dict[str, float]:
 
     With s the standard deviation of the bags' averages y / sum p: intercept_location = sum y / sum
     p, intercept_scale = 2.5 s; rho_median such that these averages have the prior standard
-    deviation s; sigma_scale such that noise alone would explain s. Of labels with known errors s is
-    that of the true averages. ValueError where all averages are the same, or errors explain all
-    their differences.
+    deviation s; sigma_scale such that noise would fully explain s. For labels with known errors s
+    is for the true averages. ValueError if all averages are the same, or errors explain all their
+    differences.
     """
     averages = y / rows.total
     level = _level(rows, y)
@@ -220,7 +220,7 @@ def totals_predictive(
 ) -> Predictive:
     """Totals of means (S, n) and noise sd sigma, (S,), times `noise_factor`, (n,).
 
-    `further_variance`, (S, n) or less, is what effects that are not known and errors of labels add.
+    `further_variance`, (S, n) or less, is the variance from unknown effects and errors of labels.
     """
     S, n = means.shape
 

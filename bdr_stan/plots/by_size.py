@@ -47,7 +47,7 @@ def prediction_by_size(
     sizes : array, shape (n,), number of points of each bag
     edges : see `metrics.size_classes`
     level : float in (0, 1), default 0.95, probability of the intervals
-    label : str, default "label", name and unit of the labels, such as "age, years"
+    label : str, default "label", name and unit of the labels, e.g. "age, years"
     axes : matplotlib Axes, one for each class, which are returned; None for a new figure
 
     Raises
@@ -99,16 +99,16 @@ def compare_by_size(
     Points are predicted labels, coloured by predictive sd. Vertical bars are central intervals;
     orange intervals miss the true label and do not cross the diagonal. Each panel shows its
     coverage, in orange if it differs from `level` by more than three standard errors. A panel
-    draws at most 80 bags, evenly spaced over the labels; its coverage is that of all its bags.
+    draws at most 80 bags, evenly spaced over the labels; its coverage is over all its bags.
 
     Parameters
     ----------
     predictives : dict, name of a model -> predictive, see `bdr_stan.metrics`
-    y, sizes, edges, level, label : as for `plots.prediction_by_size`
+    y, sizes, edges, level, label : see `plots.prediction_by_size`
 
     Raises
     ------
-    TypeError : predictives that are no dict.
+    TypeError : predictives that are not a dict.
     ValueError : no model, arrays of different lengths, or NaN.
 
     Examples
@@ -163,7 +163,7 @@ def bag_sizes(sizes: ArrayLike, *, ax: "Axes | None" = None) -> "Axes":
     Parameters
     ----------
     sizes : array, shape (n,), number of points of each bag
-    ax : matplotlib Axes, which are returned; None for those of a new figure
+    ax : matplotlib Axes, which are returned; None for a new figure
 
     Raises
     ------
@@ -207,13 +207,13 @@ def prediction(
 
     Vertical bars are central intervals; orange intervals miss the label and do not cross the
     diagonal. Both axes are logarithmic if all values are positive and labels span a factor of
-    100. A panel draws at most 80 bags, evenly spaced over the labels; its coverage is that of all
-    its bags.
+    100. A panel draws at most 80 bags, evenly spaced over the labels; its coverage is over all its
+         bags.
 
     Parameters
     ----------
     predictive : see `bdr_stan.metrics`; needs no log_prob
-    y, sizes, edges, level, label : as for `plots.prediction_by_size`; `sizes` None for one panel
+    y, sizes, edges, level, label : see `plots.prediction_by_size`; `sizes` None for one panel
         of all bags
 
     Raises
@@ -274,7 +274,7 @@ def _limits(*values):
 
 
 def _scale_of_sds(sd):
-    """How dots are drawn whose colours are predictive standard deviations."""
+    """Style of dots coloured by predictive standard deviation."""
     scale = {"vmin": sd.min(), "vmax": sd.max(), "cmap": "viridis"}
     return {**scale, "edgecolors": "0.3", "linewidths": 0.3}
 

@@ -42,9 +42,9 @@ def calibration(
 
     Parameters
     ----------
-    y, predictive, sizes, edges : as for `plots.prediction_by_size`; `sizes` draw one more line per
+    y, predictive, sizes, edges : see `plots.prediction_by_size`; `sizes` draw one more line per
         class
-    ax : matplotlib Axes, which are returned; None for those of a new figure
+    ax : matplotlib Axes, which are returned; None for a new figure
 
     Raises
     ------
@@ -90,13 +90,13 @@ def pit(
     """Figure of histograms of the probability integral transform (PIT), by class of bag sizes.
 
     The PIT is the predicted probability of a label below the observed one. Calibrated predictions
-    give bars of equal height, nearly all within the grey band. Bars are high at both ends if
+    have bars of equal height, nearly all within the grey band. Bars are high at both ends if
     intervals are too short, high in the middle if they are too long, and high on one side if
     predictions are biased.
 
     Parameters
     ----------
-    y, predictive, sizes, edges : as for `plots.prediction`
+    y, predictive, sizes, edges : see `plots.prediction`
     n_bins : int, number of bars
 
     Raises
@@ -146,14 +146,14 @@ def rootogram(
     ----------
     y : array, shape (n,), counts
     predictive : predictive distribution of counts, with `sample`
-    n_draws : int, default 200, draws from which predicted numbers are estimated
+    n_draws : int, default 200, draws for estimating predicted numbers
     n_bins : int, default 40, at most; larger counts share bins of equal width
     seed : int, default 0, of the draws
-    ax : matplotlib Axes, which are returned; None for those of a new figure
+    ax : matplotlib Axes, which are returned; None for a new figure
 
     Raises
     ------
-    ValueError : labels that are no counts.
+    ValueError : labels that are not counts.
 
     Notes
     -----
@@ -191,15 +191,15 @@ def rootogram(
 
 @names_as_written
 def point_calibration(tables: "Mapping[str, DataFrame]", *, ax: "Axes | None" = None) -> "Axes":
-    """Share of points whose true rate lies in central intervals, one curve per method.
+    """Share of points with their true rate in central intervals, one curve per method.
 
-    Calibrated posteriors follow the diagonal; overconfident posteriors lie below it.
+    Calibrated posteriors follow the diagonal; overconfident posteriors are below it.
 
     Parameters
     ----------
     tables : dict, name of a method -> DataFrame with columns level and coverage, as from
         `metrics.point_calibration`
-    ax : matplotlib Axes, which are returned; None for those of a new figure
+    ax : matplotlib Axes, which are returned; None for a new figure
 
     Raises
     ------
@@ -259,14 +259,14 @@ def reliability(
 ) -> "Figure":
     """Figure of the share of the second class against its predicted probability, by bag size.
 
-    Calibrated probabilities lie on the diagonal, up to chance: bars are two standard errors of
-    the share to either side. A curve steeper than the diagonal is underconfident, a flatter one
-    overconfident. The area of points grows with their number of bags; lines join points of at
-    least 20 bags, other points are hollow.
+    Calibrated probabilities are on the diagonal, up to chance: bars are two standard errors of the
+    share to either side. A curve steeper than the diagonal is underconfident, a flatter one
+    overconfident. The area of points grows with their number of bags; lines join points of at least
+    20 bags, other points are hollow.
 
     Parameters
     ----------
-    predictives, y, sizes, edges : as for `plots.compare_by_size`, of classes
+    predictives, y, sizes, edges : see `plots.compare_by_size`, for classes
     n_bins : int, default 5, bins of equal width of the predicted probability
 
     Raises
@@ -302,7 +302,7 @@ def reliability(
 
 
 def _reliability_curve(ax, bins, colour, marker, label):
-    """Draw shares of bins with two standard errors, joined where bins have enough bags."""
+    """Draw shares of bins with two standard errors, joined if bins have enough bags."""
     x, share, n = bins["predicted"], bins["observed"], bins["n_bags"]
     many = n >= FEW_BAGS
     ax.plot(x, share.where(many), marker=marker, ms=4, lw=1, color=colour, label=label)

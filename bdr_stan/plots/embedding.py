@@ -40,11 +40,11 @@ def shrinkage_spectrum(
     Parameters
     ----------
     lam : array, shape (d,), within-bag variances from `embedding.shrinkage.joint_basis`; or a
-        fitted BDR or Shrinkage, whose variances are taken
-    eta : float, > 0, scale of the prior of the embeddings; None, with a fitted model alone, for
+        fitted BDR or Shrinkage for its variances
+    eta : float, > 0, scale of the prior of the embeddings; None, only with a fitted model, for
         its posterior median
     sizes : numbers of points of a bag, default 1, 5, 20, 100 and 1000
-    ax : matplotlib Axes, which are returned; None for those of a new figure
+    ax : matplotlib Axes, which are returned; None for a new figure
 
     Raises
     ------
@@ -123,12 +123,12 @@ def landmarks(
     Parameters
     ----------
     points : array, shape (n, p), points; or bags of points
-    landmarks : array, shape (d, p), or a fitted model, whose landmarks are taken
-    features : pair of column numbers (or names, where the bags have names), default (0, 1); or
+    landmarks : array, shape (d, p), or a fitted model with landmarks
+    features : pair of column numbers (or names, if the bags have names), default (0, 1); or
         "principal" for the first two principal axes of the sample
     n_points : int, default 2000, maximum number of points, sampled without replacement
     seed : int or numpy Generator, default 0, of the sample
-    ax : matplotlib Axes, which are returned; None for those of a new figure
+    ax : matplotlib Axes, which are returned; None for a new figure
 
     Raises
     ------

@@ -40,18 +40,18 @@ def influence(
     ----------
     model : fitted BLR, BDR, Shrinkage or classifier on mean embeddings
     column : str or int
-        Of the table that the bags were made of, of the points by name, or by number.
-    bags : Bags, or list of arrays, whose points are sampled; None for the landmarks instead
-    sample : str, of bags with several samples the one that has the column
+        Column of the table that the bags were made of, or of the points, by name or number.
+    bags : Bags, or list of arrays, to sample points from; None for the landmarks instead
+    sample : str, for bags with several samples the one that has the column
     level : float, 0 < level < 1, default 0.9, probability of the band
     n_points : int, default 500, points of the sample
     seed : int, default 0, of the sample
-    ax : matplotlib Axes, which are returned; None for those of a new figure
+    ax : matplotlib Axes, which are returned; None for a new figure
 
     Raises
     ------
     TypeError : a model without an influence of points.
-    ValueError : there is no such column, or the level is not between 0 and 1.
+    ValueError : an unknown column, or a level not between 0 and 1.
 
     Examples
     --------
@@ -99,15 +99,15 @@ def rate_along(
     Parameters
     ----------
     model : fitted AggregateRegressor
-    column, level, n_points, seed : as for `plots.influence`
-    bags : Bags, whose points are sampled
+    column, level, n_points, seed : see `plots.influence`
+    bags : Bags, to sample points from
     n_draws : int, number of posterior draws used
-    ax : matplotlib Axes, which are returned; None for those of a new figure
+    ax : matplotlib Axes, which are returned; None for a new figure
 
     Raises
     ------
     TypeError : a model without rates of points.
-    ValueError : there is no such column, or the level is not between 0 and 1.
+    ValueError : an unknown column, or a level not between 0 and 1.
 
     Examples
     --------

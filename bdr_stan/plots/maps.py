@@ -34,8 +34,8 @@ def rate_map(
     label : str, of the colour bar, with the unit; None for the title, or "value" without one
     log : bool, default False, whether colours follow the logarithm
     cmap : str, default "viridis", matplotlib colour map
-    limits : (low, high), values of the first and last colour; None for those of the map
-    ax : matplotlib Axes, which are returned; None for those of a new figure
+    limits : (low, high), values of the first and last colour; None for the map's range
+    ax : matplotlib Axes, which are returned; None for a new figure
 
     Raises
     ------
@@ -66,15 +66,15 @@ def rate_maps(
     each: Mapping[str, Mapping[str, Any]] | None = None,
     **common: Any,
 ) -> "Figure":
-    """Figure of maps of the same pixels, such as a true rate, its posterior mean and sd.
+    """Figure of maps of the same pixels, for example a true rate, its posterior mean and sd.
 
     Parameters
     ----------
     maps : dict, title -> values, array, shape (n,)
-    row, col : as for `plots.rate_map`
+    row, col : see `plots.rate_map`
     shared : titles of maps, side by side, that share one colour scale and bar; default none
     each : dict, title -> dict of options of `rate_map` (label, log, cmap, limits) for this map;
-        shared maps use those of the first
+        shared maps use the first map's
     **common : options of `rate_map` for all maps; without a label each bar has the titles of its
         maps
 
@@ -153,7 +153,7 @@ def _draw_maps(maps, index, axes, *, label=None, log=False, cmap="viridis", limi
 
 
 def _colour_scale(cells, log, limits):
-    """Colour norm of masked arrays, and at which ends of the scale values exceed it."""
+    """Colour norm of masked arrays, and the ends of the scale that values exceed."""
     from matplotlib.colors import LogNorm, Normalize
 
     lowest, highest = min(c.min() for c in cells), max(c.max() for c in cells)
@@ -199,7 +199,7 @@ def _checked_limits(limits):
 
 
 def _picture(values, index, title, log):
-    """The values on their grid, masked where there are no pixels."""
+    """The values on their grid, masked outside the pixels."""
     values, name = np.asarray(values, dtype=float), "the map" if title is None else repr(title)
     if values.shape != index[0].shape:
         raise ValueError(f"{name} has values of shape {values.shape}, expected {index[0].shape}")
@@ -210,7 +210,7 @@ def _picture(values, index, title, log):
 
 
 def _check_drawable(values, name, log, unit):
-    """Raise ValueError if there is no value to draw, or one without a logarithm."""
+    """Raise ValueError for no value to draw, or a value without a logarithm."""
     if not np.isfinite(values).any():
         raise ValueError(f"{name} has no value to draw")
     if log and not np.nanmin(values) > 0:
@@ -237,15 +237,15 @@ def map(
 
     Parameters
     ----------
-    values : xarray.DataArray with a CRS, such as ``to_raster(rate.mean, bags)["value"]``; or
-        GeoDataFrame, such as `bdr_stan.maps.district_table` gives
+    values : xarray.DataArray with a CRS, e.g. ``to_raster(rate.mean, bags)["value"]``; or
+        GeoDataFrame, e.g. from `bdr_stan.maps.district_table`
     column : str
-        Of a GeoDataFrame alone.
+        Only for a GeoDataFrame.
     borders : GeoDataFrame in the same CRS, optional
-        Polygons whose borders are drawn over the map.
+        Polygons with borders to draw over the map.
     label : str, of the colour bar, with the unit; None for the title, the column or the raster's
         name
-    title, log, cmap, limits, ax : as for `plots.rate_map`
+    title, log, cmap, limits, ax : see `plots.rate_map`
 
     Raises
     ------
@@ -279,7 +279,7 @@ def map(
     _check_same_place(crs, borders)
     norm, extend = _colour_scale([np.ma.masked_invalid(numbers)], log, limits)
     left, bottom, right, top = values.total_bounds if is_table else values.rio.bounds()
-    # Degrees of longitude are shorter than those of latitude.
+    # Degrees of longitude are shorter than degrees of latitude.
     aspect = 1 / np.cos(np.radians((bottom + top) / 2)) if crs.is_geographic else 1.0
     if ax is None:
         side = 4.5 * np.clip(aspect * (top - bottom) / (right - left), 0.4, 2) + 0.9
@@ -321,7 +321,7 @@ def point_map(
     Parameters
     ----------
     values, x, y : arrays, shape (n,), value and coordinates of each point
-    title, label, cmap, ax : as for `plots.rate_map`
+    title, label, cmap, ax : see `plots.rate_map`
 
     Raises
     ------

@@ -27,12 +27,12 @@ def robustness(
     found : Robustness, from `Contrast.robustness`
     largest : float, 0 < largest < 1, end of both axes; default 1.4 times the largest strength of
         robustness value and covariates
-    ax : matplotlib Axes, which are returned; None for those of a new figure
+    ax : matplotlib Axes, which are returned; None for a new figure
 
     Raises
     ------
-    TypeError : `found` is no Robustness.
-    ValueError : `largest` is no share between 0 and 1.
+    TypeError : `found` is not a Robustness.
+    ValueError : `largest` is not between 0 and 1.
 
     Examples
     --------

@@ -9,7 +9,7 @@ from bdr_stan.predictive.distributions import interval_ends
 from bdr_stan.types import Axes
 
 _GRID = 2500  # points of a function of two columns
-_MOST_LEVELS = 40  # whose names fit below one another; of more the extremes are drawn
+_MOST_LEVELS = 40  # with names that fit below one another; else the extremes are drawn
 
 
 @names_as_written
@@ -20,7 +20,7 @@ def terms(model: Any, *, level: float = 0.9) -> "list[Axes]":
     ----------
     model : fitted BLR, BDR or Shrinkage with groups or smooths
     level : float, 0 < level < 1, default 0.9
-        Probability of the bars and bands. Of a function of two columns the mean is drawn.
+        Probability of the bars and bands. For a function of two columns the mean is drawn.
 
     Returns
     -------

@@ -17,7 +17,7 @@ from bdr_stan.scratch import scratch_folder
 from bdr_stan.types import PathName
 
 __all__ = ["sample_on_workers"]
-_MIN_SHARE = 0.02  # share of all iterations from which the time of the others is estimated
+_MIN_SHARE = 0.02  # share of all iterations needed to estimate the remaining time
 _LONG_SECONDS = 120.0  # seconds
 _QUICKER_METHOD = '; method="laplace" takes seconds'
 
@@ -35,8 +35,8 @@ def sample_on_workers(
     """The draws of `CmdStanModel.sample` from the workers of a Dask cluster.
 
     They are draws, sample_stats, both (chain, draw, ...), and attributes. A worker runs one chain
-    per thread. It gets the data once; each host compiles the program once, a stock program or a
-    path that workers can read. `data` is a path; `inits` is a list with one dict per chain, or one
+    per thread. It receives the data once; each host compiles the program once, a stock program or a
+    path readable by workers. `data` is a path; `inits` is a list with one dict per chain, or one
     dict for all. RuntimeError with Stan's message.
     """
     if seed is None:
@@ -80,7 +80,7 @@ def _chain(program, content, k, arguments):
 
 
 class ChainProgress:
-    """Iterations of chains, each of which adds a row per `thin` of them to a file in `folder`."""
+    """Iterations of chains; each chain adds a row per `thin` iterations to a file in `folder`."""
 
     def __init__(self, folder: PathName, chains: int, warmup: int, draws: int, thin: int = 1):
         self.folder, self.chains, self.warmup = Path(folder), chains, warmup
@@ -90,7 +90,7 @@ class ChainProgress:
         self.start = time.monotonic()
 
     def text(self) -> str:
-        """Such as "iterations 34 and 320 of 2000 (warm-up), about 4 min left"; at first ""."""
+        """For example "iterations 34 and 320 of 2000 (warm-up), about 4 min left"; at first ""."""
         with suppress(OSError):  # an interrupted fit removes the files
             for path in self.folder.glob("*.csv"):
                 self._read(path)
@@ -118,12 +118,12 @@ class ChainProgress:
         self.rows[path] += sum(line[:1] not in (b"#", b"l", b"") for line in new.splitlines())
 
     def _seconds_left(self, done):
-        """Seconds until all chains have ended; a rough estimate, 0 where nothing is known."""
+        """Seconds until all chains have ended; a rough estimate, 0 if unknown."""
         elapsed = time.monotonic() - self.start
         return elapsed * (1 - done) / done if done >= _MIN_SHARE else 0.0
 
 
 def _listed(numbers):
-    """Such as "3", "3 and 4", "3, 4 and 5"."""
+    """For example "3", "3 and 4", "3, 4 and 5"."""
     *others, last = map(str, numbers)
     return f"{', '.join(others)} and {last}" if others else last

@@ -11,7 +11,7 @@ _LOCAL = re.compile(r"\{[^{}]*\}")
 
 
 def declared(program: PathName, block: str) -> list[str]:
-    """Names that a block, such as "data", declares at its top level, in order."""
+    """Names that a block, for example "data", declares at its top level, in order."""
     return declared_in(resolved_text(program), block)
 
 
@@ -33,7 +33,7 @@ def unread_parameters(program: PathName) -> list[str]:
 
 
 def block_of(text: str, name: str) -> tuple[int, int]:
-    """Where the content of a block begins and ends in a program's text; (0, 0) without one."""
+    """Start and end of a block's content in a program's text; (0, 0) without one."""
     code = _code(text)
     words = r"\s+".join(name.split())
     for found in re.finditer(rf"\b(transformed\s+)?{words}\s*\{{", code):

@@ -21,10 +21,10 @@ def check_engine(engine: Any) -> None:
 
 
 def engine_of_run(program: PathName, settings: SamplerSettings) -> str:
-    """The engine of a run: as the settings say, else CmdStan.
+    """The engine of a run: from the settings, else CmdStan.
 
-    Where CmdStan would have to be set up first it is stanli, with a warning, if it is installed,
-    has the options, and this is the main thread; on Windows always.
+    If CmdStan is not set up it is stanli, with a warning, if it is installed, has the options, and
+    this is the main thread; on Windows always.
     """
     if settings.engine is not None:
         return settings.engine

@@ -29,8 +29,8 @@ def generated_quantities(
 ) -> dict[str, Array]:
     """Variables `wanted`, each (S, n), at draws of the program's parameters, each (S, ...).
 
-    `name` and `code` are those of the program. RuntimeError with Stan's message if it rejects the
-    data or a draw.
+    `name` and `code` are the program's. RuntimeError with Stan's message if it rejects the data or
+    a draw.
     """
     with scratch_folder() as folder:
         program = Path(folder) / f"{name}.stan"
@@ -87,7 +87,7 @@ def _by_cmdstan(program, data, parameters, wanted, seed):
 
 
 def _write_draws(path, parameters):
-    """Draws as CmdStan reads them: a column per entry, the first index fastest."""
+    """Draws in CmdStan's format: a column per entry, the first index fastest."""
     header, columns = ["lp__"], [np.zeros(len(next(iter(parameters.values()))))]
     for name, values in parameters.items():
         for index in np.ndindex(values.shape[:0:-1]):

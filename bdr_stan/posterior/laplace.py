@@ -21,8 +21,8 @@ def laplace_posterior(
 ) -> Posterior:
     """Draws of the scales, normal on the log scale, and of the weights, normal given the scales.
 
-    Of the likelihood the quadratic approximation at the mode is taken, in which weights follow rho;
-    their mode changes in proportion with the logarithms of the other scales.
+    The likelihood is replaced by its quadratic approximation at the mode, with weights that follow
+    rho; their mode is linear in the logarithms of the other scales.
     """
     scales, mode, covariance_of_logs = most_probable_scales(model)
     covariance = covariance_of_logs()
@@ -69,7 +69,7 @@ def _given_rho(
     drawn: Mapping[str, Array],
     rng: np.random.Generator,
 ) -> Array:
-    """Draws of theta, shape (S, D), given those of rho and the most probable other scales."""
+    """Draws of theta, shape (S, D), given draws of rho and the most probable other scales."""
     of_rest, _ = without_effects(mode, model.terms, scales)
     at: dict[str, Any] = whitened_coordinates(
         of_rest, model.prior_factor, model.rho_of(scales), model.blocks

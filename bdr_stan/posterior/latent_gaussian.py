@@ -1,6 +1,6 @@
 """Models of weights with a normal prior: their most probable scales, mode and Stan's coordinates.
 
-Given its scales (rho, and sigma, eta, ..), a model has weights w ~ N(0, rho^2 (P'P)^-1), weights
+Given its scales (rho, and sigma, eta, ...), a model has weights w ~ N(0, rho^2 (P'P)^-1), weights
 gamma of Q covariates, effects of terms, if any, an intercept, and a likelihood of theta = [w;
 gamma; effects; intercept]. The weights of several samples per bag are blocks with a rho each.
 """
@@ -31,12 +31,12 @@ from bdr_stan.progress import status
 from bdr_stan.threads import limited_blas
 from bdr_stan.types import Array
 
-# Chains start up to twice this far from the most probable scales, on the log scale: wide posteriors
-# would start some chains where the whitened coordinates do not fit.
+# Chains start up to twice this far from the most probable scales, on the log scale: with wide
+# posteriors some chains would start outside the range of the whitened coordinates.
 _WIDEST_START_LOG_SD = 0.25
 
-# Scales of terms are as good as fixed, so that the density is narrow in many directions: L-BFGS,
-# with the 5 steps that it remembers by default, does not come near the mode in 2000 steps.
+# Scales of terms are almost fixed, so the density is narrow in many directions: L-BFGS, with its
+# default memory of 5 steps, does not come near the mode in 2000 steps.
 _MODE_OF_TERMS = {"history_size": 50, "iter": 20_000}
 
 # Variables of programs with terms that draws do not keep: coordinates, and steps to the effects.
@@ -49,30 +49,30 @@ class LatentGaussianModel(Model):
 
     scales: tuple[str, ...]  # their names, "rho" among them, or "rho[houses]" of samples
     prior_factor: Array  # P of the prior w ~ N(0, rho^2 (P'P)^-1), shape (d, d)
-    # V of the landmark weights beta = V w, (d, d), where all features are of landmarks
+    # V of the landmark weights beta = V w, (d, d), if all features are of landmarks
     weight_basis: Array | None
-    # Given the scales but rho as keywords, a function of theta, as `find_mode` takes it.
+    # Given the scales except rho as keywords, a function of theta for `find_mode`.
     likelihood: Callable[..., LogLikelihood]
-    rho_in_likelihood: bool = False  # whether `likelihood` takes rho as well
-    # The average label, where labels have a location; else 0. Modes and stock programs use labels
-    # and intercept less this, so that labels far from zero lose no digits; `likelihood` then takes
-    # it as a keyword.
+    rho_in_likelihood: bool = False  # whether `likelihood` also needs rho
+    # The average label, if labels have a location; else 0. Modes and stock programs subtract it
+    # from labels and intercept, so labels far from zero lose no digits; it is then a keyword of
+    # `likelihood`.
     level: float = 0.0
     # ``rescaled(whitened, scales, mode)`` changes the whitened coordinates.
     rescaled: Callable[[dict[str, Any], dict[str, float], Mode], dict[str, Any]] | None = None
-    # ``fixed(scales)`` gives data that fix some of them where methods fix rho.
+    # ``fixed(scales)`` returns data that fix some scales for methods that fix rho.
     fixed: Callable[[dict[str, float]], dict[str, Any]] | None = None
     # Array of the program -> names of the scales that are its entries.
     scale_arrays: Mapping[str, Sequence[str]] = field(default_factory=dict)
     # The same of arrays that draws keep as they are.
     kept_arrays: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    blocks: tuple[int, ...] = ()  # numbers of weights of each sample, where there are several
+    blocks: tuple[int, ...] = ()  # numbers of weights of each sample, if there are several
     # Initial values of the program's other parameters.
     initial: Mapping[str, Any] = field(default_factory=dict)
-    start: Mapping[str, float] = field(default_factory=dict)  # where the search for scales begins
-    near: Array | None = None  # and that for weights, shape (D,)
-    terms: Terms = NO_TERMS  # whose scales are among `scales`
-    predicting: tuple[str, ...] = ()  # that predictions need besides weights, intercept and scales
+    start: Mapping[str, float] = field(default_factory=dict)  # start of the search for scales
+    near: Array | None = None  # and of the search for weights, shape (D,)
+    terms: Terms = NO_TERMS  # with their scales among `scales`
+    predicting: tuple[str, ...] = ()  # for predictions, with weights, intercept and scales
     sampler_only: tuple[str, ...] = ("t", "precision")  # draws do not keep these
 
     @property
@@ -82,13 +82,13 @@ class LatentGaussianModel(Model):
 
     @property
     def prior_above_level(self) -> tuple[float, float]:
-        """Mean and standard deviation of the prior of the intercept less the level."""
+        """Mean and standard deviation of the prior of the intercept minus the level."""
         location, spread = self.intercept_prior
         return location - self.level, spread
 
     @property
     def n_covariates(self) -> int:
-        """Q, of which programs of rates know nothing."""
+        """Q, which programs of rates do not have."""
         return self.data.get("Q", 0)
 
     @property
@@ -104,7 +104,7 @@ class LatentGaussianModel(Model):
 
     @property
     def scales_of_prior(self) -> list[str]:
-        """Names of the scales that the likelihood does not take."""
+        """Names of the scales that the likelihood does not use."""
         return [*([] if self.rho_in_likelihood else self.rho_names), *term_scales(self.terms)]
 
     @property
@@ -114,7 +114,7 @@ class LatentGaussianModel(Model):
 
     @property
     def all_arrays(self) -> dict[str, Sequence[str]]:
-        """Arrays of the program -> names of their entries, those of terms included."""
+        """Arrays of the program -> names of their entries, including terms."""
         of_terms = term_arrays(self.terms) if "U" in self.data else {}
         return {**self.scale_arrays, **self.kept_arrays, **of_terms}
 
@@ -124,7 +124,7 @@ class LatentGaussianModel(Model):
         return np.append(of_covariates, effect_sds(self.terms, scales))
 
     def whitening(self, scales: dict[str, float], mode: Mode) -> dict[str, Any]:
-        """Data of the program in whose coordinates the posterior is nearly standard normal."""
+        """Data of the program for coordinates with a nearly standard normal posterior."""
         base, of_effects = without_effects(mode, self.terms, scales)
         whitened = whitened_coordinates(base, self.prior_factor, self.rho_of(scales), self.blocks)
         if self.rescaled:
@@ -134,8 +134,8 @@ class LatentGaussianModel(Model):
     def stan_input(self, settings: SamplerSettings) -> StanInput:
         """Whitened coordinates at the mode, and chains that start near the most probable scales.
 
-        All methods but NUTS fix rho at its marginal mode. A user's own program takes labels as
-        they are; of stock programs the log evidence of the most probable scales is known.
+        All methods but NUTS fix rho at its marginal mode. A user's own program uses the raw labels;
+        for stock programs the log evidence of the most probable scales is available.
         """
         searching = f"Looking for the most probable scales of {self.program}"
         with status(searching, settings.progress is not False, after=10):
@@ -176,13 +176,13 @@ class LatentGaussianModel(Model):
         return self.with_landmark_weights(drawn)
 
     def with_landmark_weights(self, drawn: Draws) -> Draws:
-        """The draws with beta, the weights of the landmarks, where features are landmarks."""
+        """The draws with beta, the weights of the landmarks, if features are landmarks."""
         if self.weight_basis is None:
             return drawn
         return {**drawn, "beta": drawn["w"] @ self.weight_basis.T}
 
     def _with_arrays(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Values of the scales, and the program's arrays of them."""
+        """Values of the scales, and their arrays in the program."""
         arrays = {
             array: [values[name] for name in names]
             for array, names in self.all_arrays.items()
@@ -199,9 +199,9 @@ def most_probable_scales(
 ) -> tuple[dict[str, float], Mode, Callable[[], Array]]:
     """Scales of highest evidence, the mode of the weights there, and their logs' covariance.
 
-    The covariance is computed when called. Without `with_priors` the priors of the scales do not
-    count. The search begins at `start`, by default at that of the model, else at the centres of the
-    priors. ValueError where numbers overflow, as priors and data are too far apart.
+    The covariance is computed when called. Without `with_priors` the priors of the scales are
+    ignored. The search begins at `start`, by default the model's, else the centres of the priors.
+    ValueError if numbers overflow, as priors and data are too far apart.
     """
     likelihood = partial(model.likelihood, level=model.level) if model.level else model.likelihood
     with _searching(model):
@@ -236,7 +236,7 @@ def _searching(model):
 def modes_at(
     model: LatentGaussianModel, scales: Sequence[Mapping[str, float]], *, start: Array
 ) -> Array:
-    """Modes of theta at each of several scales near those of the mode `start`, shape (m, D)."""
+    """Modes of theta at each of several scales near the scales of `start`, shape (m, D)."""
     level = {"level": model.level} if model.level else {}
     below = np.append(start[:-1], start[-1] - model.level)
     found = []
@@ -256,7 +256,7 @@ def modes_at(
 
 
 def _less(level, data):
-    """The data of a program with rows [z, 1, y], or y, for labels and intercept less a level."""
+    """The data of a program with rows [z, 1, y], or y, for labels and intercept minus a level."""
     shifted: dict[str, Any] = {
         name: data[name] - level for name in ("intercept_centre", "intercept_location")
     }

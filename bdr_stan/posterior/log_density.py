@@ -17,7 +17,7 @@ from bdr_stan.types import Array, ArrayLike
 class LogDensity:
     """Log density of the posterior of a fit on the unconstrained scale; see `BDR.log_density`.
 
-    The coordinates are those in which Stan samples: whitened weights, and logarithms of scales. The
+    The coordinates are Stan's sampling coordinates: whitened weights, and logarithms of scales. The
     density includes the Jacobian of the transforms and omits constants.
 
     Examples
@@ -59,14 +59,14 @@ class LogDensity:
         Returns
         -------
         float, and array of shape (n,)
-            -inf, and a gradient of nan, where the density is 0 or cannot be evaluated.
+            -inf, and a gradient of nan, if the density is 0 or cannot be evaluated.
 
         Raises
         ------
         ValueError
             The point has another shape.
         RuntimeError
-            This is not the main thread, in which alone stanli runs.
+            Not called from the main thread; stanli runs only there.
         """
         point = self._checked(point, 1)
         try:
@@ -76,7 +76,7 @@ class LogDensity:
         return (value, slope) if value > -np.inf else (-np.inf, np.full(len(point), np.nan))
 
     def parameters(self, points: ArrayLike) -> Draws:
-        """Parameters of the model at points, such as the draws of one's own sampler.
+        """Parameters of the model at points, for example the draws of your own sampler.
 
         Parameters
         ----------
@@ -105,7 +105,7 @@ class LogDensity:
         return stanli.load(program, self.stan_input.data)
 
     def _checked(self, points: ArrayLike, n_axes: int) -> Array:
-        """Points of `n_axes` axes, made of one where there are two."""
+        """Points of `n_axes` axes; a single point gains an axis if there are two."""
         require_main_thread()
         values = np.asarray(points, float)
         values = values[None] if n_axes == 2 and values.ndim == 1 else values

@@ -1,7 +1,7 @@
-"""The most probable weights given the scales, by Newton steps.
+"""The most probable weights given the scales, with Newton steps.
 
-Given the scales (sigma, rho, eta) the weights, those of the covariates and the intercept,
-theta = [w; gamma; a], have a posterior that is Gaussian (BLR) or nearly so.
+Given the scales (sigma, rho, eta) the weights, the covariates' weights and the intercept, theta =
+[w; gamma; a], have a posterior that is Gaussian (BLR) or nearly so.
 """
 
 from collections.abc import Callable
@@ -13,18 +13,18 @@ from scipy.linalg.lapack import dposv
 
 from bdr_stan.types import Array, ArrayLike
 
-# Of theta: the log likelihood, its gradient, the Fisher information and the curvature, which a
-# Newton step takes for the negative Hessian.
+# Functions of theta: the log likelihood, its gradient, the Fisher information and the curvature,
+# which a Newton step uses as the negative Hessian.
 LogLikelihood = Callable[[Array], tuple[float, Array, Array, Array]]
 
 # With fewer columns, fits of maps lose more to threads of BLAS than they gain, most on a busy
 # machine.
 _COLUMNS_WORTH_THREADS = 1000
 
-# The line search accepts a step that gains this part of what its slope promises (Armijo's rule,
-# with the usual constant). Near the mode the rounding of the log density hides the gain, not that
-# of its gradient: there a step is accepted at whose end the slope along it is this much less
-# (Hager and Zhang 2005). Halving stops at the least step.
+# The line search accepts a step with at least this part of the linear gain (Armijo's rule, with the
+# usual constant). Near the mode rounding hides the gain in the log density, but not in its
+# gradient: there a step is accepted if the slope along it at its end is smaller by this factor
+# (Hager and Zhang 2005). Halving stops at the smallest step.
 _ARMIJO = 1e-4
 _LESS_STEEP = 0.9
 _ROUNDING = 1e-10
@@ -32,7 +32,7 @@ _LEAST_STEP = 1e-10
 
 
 def laplace_log_evidence(log_density: float, precision: Array, prior_precision: Array) -> float:
-    """Log evidence by Laplace's method at the mode of the weights theta; exact for BLR.
+    """Log evidence from Laplace's method at the mode of the weights theta; exact for BLR.
 
         log p(y) = log p(y | mode) - (mode - m)' P (mode - m) / 2 + (log |P| - log |H|) / 2
 
@@ -45,7 +45,7 @@ def laplace_log_evidence(log_density: float, precision: Array, prior_precision: 
 
 
 def blas_threads(n_weights: int) -> int | None:
-    """Threads for products of matrices with so many columns; None for all that there are."""
+    """Threads for products of matrices with this number of columns; None for all threads."""
     return 1 if n_weights < _COLUMNS_WORTH_THREADS else None
 
 
@@ -80,13 +80,13 @@ def find_mode(
     tol: float = 1e-10,
     max_steps: int = 200,
 ) -> Mode:
-    """Most probable weights and intercept given the scales, by Newton steps.
+    """Most probable weights and intercept given the scales, with Newton steps.
 
     `prior_factor`, shape (d, d), is P of the prior w ~ N(0, rho^2 (P'P)^-1); `rho` may have the
     shape (d,), the same in each block of P. `intercept_prior` are mean and standard deviation,
     `gamma_scales`, shape (Q,), prior standard deviations of the covariates' weights. The search
-    begins at `start`, by default the prior's mean, and stops where a step's slope promises a
-    relative gain below `tol`.
+    begins at `start`, by default the prior's mean, and stops if a step's slope predicts a relative
+    gain below `tol`.
     """
     centre, prior_precision = _prior(prior_factor, intercept_prior, rho, gamma_scales)
 
@@ -128,7 +128,7 @@ def find_mode(
 def _newton_step(curvature, precision, slope):
     """Newton's step, shape (D,); far from the mode that by `precision`, which leads uphill.
 
-    By LAPACK itself: with few weights SciPy's functions take ten times as long.
+    Calls LAPACK directly: with few weights SciPy's functions are ten times slower.
     """
     for matrix in (curvature, precision):
         _, step, info = dposv(matrix, slope)

@@ -20,16 +20,16 @@ class StanInput:
     data: dict[str, Any]  # the program's
     # Initial values, one per chain; optimize and laplace take the first.
     inits: list[dict[str, Any]]
-    # Parameter -> about how wide its posterior is on the unconstrained scale, a float or a list of
-    # its entries; 1 where it is missing: where NUTS begins to learn its metric.
+    # Parameter -> approximate width of its posterior on the unconstrained scale, a float or a list
+    # of its entries; 1 if it is missing: the start of NUTS's metric.
     log_sds: Mapping[str, Any] = field(default_factory=dict)
-    # of the cmdstanpy method; those of the user come after
+    # of the cmdstanpy method; the user's come after
     options: Mapping[str, Any] = field(default_factory=dict)
     mode_options: Mapping[str, Any] = field(default_factory=dict)  # of the search for the mode
     attrs: Mapping[str, Any] = field(default_factory=dict)  # of the posterior, known before the run
 
     def first_metric(self, names: Sequence[str]) -> Array | None:
-        """Variances of the parameters `names` to begin with; None where one has no initial value.
+        """Initial variances of the parameters `names`; None if one has no initial value.
 
         Shape (number of unconstrained parameters,).
         """
@@ -46,8 +46,8 @@ class Model(ABC):
 
     program: str  # name of the stock Stan program
     priors: dict[str, float]  # numbers of the priors by their names
-    data: dict[str, Any]  # the program's, complete but for what `stan_input` chooses
-    # Name -> (values, names of dimensions): what predictions need besides the draws; a fit saves
+    data: dict[str, Any]  # the program's, complete except for the choices of `stan_input`
+    # Name -> (values, names of dimensions): inputs of predictions other than the draws; a fit saves
     # them.
     constants: Mapping[str, tuple[ArrayLike, Sequence[str]]]
 
@@ -57,11 +57,11 @@ class Model(ABC):
 
     @abstractmethod
     def read(self, drawn: Draws, settings: SamplerSettings) -> Draws:
-        """Draws as users see them, from those of the program; ValueError where one is missing."""
+        """Draws in the users' form, from the program's; ValueError if one is missing."""
 
 
 def check_variables(drawn: Draws, needed: Iterable[str], settings: SamplerSettings) -> None:
-    """Raise ValueError where the program lacks a variable that predictions need."""
+    """Raise ValueError if the program lacks a variable that predictions need."""
     missing = [name for name in needed if name not in drawn]
     if missing:
         raise ValueError(

@@ -11,8 +11,8 @@ from bdr_stan.types import Array, ArrayLike, is_number
 if TYPE_CHECKING:
     import pandas as pd
 
-# Prior sd of log(rho), and of lengths, where methods but NUTS fix them at their marginal modes: but
-# for rho's own prior, its joint density with the weights grows without bound as both go to zero.
+# Prior sd of log(rho), and of lengths, fixed at their marginal modes except with NUTS: without
+# rho's own prior, its joint density with the weights grows without bound as both go to zero.
 FIXED_LOG_SD = 1e-3
 
 # Distribution -> its text, "%" for the parameter.
@@ -76,7 +76,7 @@ CLASSES: Texts = {
     ),
     "eta": REGRESSION["eta"],
 }
-# Embeddings given the label: coordinates in units of what the label leaves of them between bags.
+# Embeddings given the label: coordinates in units of their residual between-bag spread.
 INVERSE: Texts = {
     **_texts(
         level=("normal about 0", "level of each coordinate", "none"),
@@ -86,8 +86,8 @@ INVERSE: Texts = {
     ),
     "sigma_point": REGRESSION["sigma_point"],
 }
-# Models of rates inside the bags: f is the function whose link is the rate. Scales of labels are
-# those of the likelihood.
+# Models of rates inside the bags: the rate is a link of the function f. Scales of labels are the
+# likelihood's.
 RATES: Texts = _texts(
     intercept=("normal", "level of f", "f"),
     rho=("lognormal", "standard deviation of f, where k(x, x) = 1", "f"),
@@ -118,8 +118,8 @@ SURVEYS: Texts = _texts(
 def held_at(location: str, sd: str, values: ArrayLike) -> dict[str, Array]:
     """Data of normal priors, by their names, that hold scales > 0 at their marginal modes.
 
-    Methods but NUTS take them: the joint density with weights or effects that explain all labels
-    is highest where a scale is 0.
+    For methods other than NUTS: the joint density with weights or effects that explain all labels
+    is highest if a scale is 0.
     """
     values = np.asarray(values, float)
     return {location: values, sd: FIXED_LOG_SD * values}
@@ -188,7 +188,7 @@ def _gamma_prior(spread, n_covariates):
 def with_user_values(
     defaults: dict[str, float], given: Mapping[str, float] | None
 ) -> dict[str, float]:
-    """Defaults with the user's numbers in place of some; ValueError for unusable ones."""
+    """Defaults with some replaced by the user's numbers; ValueError for invalid ones."""
     for name, value in (given or {}).items():
         if name not in defaults:
             raise ValueError(
@@ -199,7 +199,7 @@ def with_user_values(
 
 
 def check_prior_number(name: Any, value: Any) -> None:
-    """Raise ValueError unless the value is finite, and positive where it is a scale."""
+    """Raise ValueError unless the value is finite, and positive if it is a scale."""
     if not is_number(value) or not np.isfinite(float(value)):
         raise ValueError(f"prior[{name!r}] must be a finite number, found {value!r}")
     if not str(name).split("[")[0].endswith("_location") and not float(value) > 0:
@@ -294,8 +294,8 @@ def log_prior(
 ) -> dict[str, Array]:
     """Log prior density of each parameter that has a row in `priors.table`, at its draws.
 
-    `draws` are as the priors measure them, shape (chain, draw, ...); the result has their shapes,
-    but that of correlation matrices is (chain, draw).
+    `draws` are in the priors' units, shape (chain, draw, ...); the result has the same shape, but
+    (chain, draw) for correlation matrices.
     """
     found = {}
     for name, (text, _, _) in texts.items():
@@ -310,5 +310,5 @@ def log_prior(
 
 
 def _numbers(priors, key):
-    """One number, or those of the samples, "rho_median[1]", in their order."""
+    """One number, or one per sample, "rho_median[1]", in their order."""
     return np.array([value for name, value in priors.items() if name.split("[")[0] == key])

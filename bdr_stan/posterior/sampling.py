@@ -1,4 +1,4 @@
-"""Sample the posterior of a model: run Stan by one of its methods, and read the draws."""
+"""Sample the posterior of a model: run one of Stan's methods, and read the draws."""
 
 import os
 import re
@@ -23,8 +23,8 @@ from bdr_stan.results.draws import fit_attrs, sample_stats, stan_draws
 from bdr_stan.scratch import scratch_folder
 from bdr_stan.types import PathName
 
-# Stan stops where a step promises less than a share of the log density, whose level grows with the
-# bags and the unit of the labels: by its default, 1e7 epsilons, up to 0.2 below the mode.
+# Stan stops if a step's predicted gain is below a share of the log density, which depends on the
+# bags and the unit of the labels: by default 1e7 epsilons, up to 0.2 below the mode.
 _MODE_OPTIONS: dict[str, Any] = {"algorithm": "lbfgs", "tol_rel_grad": 1e3}
 
 
@@ -35,7 +35,7 @@ class Posterior:
     draws: Draws  # name -> shape (chain, draw, ...)
     stats: Draws  # of the sampler, name -> shape (chain, draw)
     attrs: dict[str, Any]  # inference_method and its settings
-    density: LogDensity | None = None  # where Stan drew from it
+    density: LogDensity | None = None  # if Stan drew from it
 
     def flat(self) -> Draws:
         """The draws, all chains in one, shape (S, ...)."""
@@ -46,7 +46,7 @@ def sample_posterior(
     model: Model,
     settings: SamplerSettings = SamplerSettings(),  # noqa: B008, it is frozen
 ) -> Posterior:
-    """Draws from the posterior of a model by one of Stan's methods, as the model reads them."""
+    """Draws from the posterior of a model with one of Stan's methods, in the model's form."""
     stan_input = model.stan_input(settings)
     drawn, stats, attrs = run(settings.stan_file or model.program, stan_input, settings)
     return Posterior(
@@ -63,7 +63,7 @@ def run(
     """Run Stan on a program; draws, sample_stats, both (chain, draw, ...), and attributes.
 
     `program` is the name of a stock program, or the path of a .stan file. ValueError or TypeError
-    for an option that the method does not take; RuntimeError with Stan's message.
+    for an option that the method does not support; RuntimeError with Stan's message.
     """
     check_options(settings.method, settings.options, warmup=settings.warmup, engine=settings.engine)
     if engine_of_run(program, settings) == "stanli":
@@ -73,7 +73,7 @@ def run(
     client = options.pop("client", None)
     threads = options.get("threads_per_chain") or 1
     has_metric = bool({"metric", "inv_metric"} & set(options))
-    # The folder comes first: CmdStanPy, which takes a second to import, keeps files there, too.
+    # The folder comes first: CmdStanPy, which needs a second to import, also keeps files there.
     with scratch_folder() as folder:
         import cmdstanpy
 
@@ -112,14 +112,14 @@ def run(
                     }
                     if client is not None:
                         return sample_on_workers(client, program, **{**common, **chosen})
-                    # With warm-up in the files, their rows say how far the chains are.
+                    # With warm-up in the files, their rows measure the progress of chains.
                     local = {"parallel_chains": n_parallel, "save_warmup": True}
                     fit = model.sample(**{**common, "show_progress": False, **local, **chosen})
                 elif method == "optimize":
                     search = {**common, "inits": inits[0], **options}
                     fit = _optimized(model, search, stan_input.mode_options)
                 else:
-                    # A folder of its own: CmdStanPy names files by the second.
+                    # Its own folder: CmdStanPy names files by the second.
                     its_folder = {"output_dir": os.path.join(folder, "mode")}
                     search = {**common, **its_folder, "inits": inits[0], "jacobian": True}
                     mode = _optimized(model, search, stan_input.mode_options)
@@ -140,7 +140,7 @@ def _of_same_axes(init, parameters):
 
 def _optimized(model, options, chosen):
     """The mode, as near as the log density's own rounding lets the search come."""
-    if "algorithm" in options:  # whose tolerances are its own
+    if "algorithm" in options:  # which has its own tolerances
         return model.optimize(**options)
     # Near the mode steps may be lost in rounding, the first of all, which is short by default. In
     # whitened coordinates a step of length 1 along the gradient is nearly Newton's.

@@ -12,20 +12,20 @@ from scipy.optimize import minimize
 from bdr_stan.posterior.mode import LogLikelihood, Mode, find_mode
 from bdr_stan.types import Array, ArrayLike
 
-# On the log scale: how far the search may go from its start, a factor of e^12; and in one go, as a
-# long step may end where no mode is easily found.
+# On the log scale: largest distance of the search from its start, a factor of e^12; and in one
+# step, as from the end of a long step a mode may be hard to find.
 _LOG_SCALE_RANGE = 12.0
 _LOG_SCALE_REACH = 2.0
 # The slopes of the search are differences over the first step: over a longer one their error, half
-# the step times the curvature, would have the line search look for gains that are not there. The
-# curvature at the end is one over the second, where rounding of the evidence matters less.
+# the step times the curvature, would mislead the line search. The curvature at the end is a
+# difference over the second step, as rounding of the evidence then matters less.
 _SLOPE_STEP = 1e-5
 _CURVATURE_STEP = 0.01
 # Tolerance of the modes: less exact ones would drown these differences.
 _MODE_TOLERANCE = 1e-14
-# Shares of rho through which the first mode is followed. Where there are several, as with f^2, a
-# long step from no weights may end where f crosses zero; those that small weights lead to are more
-# often the best, and the better one of the two is taken.
+# Shares of rho along which the first mode is followed. If there are several modes, as with f^2, a
+# long step from zero weights may end where f crosses zero; modes reached from small weights are
+# more often the best, and the better of the two is used.
 _GROWING_RHO = (0.1, 0.3)
 _MAX_STEPS_FROM_NEAR = 30  # Newton steps from the mode of near scales; a few are usual
 
@@ -44,12 +44,12 @@ def maximise_evidence(
 ) -> tuple[dict[str, float], Mode, Callable[[], Array]]:
     """Scales with the highest evidence, the mode of the weights there, covariance of log scales.
 
-    `likelihood_at` gives, for the scales but those `of_prior` as keywords, the likelihood that
-    `find_mode` takes with `prior_factor`, `intercept_prior`, `gamma_scales` and rho, here functions
-    of all scales. The search begins at `start`, which names all scales, and the weights `near`.
-    `log_prior` is the log prior density of the logarithms of the scales, given as keywords; None
-    maximises the evidence alone. The covariance, shape (K, K), is that of Laplace's method, its
-    eigenvalues at most 1; it is computed when called.
+    `likelihood_at` returns, for the scales except the ones `of_prior` as keywords, the likelihood
+    for `find_mode`. Its `prior_factor`, `intercept_prior`, `gamma_scales` and rho are here
+    functions of all scales. The search begins at `start`, which names all scales, and the weights
+    `near`. `log_prior` is the log prior density of the logarithms of the scales, given as keywords;
+    None maximises only the evidence. The covariance, shape (K, K), is Laplace's, its eigenvalues at
+    most 1; it is computed when called.
     """
     starts = ModeStarts()
 
@@ -71,7 +71,7 @@ def maximise_evidence(
         return dict(zip(start, np.exp(log_values).tolist(), strict=True))
 
     def objective(log_values):
-        # Where Newton's steps from near weights do not converge soon, the scales are poor.
+        # If Newton's steps from near weights do not converge soon, the scales are poor.
         mode = mode_at(log_values, **({"max_steps": _MAX_STEPS_FROM_NEAR} if starts.found else {}))
         log_density = log_prior(**scales_at(log_values)) if log_prior else 0.0
         loss = -mode.log_evidence - log_density
@@ -96,7 +96,7 @@ class ModeStarts:
     """Starts of searches for modes: the last or the best of earlier ones, whichever is nearer.
 
     The last one suits differences of two neighbours; the best one suits the search after a step
-    that was too long: where there are several modes, the last may lead to a poor one.
+    that was too long: with several modes, the last may lead to a poor one.
     """
 
     def __init__(self) -> None:
@@ -126,8 +126,8 @@ def minimum_in_boxes(
 ) -> Array:
     """Minimum of a function of the logarithms of k scales, by L-BFGS, shape (k,).
 
-    A box around the start of each search keeps its steps short; where it ends on an edge of its
-    box, the next search begins there. ``jac=True``: `objective` returns its slopes as well.
+    A box around the start of each search keeps its steps short; if it ends on an edge of its box,
+    the next search begins there. ``jac=True``: `objective` returns its slopes as well.
     """
     lowest, highest = start - _LOG_SCALE_RANGE, start + _LOG_SCALE_RANGE
     x = start

@@ -22,12 +22,12 @@ class SamplerSettings:
 
     method: str = "nuts"  # one of `METHODS`, or an estimator's own
     chains: int = 4
-    warmup: int = WARMUP  # iterations of each chain, as `draws`
-    draws: int = 1000  # Laplace's method gives all in one chain
+    warmup: int = WARMUP  # iterations of each chain, like `draws`
+    draws: int = 1000  # Laplace's method returns all in one chain
     seed: int | None = None  # of NumPy and Stan
     progress: bool | None = None  # None reports steps of more than 10 s, True of 1 s, False nothing
     stan_file: PathName | None = None  # a variant of the model's program
-    engine: str | None = None  # one of `ENGINES`; None: CmdStan, or stanli where it is not ready
+    engine: str | None = None  # one of `ENGINES`; None: CmdStan, or stanli if it is not ready
     # Further arguments of the cmdstanpy method; for NUTS also `client`, a Dask client whose workers
     # run the chains.
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -100,7 +100,7 @@ _DICTS = _Rule(
         or (isinstance(v, list) and len(v) > 0 and all(isinstance(each, Mapping) for each in v))
     ),
 )
-# Those that stanli takes, too.
+# Options that stanli also supports.
 STANLI_OPTIONS: dict[str, dict[str, _Rule]] = {
     "nuts": {
         **{
@@ -130,7 +130,7 @@ _INSTEAD = {
 def check_options(
     method: str, options: Mapping[str, Any], *, warmup: int = 1, engine: str | None = None
 ) -> None:
-    """Raise TypeError or ValueError unless a method takes these options of cmdstanpy."""
+    """Raise TypeError or ValueError unless a method supports these options of cmdstanpy."""
     rules = (STANLI_OPTIONS if engine == "stanli" else OPTIONS).get(method, {})
     for name, value in options.items():
         if name in OPTIONS.get(method, {}) and name not in rules:

@@ -21,15 +21,15 @@ from bdr_stan.results.draws import renamed_stats
 from bdr_stan.scratch import scratch_folder
 from bdr_stan.types import Array, ArrayLike, PathName
 
-# Options by CmdStanPy's names -> stanli's, and those of the search for the mode.
+# Options by CmdStanPy's names -> stanli's, and options of the search for the mode.
 _RENAMED = {"adapt_delta": "delta", "max_treedepth": "max_depth"}
 _SEARCH = {"iter": "iterations", "history_size": "history_size"}
 _START_RADIUS = 2.0  # Stan's own, of parameters without initial values
-_NO_STEP = 1e-300  # length of a step of NUTS that ends where it starts
+_NO_STEP = 1e-300  # length of a step of NUTS that ends at its start
 _POINTS_AT_ONCE = 100  # each has its own copy of the program in memory
-Density = Callable[[Array], tuple[float, Array]]  # RuntimeError where it cannot be evaluated
+Density = Callable[[Array], tuple[float, Array]]  # RuntimeError if it cannot be evaluated
 
-_TOO_FAR = 1e3  # value, in those of the start, of points without a density
+_TOO_FAR = 1e3  # value, in units of the start's, of points without a density
 _PROMISED = 1e-6  # squared slope at a mode, relative to the log density
 _STEP = 1e-4  # of central differences of the gradient; error of order step^2
 
@@ -39,7 +39,7 @@ def run(
 ) -> tuple[Draws, Draws, dict[str, Any]]:
     """Run stanli on a program; the same as `bdr_stan.posterior.sampling.run` by CmdStan.
 
-    RuntimeError with Stan's message; ProgramError where the program is no valid Stan.
+    RuntimeError with Stan's message; ProgramError if the program is not valid Stan.
     """
     method = settings.method
     options = {**stan_input.options, **settings.options}
@@ -78,9 +78,9 @@ def load(
 ) -> Any:
     """A stanli.Model of a stock program, by name, or of a .stan file, with its data.
 
-    Its density includes the Jacobian of the transforms of bounded parameters, and is the Jacobian
-    alone if `only_jacobian`. RuntimeError for data that the program does not take, and in another
-    thread than the main one, which alone may use the model.
+    Its density includes the Jacobian of the transforms of bounded parameters, and is only the
+    Jacobian if `only_jacobian`. RuntimeError for data that the program rejects, and outside the
+    main thread: only there the model may be used.
     """
     require_main_thread()
     import stanli
@@ -111,7 +111,7 @@ def constrained(model: Any, points: Array, seed: int = 1) -> tuple[Draws, Array]
     """Variables of a program at unconstrained points, shape (S, n), and the log density there.
 
     Names -> values, shape (1, S, ...), generated quantities included, and shape (1, S). Each point
-    is the start of a chain of NUTS whose only step is too short to leave it.
+    starts a chain of NUTS with a single step that is too short to leave it.
     """
     starts = range(0, len(points), _POINTS_AT_ONCE)
     parts = [
@@ -185,7 +185,7 @@ def _at_mode(model, program, stan_input, start, seed, settings, options):
 
 
 def _density(model, jacobian):
-    """The model's density; where there is a `jacobian`, without that."""
+    """The model's density; without the `jacobian`, if given."""
 
     def density(q):
         (value, slope), (less, less_slope) = model.log_prob_grad(q), jacobian.log_prob_grad(q)
@@ -222,7 +222,7 @@ def in_stans_order(value: ArrayLike) -> Any:
 
 
 def _message(error):
-    """Error message of the first chain, with advice where stanli lacks a feature."""
+    """Error message of the first chain, with advice if stanli lacks a feature."""
     text = re.sub(r"^\d+ of \d+ chains failed; first: (chain \d+: )?", "", str(error))
     missing = "; engine='cmdstan' takes all of Stan" if "unsupported" in text else ""
     return text + missing
@@ -231,15 +231,15 @@ def _message(error):
 def mode_of_density(
     density: Density, start: Array, *, iterations: int = 10_000, history_size: int = 20
 ) -> Array:
-    """Mode by L-BFGS from a point of shape (n,); RuntimeError where none is found."""
+    """Mode from L-BFGS, started at a point of shape (n,); RuntimeError if none is found."""
     at_start = density(start)[0]
 
     def negative(q):
         try:
             value, slope = density(q)
-        except RuntimeError:  # such as where a scale overflows
+        except RuntimeError:  # for example if a scale overflows
             value, slope = -np.inf, q
-        if not np.isfinite([value, *slope]).all():  # a step too far: the search takes a shorter one
+        if not np.isfinite([value, *slope]).all():  # a step too far: the search tries a shorter one
             return _TOO_FAR * (1 + abs(at_start)), np.zeros_like(q)
         return -value, -slope
 
@@ -258,7 +258,7 @@ def mode_of_density(
     )
     if found.status == 1:
         raise RuntimeError(f"no mode was found in {found.nit} iterations: set iter to more")
-    # Where rounding ends the search, what a step along the gradient promises is next to nothing.
+    # If rounding ends the search, the predicted gain of a step along the gradient is negligible.
     if np.max(np.abs(found.jac), initial=0.0) ** 2 > _PROMISED * (1 + abs(found.fun)):
         raise RuntimeError(
             "the search for the mode came to a halt on a slope, as at a kink or step of the "

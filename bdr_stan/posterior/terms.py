@@ -1,6 +1,6 @@
 """Effects of groups and smooth functions: their priors, Stan data and coordinates.
 
-With r = [w; gamma; intercept] and the effects of earlier terms, those of a term given the labels
+With r = [w; gamma; intercept] and the effects of earlier terms, a term's effects given the labels
 are nearly normal, whatever their prior standard deviations sd:
 
     effect ~ N(A^-1 (linear_term + cross r), A^-1),     A = information + diag(sd)^-2
@@ -64,7 +64,7 @@ def effect_sds(terms: Terms, scales: Mapping[str, float]) -> Array:
 
 
 def term_data(terms: Terms, v: Array, priors: Mapping[str, float]) -> dict[str, Any]:
-    """Data of a program on its terms, but for the coordinates of the effects; `v` is (rows, U)."""
+    """Data of a program on its terms, except for coordinates of the effects; `v` is (rows, U)."""
     n_terms, n_lengths = len(terms.names), len(terms.length_names)
     squares = [np.zeros((n, 2)) for n in terms.n_effects]
     for block, smooth in zip(squares, terms.smooths, strict=False):
@@ -91,7 +91,7 @@ def split_columns(rows: Array, terms: Terms) -> tuple[Array, Array]:
 
 
 def rows_with_terms_last(rows: Rows, terms: Terms) -> Array:
-    """Rows whose triangular groups have columns of terms alone in the last ones, same shape."""
+    """Rows with only columns of terms last in the triangular groups, same shape."""
     base, effects = split_effects(rows.rows[0, :-1], sum(terms.n_effects))
     order = np.r_[base, effects, rows.rows.shape[1] - 1]
     values = rows.rows[:, order]
@@ -123,12 +123,12 @@ def split_effects(theta: Array, n_effects: int) -> tuple[Array, Array]:
 def without_effects(
     mode: Mode, terms: Terms, scales: Mapping[str, float]
 ) -> tuple[Mode, dict[str, Array]]:
-    """The mode of [w; gamma; intercept], effects integrated out, and these coordinates of them."""
+    """The mode of [w; gamma; intercept], effects integrated out, and the effects' coordinates."""
     base, effects = split_effects(mode.theta, sum(terms.n_effects))
     order = np.append(base, effects)
     H, m, P, U = mode.precision[np.ix_(order, order)], mode.theta[order], len(base), len(effects)
     prior = effect_sds(terms, scales) ** -2.0
-    # Of the intercept given [w; gamma]: its variance, and how that grows with term_sd^2.
+    # Variance of the intercept given [w; gamma], and its growth with term_sd^2.
     variances = np.linalg.inv(H[P - 1 :, P - 1 :])[0]
     growth = variances[1:] ** 2 * prior
     sds = [scales[name] for name in term_arrays(terms)["term_sd"]]
@@ -156,6 +156,6 @@ def without_effects(
 
 
 def _positive(matrix):
-    """A symmetric matrix without the negative eigenvalues that rounding gives it."""
+    """A symmetric matrix without its negative eigenvalues from rounding."""
     values, vectors = eigh((matrix + matrix.T) / 2)
     return (vectors * np.maximum(values, 0)) @ vectors.T

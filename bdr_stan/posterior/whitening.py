@@ -1,4 +1,4 @@
-"""Coordinates in which the posterior of the weights is nearly standard normal."""
+"""Coordinates with a nearly standard normal posterior of the weights."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -9,7 +9,7 @@ from bdr_stan.posterior.mode import LogLikelihood, Mode
 from bdr_stan.posterior.terms import split_effects
 from bdr_stan.types import Array
 
-_LOG_SCALE_STEP = 0.03  # of central differences, whose error is about its square
+_LOG_SCALE_STEP = 0.03  # of central differences; their error is about its square
 
 
 def whitened_coordinates(
@@ -25,15 +25,15 @@ def whitened_coordinates(
         gamma = gamma_centre + gamma_slope w + gamma_unit t_g
         intercept = intercept_centre + intercept_slope' [w; gamma] + intercept_unit t_a
 
-    Weights of several samples are `blocks` of these sizes, each with a rho of its own; `rho` then
-    has the shape (d,). Each block is regressed on those before it, which with u = linear_term / q +
-    t_w / sqrt(q) are
+    Weights of several samples are `blocks` of these sizes, each with its own rho; `rho` then has
+    the shape (d,). Each block is regressed on those before it, which with u = linear_term / q + t_w
+    / sqrt(q) are
 
         axes u,    u = (linear_term + block_cross u) / q + t_w / sqrt(q)
 
-    At the rho of `mode` this is theta = mode + B t with B B' the inverse of `mode.precision`.
-    The result has these quantities by their names in the Stan programs. Any values of them give
-    the same posterior; these give one that is easy to sample.
+    At the rho of `mode` this is theta = mode + B t with B B' the inverse of `mode.precision`. The
+    result has the quantities by their names in the Stan programs. The posterior does not depend on
+    their values; these values make it easy to sample.
     """
     d = len(prior_factor)
     H, prior = mode.precision, prior_factor.T @ prior_factor
@@ -50,7 +50,7 @@ def whitened_coordinates(
         own, others = of_w[block, block], of_w[block, :start]  # later blocks are integrated out
         of_w = of_w[:start, :start] - others.T @ np.linalg.solve(own, others)
         labels = own - prior[block, block] / rho[start] ** 2
-        # A difference of matrices that are nearly equal where labels carry little information:
+        # A difference of matrices that are nearly equal if labels carry little information:
         # rounding breaks its symmetry, and makes eigenvalues near 0 negative.
         found, axes[block, block] = eigh((labels + labels.T) / 2, prior[block, block])
         information[block] = np.maximum(found, 0)
@@ -80,14 +80,14 @@ def with_mode_shift(
     followed: tuple[str, ...],
     n_effects: int = 0,
 ) -> dict[str, Array | float]:
-    """Whitened coordinates whose centre follows the mode as the scales of the labels change.
+    """Whitened coordinates with a centre that follows the mode as the labels' scales change.
 
-    Without this, NUTS needs many small steps where the labels identify weights well given the
-    scales, but poorly without them. `whitened` and `prior_factor` belong to `mode`, the mode at all
-    `scales`, rho among them; `likelihood` gives, for the K scales `followed` as keywords, what
-    `find_mode` takes; they are in the order of the program. The result has `scale_at_mode`,
-    their values, shape (K,), and `mode_shift`, the change of t with their logarithms, shape (d + Q
-    + 1, K), too. The effects of terms, `n_effects`, follow theta by themselves.
+    Without this, NUTS needs many small steps if the labels identify weights well given the scales,
+    but poorly without them. `whitened` and `prior_factor` belong to `mode`, the mode at all
+    `scales`, including rho; `likelihood` returns, for the K scales `followed` as keywords, in the
+    order of the program, the likelihood for `find_mode`. The result also has `scale_at_mode`, their
+    values, shape (K,), and `mode_shift`, the change of t with their logarithms, shape (d + Q + 1,
+    K). The effects of terms, `n_effects`, follow theta by themselves.
     """
     given = {name: scales[name] for name in followed}
 

@@ -25,7 +25,7 @@ class Blend(Distributions):
     ----------
     mean, sd : arrays, shape (n,), units of y
     ids : array, shape (n,), or None
-        Of the bags, to which labels in a pandas Series are matched by its index.
+        Ids of the bags; labels in a pandas Series are matched to them by its index.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class Blend(Distributions):
         return np.array([self._quantile(level) for level in levels])
 
     def _quantile(self, level):
-        """Quantile of each bag, shape (n,): bisection between those of the parts."""
+        """Quantile of each bag, shape (n,): bisection between the parts' quantiles."""
         of_parts = np.array([p.quantile(level) for p in self.predictives])
         low, high = of_parts.min(axis=0), of_parts.max(axis=0)
         for _ in range(_BISECTIONS):
@@ -85,7 +85,7 @@ class Blend(Distributions):
         return value
 
     def sample(self, size: int | None = None, *, seed: Seed = None) -> Array:
-        """Labels drawn as by `Predictive.sample`; by default as many as the parts have draws."""
+        """Labels drawn as in `Predictive.sample`; by default as many as the parts have draws."""
         check_sample_size(size)
         rng = np.random.default_rng(seed)
         n = sum(p.n_draws for p in self.predictives) if size is None else size
@@ -109,7 +109,7 @@ def mix(predictives: Sequence[Any], weights: ArrayLike) -> Any:
             Contrast
         With the draws of all, each with its share of the weight.
     Blend
-        Where they are of several kinds or families, or one of them is a density on a grid.
+        If they are of several kinds or families, or one of them is a density on a grid.
 
     Raises
     ------

@@ -14,7 +14,7 @@ from bdr_stan.types import Array, ArrayLike
 
 
 class _ClassMixture(LabelMixture):
-    """Base: labels are `classes`, shape (C,), and moments are those of their probabilities."""
+    """Base: labels are `classes`, shape (C,), and moments are of their probabilities."""
 
     def __init__(
         self,
@@ -69,8 +69,8 @@ class ClassPredictive(_ClassMixture):
     Parameters
     ----------
     log_probabilities : callable
-        ``log_probabilities(i)`` gives the log probabilities of the first and of the second
-        class, each of shape (S, len(i)), of the bags with integer indices `i`.
+        ``log_probabilities(i)`` returns the log probabilities of the first and of the second class,
+        each of shape (S, len(i)), of the bags with integer indices `i`.
     n_bags, n_draws, weights
         As for `Predictive`.
     classes : array, shape (2,)
@@ -79,9 +79,9 @@ class ClassPredictive(_ClassMixture):
     Attributes
     ----------
     mean, sd : arrays, shape (n,)
-        Of the probability of the second class, over the posterior.
+        Moments of the probability of the second class, over the posterior.
     probabilities : array, shape (n, 2)
-        Of both classes.
+        Probabilities of both classes.
 
     Examples
     --------
@@ -134,8 +134,8 @@ class MulticlassPredictive(_ClassMixture):
     Parameters
     ----------
     log_probabilities : callable
-        ``log_probabilities(i)`` gives the log probabilities of the classes, shape
-        (S, len(i), C), of the bags with integer indices `i`.
+        ``log_probabilities(i)`` returns the log probabilities of the classes, shape (S, len(i), C),
+        of the bags with integer indices `i`.
     n_bags, n_draws, weights
         As for `Predictive`.
     classes : array, shape (C,), names of the classes
@@ -200,7 +200,7 @@ class MulticlassPredictive(_ClassMixture):
 def of_category(predictive: Any, category: Any) -> Any:
     """Of more than two classes the distribution of whether the class is one of `category`.
 
-    Otherwise the predictive itself. TypeError or ValueError where `category` does not fit.
+    Otherwise the predictive itself. TypeError or ValueError if `category` does not fit.
     """
     if not isinstance(predictive, MulticlassPredictive):
         if category is not None:
@@ -231,7 +231,7 @@ class OrdinalPredictive(MulticlassPredictive):
     Parameters
     ----------
     log_probabilities, n_bags, n_draws, weights
-        As for `MulticlassPredictive`, whose attributes it has.
+        As for `MulticlassPredictive`, with the same attributes.
     classes : array, shape (C,), categories from the lowest to the highest
 
     Examples
@@ -255,7 +255,7 @@ class OrdinalPredictive(MulticlassPredictive):
         return super()._described.replace("classes", "ordered classes")
 
     def cdf(self, y: ArrayLike) -> Array:
-        """Predictive probability, shape (n,), of a category not above that of each bag in `y`."""
+        """Predictive probability, shape (n,), of a category not above each bag's in `y`."""
         return self._cumulative[np.arange(len(self)), self._label_values(y)]
 
     @property
@@ -272,7 +272,7 @@ class OrdinalPredictive(MulticlassPredictive):
 
 
 def class_codes(classes: Array, y: ArrayLike) -> Array:
-    """Codes 0, 1, .. of labels y, shape (n,); ValueError for a label outside the classes."""
+    """Codes 0, 1, ... of labels y, shape (n,); ValueError for a label outside the classes."""
     y = np.asarray(y)
     unknown = ~np.isin(y, classes)
     if unknown.any():

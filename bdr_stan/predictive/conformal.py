@@ -1,15 +1,15 @@
-"""Conformal Bayes: regions of labels of new bags whose coverage does not rest on the model.
+"""Conformal Bayes: regions of labels with coverage that does not rest on the model.
 
-A candidate y for the label of a new bag is kept unless its score is among the lowest of those of
-the training bags of similar size. The scores are those of the posterior that has seen the new bag
-with the label y as well: the draws theta_s of the posterior of the training bags, with weights
+A candidate y for the label of a new bag is kept unless its score is among the lowest scores of
+training bags of similar size. Scores use the posterior given also the new bag with the label y: the
+draws theta_s of the posterior of the training bags, with weights
 
     w_s = p(y | theta_s, new bag) / sum_t p(y | theta_t, new bag)
     score of bag i = spread_i sum_s w_s p(y_i | theta_s, bag i)
 
-so that nothing is fitted again. The spread, that of the predictive distribution of bag i, puts the
-densities of wide and of narrow distributions on one scale. If the bags are exchangeable, regions
-have the coverage that is asked for, or more, in each class of sizes; see `size_classes`.
+so nothing is refitted. The spread of the predictive distribution of bag i puts the densities of
+wide and narrow distributions on one scale. If the bags are exchangeable, regions have at least the
+nominal coverage in each class of sizes; see `size_classes`.
 
 Source: Fong and Holmes (2021), "Conformal Bayesian computation".
 """
@@ -27,9 +27,9 @@ from bdr_stan.predictive.size_classes import Compared
 from bdr_stan.results.diagnostics import pareto_smoothed
 from bdr_stan.types import Array
 
-# Of candidates in spreads about the centre; while one of the ends is kept, the reach is doubled.
+# Reach of candidates in spreads about the centre; doubled while one of the ends is kept.
 _REACH, _CANDIDATES, _DOUBLINGS = 6.0, 25, 12
-# Of the search for an end, in steps between two candidates, and the most evaluations.
+# Tolerance of the search for an end, in steps between candidates, and the most evaluations.
 _TOLERANCE, _MOST_STEPS = 1e-3, 40
 _ROUNDING = 1e-9  # of log scores: equal ones are kept
 _NEARLY_KEPT = 1.0  # of log scores of classes, below the least that is kept
@@ -37,7 +37,7 @@ _CENTRAL = (1 / 6, 1 / 2, 5 / 6)  # of a normal the outer two are nearly two sds
 
 
 class Labels(NamedTuple):
-    """Which numbers are labels, and the scale on which candidates are evenly spaced."""
+    """Valid labels, and the scale with evenly spaced candidates."""
 
     to_scale: Callable[[Array], Array] = np.asarray
     from_scale: Callable[[Array], Array] = np.asarray
@@ -69,7 +69,7 @@ class TrainingLabels(NamedTuple):
 
 
 class Ranks:
-    """Scores of candidates beside those of k training bags of similar size.
+    """Scores of candidates and of k training bags of similar size.
 
     `log_likelihood` has shape (S, k), `log_spread` (k,). Kept are candidates with the score of
     `rank` or a higher one; 1 is the lowest.
@@ -82,11 +82,11 @@ class Ranks:
 
     @property
     def are_weighted(self) -> bool:
-        """Whether the likelihoods are those of draws with weights, not averages."""
+        """Whether the likelihoods are of draws with weights, not averages."""
         return len(self.likelihood) > 1
 
     def excess(self, log_density: Array, log_spread: Array) -> Array:
-        """Log score of candidates less that of the rank, shape (m,): kept are those >= 0.
+        """Log score of candidates minus the rank's, shape (m,): those >= 0 are kept.
 
         `log_density`, (S, m), is of a candidate per new bag; `log_spread`, (m,), of these bags.
         """
@@ -109,14 +109,14 @@ class Ranks:
 
 
 class _NewBags(NamedTuple):
-    """New bags against training bags of similar size; `log_spread` is of all n of them."""
+    """New bags against training bags of similar size; `log_spread` is of all n new bags."""
 
     predictive: LabelMixture
     ranks: Ranks
     log_spread: Array
 
     def excess(self, i: Array) -> Callable[[Array], Array]:
-        """Function from labels of the bags `i`, which may repeat, to `Ranks.excess` of them."""
+        """Function from labels of the bags `i`, which may repeat, to their `Ranks.excess`."""
         log_density = self.predictive.log_density_function(i)
 
         def excess(labels):
@@ -142,7 +142,7 @@ def conformal_intervals(
 ) -> ConformalIntervals:
     """Regions of the labels, which are numbers, of the n new bags that `predictive` is of.
 
-    Its draws are those of the training labels' likelihoods.
+    Its draws are the draws of the training labels' likelihoods.
     """
     centre, scale, spread = _centres(predictive, labels)
     spreads = _spreads(training.draws, labels)
@@ -200,7 +200,7 @@ def _centres(predictive, labels):
 
 
 def _spreads(draws, labels):
-    """Spreads, shape (n,), as those of `_centres`, of distributions that draws, (D, n), are of."""
+    """Spread of each distribution, (n,), from its draws, (D, n); see `_centres`."""
     if labels.is_count:
         return _spread_of_counts(draws.std(axis=0))
     low, high = np.quantile(draws, (_CENTRAL[0], _CENTRAL[2]), axis=0)
@@ -213,7 +213,7 @@ def _spread_of_counts(sd):
 
 
 def _pieces(new, i, labels, centre, scale):
-    """Pairs of a bag out of `i` and its pieces, shape (r, 2), where there are any."""
+    """Pairs of a bag out of `i` and its pieces, shape (r, 2), if there are any."""
     bag, x, kept = _scan(new, i, labels, centre, scale)
     follows = np.append(False, bag[1:] == bag[:-1])  # whether the candidate before is of its bag
     is_followed = np.append(follows[1:], False)
@@ -255,7 +255,7 @@ def _scan(new, i, labels, centre, scale):
 def _ends(new, labels, bag, place, kept, bounded, direction):
     """Labels at the ends of pieces, from the last candidates that are kept.
 
-    Where `bounded`, the next candidate is not kept. Ends of counts are kept themselves.
+    If `bounded`, the next candidate is not kept. Ends of counts are kept themselves.
     """
     bags, inside = bag[kept], place[kept]
     following = place[np.clip(kept + direction, 0, len(place) - 1)]
@@ -269,7 +269,7 @@ def _ends(new, labels, bag, place, kept, bounded, direction):
 
 
 def _last_count(excess, inside, outside):
-    """Counts next to the first ones at which `excess` is below 0, by bisection; shapes (m,)."""
+    """Last counts before `excess` falls below 0, by bisection; shapes (m,)."""
     while np.max(np.abs(outside - inside)) > 1:
         middle = np.where(np.abs(outside - inside) > 1, np.floor((inside + outside) / 2), inside)
         kept = excess(middle) >= 0
@@ -278,10 +278,10 @@ def _last_count(excess, inside, outside):
 
 
 def _root(excess, inside, outside):
-    """Roots of `excess` between places where it is not below 0 and where it is, shapes (m,).
+    """Roots of `excess` between places with `excess` >= 0 and < 0, shapes (m,).
 
-    Regula falsi, which halves the value at an end that stays (Illinois); bisection where a value is
-    infinite, as that of impossible labels is.
+    Regula falsi, which halves the value at an end that stays (Illinois); bisection if a value is
+    infinite, as for impossible labels.
     """
     a, b, at_a, at_b = inside, outside, excess(inside), excess(outside)
     tolerance, last = _TOLERANCE * np.abs(b - a), np.zeros(len(a))

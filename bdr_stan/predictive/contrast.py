@@ -13,7 +13,7 @@ from bdr_stan.predictive.mixture import LabelMixture, Mixture
 from bdr_stan.predictive.robustness import Regression, Robustness
 from bdr_stan.types import Array, ArrayLike
 
-# Spread of the contrast below which its draws are equal but for rounding, relative to their size.
+# Spread of the contrast, relative to its size, below which draws differ only by rounding.
 _ROUNDING = 1e-12
 
 
@@ -23,30 +23,30 @@ class Contrast(Mixture):
     Both versions are predicted under the same draws of the parameters, so the uncertainty that they
     have in common cancels. The noise of labels is not included.
 
-    If bags are so small that their averages differ mostly by chance, the fit cannot tell which
-    columns matter, and its effects are too small (attenuated). `reliability` is the share of the
-    variance of the average influence of the training bags that is not sampling error: below 0.5
-    contrasts are 5% too small or more, at 0.2 by a third.
+    If bags are so small that their averages differ mostly by chance, the fit cannot separate the
+    columns, and its effects are too small (attenuated). `reliability` is the share of the variance
+    of the average influence of the training bags that is not sampling error: below 0.5 contrasts
+    are 5% too small or more, at 0.2 by a third.
 
     Parameters
     ----------
     differences : callable
-        ``differences(i)`` gives the difference of the bags with integer indices `i` under each
+        ``differences(i)`` returns the difference of the bags with integer indices `i` under each
         draw, shape (S, len(i)).
     n_bags, n_draws, weights
         As for `Predictive`.
     regression : Regression, optional
-        In which the contrast is linear, for `robustness`.
+        Regression with a linear contrast, for `robustness`.
     exact : Contrast, optional
         Without errors of the points as a sample, for `robustness`; default this one.
     reliability : float, optional
-        Of the fit.
+        Reliability of the fit, see above.
 
     Attributes
     ----------
     mean, sd : arrays, shape (n,), units of y
-        Of the posterior.
-    reliability : float, at most 1, or None if the fit takes embeddings as exact
+        Moments of the posterior.
+    reliability : float, at most 1, or None if the fit treats embeddings as exact
 
     Examples
     --------
@@ -79,10 +79,10 @@ class Contrast(Mixture):
 
     @classmethod
     def between(cls, first: LabelMixture, second: LabelMixture, **options: Any) -> Self:
-        """The expected label of one version of the bags less that of another.
+        """The difference in expected label between two versions of the bags.
 
-        `first` and `second` are of the same number of bags, under the same draws; of classes, the
-        difference is of probabilities of the second class. `options` are those of `Contrast`.
+        `first` minus `second`, with the same number of bags and the same draws; for classes the
+        difference of probabilities of the second class. `options` are arguments of `Contrast`.
         """
 
         def differences(i):
@@ -103,7 +103,7 @@ class Contrast(Mixture):
         weights : array, shape (n,), or Series by the bags' ids, optional
             Weight of each bag in the average, >= 0; default equal weights.
         level : float, 0 < level < 1, default 0.95
-            Of the interval.
+            Level of the interval.
 
         Returns
         -------
@@ -121,8 +121,8 @@ class Contrast(Mixture):
 
         Notes
         -----
-        The formulas are in `Robustness`. They are inexact where `prior` keeps sigma, rho or eta
-        far from values that suit the data.
+        The formulas are in `Robustness`. They are inexact if `prior` keeps sigma, rho or eta far
+        from values that suit the data.
         """
         if self.regression is None:
             raise TypeError(

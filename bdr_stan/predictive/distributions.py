@@ -8,7 +8,7 @@ import numpy as np
 from bdr_stan.arguments import unknown_attribute
 from bdr_stan.types import Array, ArrayLike, DataFrame, is_integer, is_number
 
-_N_EVEN_LEVELS = 200  # of the quantiles that stand for a distribution
+_N_EVEN_LEVELS = 200  # of the quantiles that represent a distribution
 
 
 class Distributions(ABC):
@@ -50,9 +50,9 @@ class Distributions(ABC):
         Returns
         -------
         array, shape (n,) or (k, n), in the units of `mean`
-            Of classes, quantiles of the probability of the second (of each one, shape (n, C) or
-            (k, n, C), if there are more). Of counts, and of ordered categories, the smallest whose
-            `cdf` reaches q, so that an `interval` has at least its level.
+            For classes, quantiles of the probability of the second (of each one, shape (n, C) or
+            (k, n, C), if there are more). For counts and ordered categories, the smallest label
+            with `cdf` >= q, so an `interval` has at least its level.
 
         Raises
         ------
@@ -148,7 +148,7 @@ def check_sample_size(size: int | None) -> None:
 
 
 def even_quantiles(predictive: Any) -> Array:
-    """Quantiles that stand for each of n distributions, ascending, shape (200, n)."""
+    """Quantiles that represent each of n distributions, ascending, shape (200, n)."""
     return predictive.quantile((np.arange(_N_EVEN_LEVELS) + 0.5) / _N_EVEN_LEVELS)
 
 

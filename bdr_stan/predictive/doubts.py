@@ -16,7 +16,7 @@ _WIDTHS = (22, 40, 28)  # of the columns in text
 
 @dataclass(frozen=True)
 class Doubt:
-    """A reason for doubt, what it makes of the answer, and how strong it must be to change it."""
+    """A reason for doubt, the answer under it, and its strength needed to change the answer."""
 
     reason: str
     answer: str

@@ -12,18 +12,18 @@ from bdr_stan.predictive.mixture import NumericMixture, bags_at_once
 from bdr_stan.types import Array, ArrayLike
 
 _MOST_KEPT = 20_000_000  # numbers of the densities kept in memory (160 MB)
-_NOISE_MARGIN = 6.0  # standard deviations of the largest noise by which its grid is longer
-_MARGIN_LABELS = 60  # even ones of the longer grid in each margin, and so many ever farther apart
-_LEAST_NOISE = 1e-9  # of the length of the grid: less counts as none
+_NOISE_MARGIN = 6.0  # extension of its grid, in standard deviations of the largest noise
+_MARGIN_LABELS = 60  # even ones of the longer grid in each margin, and more with growing distances
+_LEAST_NOISE = 1e-9  # of the length of the grid: less is none
 
 
 @dataclass(frozen=True)
 class RepeatedLabels:
-    """Labels that have probabilities, on a grid that has each of them between two close labels.
+    """Labels that have probabilities, on a grid with each between two close labels.
 
-    Densities on the grid are linear, so that the probability of a repeated label is its density
-    times `trapezoid_weights`. That density is as high as its neighbours are close. Where it is
-    compared with other densities, the probability counts as spread over the resolution.
+    Densities on the grid are linear, so the probability of a repeated label is its density times
+    `trapezoid_weights`. That density is as high as its neighbours are close. In comparisons with
+    other densities, the probability is spread over the resolution.
     """
 
     labels: Array  # ascending, shape (A,), units of y
@@ -70,11 +70,11 @@ class GridPredictive(NumericMixture):
         labels of the grid of the bags with integer indices `i`, shape (len(i), M).
     grid : array, shape (M,), ascending, units of y
     n_bags, n_draws
-        As for `Predictive`, whose attributes it has.
+        As for `Predictive`, with the same attributes.
     noise_sd : array, shape (n,), >= 0, optional
         Standard deviation of additional normal noise of each label, units of y.
     repeated : RepeatedLabels, optional
-        Labels of the grid that have probabilities; `cdf` jumps and quantiles lie there.
+        Labels of the grid that have probabilities: jumps of `cdf` and possible quantiles.
 
     Examples
     --------
@@ -138,7 +138,7 @@ class GridPredictive(NumericMixture):
     def log_prob(self, y: ArrayLike) -> Array:
         """Log predictive density of labels `y`, shape (n,). Without noise -inf off the grid.
 
-        Of a repeated label its log probability less the log of its resolution.
+        For a repeated label its log probability minus the log of its resolution.
         """
         y = self._label_values(y)
         value = np.empty(len(self))
@@ -262,7 +262,7 @@ def trapezoid_weights(grid: Array) -> Array:
 
 
 def weights_between(labels: Array, grid: Array) -> Array:
-    """Weights, shape (m, M), with which densities on a grid give those at labels, shape (m,)."""
+    """Weights, shape (m, M), of densities on a grid for densities at labels, shape (m,)."""
     row, (left, share) = np.arange(len(labels)), _places(grid, labels)
     weights = np.zeros((len(labels), len(grid)))
     weights[row, left] = 1 - share
@@ -271,7 +271,7 @@ def weights_between(labels: Array, grid: Array) -> Array:
 
 
 def weights_at(labels: Array, grid: Array, noise_sd: ArrayLike) -> Array:
-    """Weights, shape (m, M), with which densities on a grid give those of labels with noise.
+    """Weights, shape (m, M), of densities on a grid for densities of labels with noise.
 
     Labels have shape (m,), the ascending grid (M,); `noise_sd` is a number or one per label. The
     density is linear between the labels of the grid, so the weights are integrals of hat functions

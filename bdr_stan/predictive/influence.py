@@ -2,7 +2,7 @@
 
     f(x) = (phi(x) - m0)' beta,
 
-where m0 is the average embedding of the training bags, so that f averages 0 over them.
+where m0 is the average embedding of the training bags, so f averages 0 over them.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,7 +40,7 @@ class Column:
     levels: tuple | None = None  # values of a category, each with its column; None of numbers
 
     def set_to(self, points: Array, value: float) -> Array:
-        """Copy of points, shape (n, p), whose column has this value or the level of this number."""
+        """Copy of points, shape (n, p), with this value, or level by number, in a column."""
         changed = points.copy()
         changed[:, self.indices] = 0.0
         if self.levels is None:
@@ -52,7 +52,7 @@ class Column:
     def values(self, points: Array) -> Array:
         """Values for a curve: all of the points', or 60 from their 1st to 99th percentile.
 
-        Of a category, the numbers of its levels.
+        For a category, the numbers of its levels.
         """
         if self.levels is not None:
             return np.arange(len(self.levels), dtype=float)
@@ -106,7 +106,7 @@ def rates_along(
 ) -> tuple[Array, Array]:
     """Values of a column of `bags`, shape (k,), and the average rate of each draw, shape (k, S).
 
-    `model` has rates of points, of which the average is over a sample that has the value.
+    `model` has rates of points; the average is over a sample with the value.
     """
     axis = find_column(name, bags.n_features, bags.features, bags.columns)
     sample = bags.sample_points(n_points, np.random.default_rng(seed))

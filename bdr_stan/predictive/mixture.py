@@ -20,7 +20,7 @@ COMPONENTS_AT_ONCE = 1_000_000
 class Mixture(Distributions):
     """Base of distributions of n bags, each a mixture over S posterior draws.
 
-    ``components(i)`` gives what each draw predicts of the bags with indices `i`: an array or a
+    ``components(i)`` returns each draw's prediction for the bags with indices `i`: an array or a
     tuple of arrays, shape (S, len(i)). `weights` of the draws have shape (S,) and sum 1; None for
     equal ones.
     """
@@ -107,7 +107,7 @@ class Mixture(Distributions):
 class LabelMixture(Mixture):
     """Base of the predictive distributions of labels."""
 
-    # What distributions must share to be pooled, besides their class.
+    # Attributes that distributions must share to be pooled, in addition to their class.
     kind: Any = None
 
     def expected(self, i: Array) -> Array:
@@ -132,7 +132,7 @@ class LabelMixture(Mixture):
 
         Raises
         ------
-        ValueError : another number of labels than bags, or a label that is no class.
+        ValueError : another number of labels than bags, or a label that is not a class.
         """
         weights = self._draw_weights[:, None]
         value = np.empty(len(self))
@@ -147,7 +147,7 @@ class LabelMixture(Mixture):
     def log_density_function(self, i: Array) -> Callable[[Array], Array]:
         """Function from labels of the bags `i` to their log densities under each draw, (S, m).
 
-        Classes are given by their codes 0, 1, ..
+        Classes are given by their codes 0, 1, ...
         """
         components = self.components(i)
         return lambda labels: self._log_density(components, i, labels)
@@ -159,17 +159,17 @@ class LabelMixture(Mixture):
         ----------
         size : int, optional
             Labels per bag; default one for each posterior draw, in the order of the draws
-            (drawn by weight where they have weights).
+            (drawn by weight if they have weights).
         seed : int or numpy Generator, optional
 
         Returns
         -------
         array, shape (size, n)
-            In units of y, integers where labels are counts; of classes, out of `classes`.
+            In units of y, integers if labels are counts; for classes, out of `classes`.
 
         Raises
         ------
-        ValueError : if the size is no integer from 1.
+        ValueError : if the size is not a positive integer.
         """
         check_sample_size(size)
         rng = np.random.default_rng(seed)
@@ -187,7 +187,7 @@ class LabelMixture(Mixture):
         Parameters
         ----------
         y : array or Series, shape (n,), optional
-            Labels that are known, such as those of a test set.
+            Known labels, for example of a test set.
         seed : int or numpy Generator, optional
 
         Returns
@@ -222,7 +222,7 @@ class LabelMixture(Mixture):
         """A label of each of the bags `i` under each of the draws, shape (len(draws), len(i))."""
 
     def _label_values(self, y: ArrayLike) -> Array:
-        """Labels as `_log_density` takes them, checked, shape (n,)."""
+        """Labels in the form for `_log_density`, checked, shape (n,)."""
         return self._in_order(y, label_numbers)
 
     def _log_components(self, y: ArrayLike) -> Iterator[tuple[Array, Array]]:
@@ -242,11 +242,11 @@ class NumericMixture(LabelMixture):
     """Base of the predictive distributions of labels that are numbers."""
 
     def cdf(self, y: ArrayLike) -> Array:
-        """Predictive probability, shape (n,), of a label at or below that of each bag in `y`.
+        """Predictive probability, shape (n,), of a label at or below each bag's in `y`.
 
-        Uniform on (0, 1) where the predictions are calibrated (probability integral transform).
-        Of counts it includes the probability of y itself and so lies above uniform numbers, by
-        little where counts are large.
+        Uniform on (0, 1) if the predictions are calibrated (probability integral transform). For
+        counts it includes the probability of y itself and so exceeds uniform numbers, by little if
+        counts are large.
         """
         y = self._label_values(y)
         below = np.empty(len(self))
@@ -260,7 +260,7 @@ class NumericMixture(LabelMixture):
 
 
 def pooled_scales(predictives: Sequence[Any]) -> dict[str, Array]:
-    """`scales`, one of each draw by name, of several mixtures, one mixture after the other."""
+    """`scales`, one per draw by name, of several mixtures, concatenated."""
     return {n: np.concatenate([p.scales[n] for p in predictives]) for n in predictives[0].scales}
 
 
@@ -289,7 +289,7 @@ def mixture_quantile(
 
     Each search begins at `start`, shape (m,), inside the bracket of the smallest and the largest
     quantile of the components, and ends with a step below `tolerance`. ``cdf_and_density(x, j)``
-    gives both, (S, len(j)), of the components of the mixtures with indices `j`, each at its x.
+    returns both, (S, len(j)), of the components of the mixtures with indices `j`, each at its x.
     """
     low, high = low.copy(), high.copy()
     x = np.clip(start, low, high)
@@ -306,7 +306,7 @@ def mixture_quantile(
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             new = old - excess / density
         # Between far modes the density underflows and the Newton step leaves the bracket (or is
-        # no number): halve it instead.
+        # NaN): halve it instead.
         inside = (new > low[going]) & (new < high[going])
         x[going] = np.where(inside, new, (low[going] + high[going]) / 2)
         going = going[np.abs(x[going] - old) > tolerance[going]]

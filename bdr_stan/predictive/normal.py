@@ -15,8 +15,8 @@ class Predictive(NumericMixture):
     Parameters
     ----------
     components : callable
-        ``components(i)`` gives the means and the standard deviations, each of shape
-        (S, len(i)), of the S normals of the bags with integer indices `i`.
+        ``components(i)`` returns the means and the standard deviations, each of shape (S, len(i)),
+        of the S normals of the bags with integer indices `i`.
     n_bags, n_draws : int
         n and S.
     weights : array, shape (S,), optional

@@ -1,4 +1,4 @@
-"""Predictive distributions of labels of any family, whose linear predictors are normal."""
+"""Predictive distributions of labels of any family, with normal linear predictors."""
 
 from collections.abc import Callable, Mapping
 
@@ -13,9 +13,9 @@ from bdr_stan.predictive.totals import AggregatePredictive
 from bdr_stan.types import Array, ArrayLike
 
 # Linear predictors per bag, of all draws together, stratified, in cdf and quantiles of counts;
-# labels or components, drawn at random: probabilities are right to one or two thousandths.
+# labels or components, drawn at random: probabilities are accurate to 0.001 or 0.002.
 _PREDICTORS, _LABELS = 8_000, 40_000
-_COMPONENTS = 2_000  # where a label depends on its mean alone
+_COMPONENTS = 2_000  # if a label depends only on its mean
 _N_NODES = 31  # of the moments
 _LARGEST_LOG_COUNT = 34.0  # of a mean: NumPy draws no counts of 1e18, as poor posteriors have
 _NUMBERS_PER_DENSITY = 50  # that quadrature holds in memory for a draw and bag
@@ -30,16 +30,16 @@ class OutcomePredictive(NumericMixture):
     Parameters
     ----------
     components : callable
-        ``components(i)`` gives means and variances, each of shape (S, len(i)), of the linear
+        ``components(i)`` returns means and variances, each of shape (S, len(i)), of the linear
         predictors of the bags with integer indices `i`, exposures included.
     n_bags, n_draws, weights
-        As for `Predictive`, whose attributes it has.
+        As for `Predictive`, with the same attributes.
     family : Family
         One of `bdr_stan.families.FAMILIES`.
     scales : dict, name -> array, shape (S,)
         Those of the family.
     trials : array, shape (n,), optional
-        Of counts out of trials.
+        Number of trials of each count.
 
     Examples
     --------
@@ -93,7 +93,7 @@ class OutcomePredictive(NumericMixture):
     def pmf(self, y: ArrayLike) -> Array:
         """Predictive probability, shape (n,), of the count `y` of each bag.
 
-        TypeError where the family is not one of counts.
+        TypeError if the family is not one of counts.
         """
         if not self.is_count:
             raise TypeError(f"labels of the {self.family.name} family have a density: use log_prob")
@@ -182,7 +182,7 @@ class OutcomePredictive(NumericMixture):
         number = _LABELS if self.family.is_mixture else _PREDICTORS
         predictors, scales, weights = self._stratified(components, slice(None), number)
         means, likelihood, scales = self.family.without_mixing(predictors, scales)
-        if not scales:  # then quantiles of the means stand for all
+        if not scales:  # then quantiles of the means represent all
             means, weights = _few(means, weights), None
         return AggregatePredictive(
             lambda j: means[:, j],
@@ -212,7 +212,7 @@ class OutcomePredictive(NumericMixture):
 
 
 def _few(means, weights):
-    """Quantiles, shape (_COMPONENTS, m), of means, shape (S, m), which stand for all."""
+    """Quantiles, shape (_COMPONENTS, m), of means, shape (S, m), to represent all."""
     levels = (np.arange(_COMPONENTS) + 0.5) / _COMPONENTS
     if weights is not None or len(means) % _COMPONENTS:
         return draw_quantiles(means, levels, weights)
@@ -221,14 +221,14 @@ def _few(means, weights):
 
 
 class LognormalPredictive(Predictive):
-    """Predictive distribution of n positive labels whose logarithms have a normal model.
+    """Predictive distribution of n positive labels with a normal model of their logarithms.
 
     Parameters
     ----------
     components : callable
-        ``components(i)`` gives means and standard deviations of log labels, shapes (S, len(i)).
+        ``components(i)`` returns means and standard deviations of log labels, shapes (S, len(i)).
     n_bags, n_draws, weights
-        As for `Predictive`, whose attributes it has.
+        As for `Predictive`, with the same attributes.
 
     Examples
     --------

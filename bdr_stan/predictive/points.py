@@ -31,11 +31,11 @@ class PointPredictive(Distributions):
     Parameters
     ----------
     read : callable
-        ``read(start, stop)`` gives these points, shape (stop - start, p); called from threads.
+        ``read(start, stop)`` returns these points, shape (stop - start, p); called from threads.
     n_points : int
         n.
     features : FeatureMap
-        psi of points, shape (k, d), such as `bdr_stan.kernels.NystromFeatures`.
+        psi of points, shape (k, d), for example `bdr_stan.kernels.NystromFeatures`.
     theta : array, shape (S, d + 1)
         Posterior draws of the weights, and the intercept as the last column.
     link : Link
@@ -47,9 +47,9 @@ class PointPredictive(Distributions):
     effects : array, shape (S, k), optional
         Effects of k bags on the log rate (with the link "logit" on the log odds), under each draw.
     bag : array of integers, shape (n,), optional
-        Which of these bags each point lies in; -1 for none of them.
+        Index of each point's bag; -1 for none.
     effect_columns : callable, optional
-        ``effect_columns(points)`` gives K columns, shape (n, K), whose coefficients are `effects`,
+        ``effect_columns(points)`` returns K columns, shape (n, K), with coefficients `effects`,
         then of shape (S, k, K).
     n_jobs : int, optional
         Threads; default all cores.
@@ -57,9 +57,9 @@ class PointPredictive(Distributions):
     Attributes
     ----------
     mean, sd : arrays, shape (n,), units of the rate
-        Of the posterior; both are computed at the first use of one. The residual variance adds to
-        the sd and, with the square link, to the mean, as it does for bags: the weighted mean over
-        the points of a bag is the prediction of the bag.
+        Moments of the posterior, both computed at first use. The residual variance adds to the sd
+        and, with the square link, to the mean, as for bags: the weighted mean over the points of a
+        bag is the prediction of the bag.
 
     Notes
     -----
@@ -181,7 +181,7 @@ class PointPredictive(Distributions):
     def cdf(self, rate: ArrayLike) -> Array:
         """Posterior probability of a rate not above each of `rate`, shape (n,).
 
-        1 - `exceedance(rate)`. At the true rates it is uniform on (0, 1) where the posterior is
+        1 - `exceedance(rate)`. At the true rates it is uniform on (0, 1) if the posterior is
         calibrated.
         """
         return 1 - self.exceedance(rate)
@@ -205,11 +205,11 @@ class PointPredictive(Distributions):
         return self._rates(*self._function(*self._some(rows))).T
 
     def mean_of(self, rows: ArrayLike) -> Array:
-        """Posterior mean of the rate at some points, shape (k,), for `rows` as for `draws`."""
+        """Posterior mean of the rate at some points, shape (k,); `rows` as in `draws`."""
         return self.link.mean_rate(*self._function(*self._some(rows))) @ self._weights
 
     def weighted_sums(self, coefficients: csc_array, threshold: float) -> tuple[Array, Array]:
-        """Weighted sums of the rate, and of 1 where it exceeds a threshold, under each draw.
+        """Weighted sums of the rate, and of its indicator above a threshold, under each draw.
 
         The part of the Gaussian process outside the basis is independent between points.
 

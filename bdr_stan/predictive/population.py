@@ -2,8 +2,8 @@
 
 Given a draw of the parameters the labels y_i of the bags are independent, with mean m_i and
 variance v_i. The sum over a group, sum_i a_i y_i, has mean sum_i a_i m_i and variance
-sum_i a_i^2 v_i given the draw, and is taken as normal: exact for normal labels, by the central
-limit theorem for others. Averaged over the draws, the bags share the uncertainty of the parameters.
+sum_i a_i^2 v_i given the draw, and is treated as normal: exact for normal labels, a central limit
+approximation for others. Averaged over the draws, the bags share the uncertainty of the parameters.
 """
 
 from typing import Any

@@ -23,13 +23,13 @@ class ProgramPredictive(NumericMixture):
     Parameters
     ----------
     components : callable
-        ``components(i)`` gives ``y_new`` of the bags with integer indices `i`, shape (S, len(i)).
+        ``components(i)`` returns ``y_new`` of the bags with integer indices `i`, shape (S, len(i)).
     n_bags, n_draws, weights
         As for `Predictive`.
     log_density : callable
-        ``log_density(i, labels)`` gives ``log_lik`` of the bags `i` at labels, (S, len(i)).
+        ``log_density(i, labels)`` returns ``log_lik`` of the bags `i` at labels, (S, len(i)).
     is_count : bool, default False
-        Whether labels are counts, whose quantiles are counts.
+        Whether labels, and so quantiles, are counts.
 
     Attributes
     ----------
@@ -74,9 +74,9 @@ class ProgramPredictive(NumericMixture):
         return {"log_density": log_density, "is_count": predictives[0].is_count}
 
     def of_classes(self, classes: Array, first: int) -> Any:
-        """The same where labels are codes of `classes`, shape (C,), from the number `first` on.
+        """The same if labels are codes of `classes`, shape (C,), from the number `first` on.
 
-        Codes of ordered categories begin with 1, those of others with 0.
+        Codes of ordered categories begin with 1, of other classes with 0.
         """
         every, shape = np.arange(len(self)), (len(self), self.n_draws)
         log_p = np.stack(
@@ -120,7 +120,7 @@ class ProgramRates(PointPredictive):
     """
 
     def __init__(self, rates: Array, weights: Array | None = None) -> None:
-        features: Any = None  # the points are read as their rates
+        features: Any = None  # the points are passed as their rates
         n_draws, n = rates.shape
         no_weights = np.empty((n_draws, 0))
 

@@ -38,8 +38,8 @@ class ConformalRegions:
         Returns
         -------
         pandas DataFrame of n rows, indexed by the bags' ids
-            Of numbers lower, upper and the number of pieces, of classes labels; size_class; sizes,
-            those of the training bags in this class; n_like; pareto_k.
+            For numbers lower, upper and the number of pieces, for classes labels; size_class; sizes
+            of the training bags in this class; n_like; pareto_k.
         """
         import pandas as pd
 
@@ -66,7 +66,7 @@ class ConformalRegions:
 
         Raises
         ------
-        ValueError : another number of labels than bags, or a label that is no class.
+        ValueError : another number of labels than bags, or a label that is not a class.
         """
         values = np.asarray(match_to_ids(y, self.ids))
         if values.shape != (len(self),):
@@ -89,17 +89,17 @@ class ConformalIntervals(ConformalRegions):
     level : float
         Coverage, at least, if bags are exchangeable within their size classes.
     size_class : array, shape (n,)
-        Class of sizes of each bag; 1 is that of the smallest.
+        Class of sizes of each bag; 1 has the smallest bags.
     n_like, sizes_like : arrays, shapes (n,) and (n, 2)
         Number, and smallest and largest size, of the training bags in this class.
     pareto_k : array, shape (n,)
         Pareto k-hat of the weights that add a bag to the fit, the larger one of both ends of its
-        region. Above 0.7 the region is unreliable. NaN where there are no weights.
+        region. Above 0.7 the region is unreliable. NaN if there are no weights.
     ids, id_name : array, shape (n,), or None, and str
-        Of the bags.
+        Ids of the bags.
     pieces : list of n arrays, shapes (r, 2)
-        Ends of the intervals whose union the region is; none if it is empty, as it may be where
-        even the best label of a bag agrees less with the model than most training labels.
+        Ends of the intervals that form the region. It may be empty (no intervals) if even the best
+        label of a bag agrees less with the model than most training labels.
     lower, upper : arrays, shape (n,), units of y
         Ends of the region; NaN if it is empty.
 
@@ -140,13 +140,13 @@ class ConformalIntervals(ConformalRegions):
 
 @dataclass(frozen=True, repr=False)
 class ConformalClasses(ConformalRegions):
-    """Regions of labels that are classes or ordered categories: a set of them per bag.
+    """Regions of classes or ordered categories: a set of labels per bag.
 
     Attributes
     ----------
     level, size_class, n_like, sizes_like, pareto_k, ids, id_name
-        As those of `ConformalIntervals`; k-hat is the largest of the classes that are in the region
-        or nearly so.
+        As for `ConformalIntervals`; k-hat is the largest over the classes in or nearly in the
+        region.
     classes : array, shape (C,)
         All classes.
     is_in : array of bool, shape (n, C)

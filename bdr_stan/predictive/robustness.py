@@ -5,14 +5,14 @@ embeddings and covariates. Leaving out a cause u of the labels changes it by
 
     bias^2 = c_y c_d / (1 - c_d) |y - X b|^2 Dbar' M^-1 Dbar,    M = X'WX + prior precision of b,
 
-exactly, where sums of squares have weights W and include the prior as pseudo-observations: c_y is
-the share of |y - X b|^2 that u explains, and 1 - c_d the factor by which adjusting for u multiplies
-the precision of theta. Sources: Cinelli and Hazlett (2020); Chernozhukov et al. (2022), where
-Dbar' M^-1 x is the Riesz representer of theta; both without a prior. The prior belongs to M: with
-many landmarks X'WX is singular. Dbar' M^-1 Dbar is the posterior variance of theta, and |y - X b|^2
-the number of bags at the scales of highest evidence, less one for each coefficient whose prior has
-a fixed, wide scale. The draws of theta and the number of bags are therefore enough, once what
-varies with the draws of the scales is subtracted: M is that of given scales.
+exactly, if sums of squares have weights W and include the prior as pseudo-observations: c_y is the
+share of |y - X b|^2 that u explains, and 1 - c_d the factor by which adjusting for u multiplies the
+precision of theta. Sources: Cinelli and Hazlett (2020); Chernozhukov et al. (2022), where Dbar'
+M^-1 x is the Riesz representer of theta; both without a prior. The prior belongs to M: with many
+landmarks X'WX is singular. Dbar' M^-1 Dbar is the posterior variance of theta, and |y - X b|^2 the
+number of bags at the scales of highest evidence, minus one for each coefficient with a fixed, wide
+prior. The draws of theta and the number of bags are therefore enough, after subtracting the
+variation with the draws of the scales: M is for given scales.
 """
 
 from collections.abc import Mapping
@@ -23,20 +23,20 @@ import numpy as np
 from bdr_stan.types import Array, DataFrame, is_number
 
 _NULL = 1e-9  # of the largest eigenvalue: levels of a covariate have a direction without variance
-# Draws per coefficient from which the covariance of a term's coefficients is estimated.
+# Draws per coefficient for estimating the covariance of a term's coefficients.
 _DRAWS_PER_COEFFICIENT = 10
 
 
 @dataclass(frozen=True)
 class Regression:
-    """What the robustness of a contrast takes of the regression, under the draws of the contrast.
+    """The regression's part in the robustness of a contrast, under the draws of the contrast.
 
     Attributes
     ----------
     n_residual : int
-        Number of training bags less that of intercept and covariates' coefficients.
+        Number of training bags minus number of coefficients of intercept and covariates.
     scales : array, shape (S, m)
-        Draws of sigma, rho and others.
+        Draws of the scales: sigma, rho and so on.
     coefficients : dict of arrays, shapes (S, k)
         Draws of the coefficients of covariates and terms by name.
     """
@@ -58,25 +58,25 @@ class Robustness:
     """How strong an omitted cause must be to change the sign, or the interval, of a contrast.
 
     An omitted cause of the labels has two strengths, from 0 to 1. c_y is the share of the labels'
-    residual variance that it explains. c_d is the share by which adjusting for it reduces the
-    precision of the contrast; of the coefficient of one column, the share of that column's residual
-    variance, given the others, that it explains (a partial R^2, as c_y is).
+    residual variance that it explains. c_d is the relative loss of precision of the contrast from
+    adjusting for it; for the coefficient of one column, the explained share of the column's
+    residual variance given the other columns (a partial R^2, like c_y).
 
     Attributes
     ----------
     mean, lower, upper : float, units of y
-        Of the contrast, lower and upper the ends of its central interval.
+        Mean of the contrast; lower and upper are the ends of its central interval.
     sd : float, units of y
-        Of the contrast given sigma, rho and eta, whose uncertainty no omitted cause changes.
+        Sd of the contrast given sigma, rho and eta; omitted causes do not change their uncertainty.
     level : float
-        Of the interval.
+        Level of the interval.
     n_residual : int
-        Residual degrees of freedom: number of training bags less that of intercept and covariates.
+        Residual degrees of freedom: training bags minus coefficients of intercept and covariates.
     value : float
         The robustness value: an omitted cause of c_y = c_d = `value` can bring the mean to 0, one
         with smaller c_y and c_d cannot.
     interval_value : float
-        The same for the interval to reach 0; 0 where it contains 0 already.
+        The same for the interval to reach 0; 0 if it already contains 0.
     strengths : dict
         Name of each covariate and term -> (c_y, c_d) of an omitted cause that explains as much of
         labels and contrast as this one.
@@ -87,10 +87,10 @@ class Robustness:
 
         bias = sqrt(c_y c_d / (1 - c_d) n_residual) sd,
 
-    and the robustness value is the c = c_y = c_d whose bias is the absolute mean. In least squares
-    this is the bound of Cinelli and Hazlett (2020, "Making sense of sensitivity") and of
+    and the robustness value is the c = c_y = c_d with a bias equal to the absolute mean. In least
+    squares this is the bound of Cinelli and Hazlett (2020, "Making sense of sensitivity") and of
     Chernozhukov et al. (2022, "Long story short: omitted variable bias in causal machine
-    learning"); here the prior of the coefficients counts as further bags.
+    learning"); here the prior of the coefficients acts like further bags.
 
     Examples
     --------
@@ -121,7 +121,7 @@ class Robustness:
     ) -> "Robustness":
         """From draws `theta` of the contrast, shape (S,), in units of y.
 
-        `regression` has the same draws; `ends` and `level` are those of the contrast's interval.
+        `regression` has the same draws; `ends` and `level` are of the contrast's interval.
         """
         n = regression.n_residual
         given_scales = _given(regression.scales, theta)
@@ -135,12 +135,12 @@ class Robustness:
 
     @property
     def value(self) -> float:
-        """c_y = c_d at which an omitted cause can bring the mean to 0."""
+        """c_y = c_d for which an omitted cause can bring the mean to 0."""
         return robustness_value((self.mean / self.sd) ** 2 / self.n_residual)
 
     @property
     def interval_value(self) -> float:
-        """c_y = c_d at which an omitted cause can bring the interval to 0."""
+        """c_y = c_d for which an omitted cause can bring the interval to 0."""
         if self.lower <= 0 <= self.upper:
             return 0.0
         nearest = min(abs(self.lower), abs(self.upper))
@@ -154,7 +154,7 @@ class Robustness:
         c_y : float, 0 <= c_y <= 1
             Share of the labels' residual variance that the cause explains.
         c_d : float, 0 <= c_d < 1
-            Share by which adjusting for it reduces the precision of the contrast.
+            Relative reduction of the precision of the contrast by adjusting for the cause.
 
         Raises
         ------
@@ -188,17 +188,17 @@ class Robustness:
         Returns
         -------
         pandas DataFrame indexed by their names
-            c_y, c_d; mean: the contrast less the largest bias towards 0, which may change its sign;
-            lower, upper: of `bounds`. Covariates that differ between the versions of the bags are
-            part of the contrast and are not listed, nor are terms with more than a tenth as many
-            coefficients as draws.
+            c_y, c_d; mean: the contrast minus the largest bias towards 0, which may change its
+            sign; lower, upper: of `bounds`. Covariates that differ between the versions of the bags
+            are part of the contrast and are not listed, nor are terms with more than a tenth as
+            many coefficients as draws.
 
         Notes
         -----
-        The strengths are those by which leaving out the covariate itself changes the fit
-        (Chernozhukov et al. 2022): c_y the relative increase of the residual sum of squares, c_d
-        the relative decrease of the posterior variance of the contrast. No refit is needed: a model
-        without some coefficients has the posterior given that these are 0.
+        Strengths measure the change from omitting the covariate itself (Chernozhukov et al. 2022):
+        c_y the relative increase of the residual sum of squares, c_d the relative decrease of the
+        posterior variance of the contrast. No refit is needed: a model without some coefficients
+        has the posterior given that they are 0.
         """
         import pandas as pd
 
@@ -227,7 +227,7 @@ def _rounded(value):
 
 
 def _given(scales, values):
-    """Draws, shape (S, ..), less their linear dependence on the logs of scales, shape (S, m)."""
+    """Draws, shape (S, ...), minus their linear dependence on the logs of scales, shape (S, m)."""
     logs = np.log(scales) - np.log(scales).mean(axis=0)
     return values - logs @ np.linalg.lstsq(logs, values - values.mean(axis=0), rcond=None)[0]
 
@@ -243,7 +243,7 @@ def _strengths(theta, gamma, n_residual):
 
 
 def _check_strengths(c_y, c_d):
-    """Raise ValueError unless these are shares, c_d below 1."""
+    """Raise ValueError unless strengths are shares, c_d below 1."""
     for name, value in {"c_y": c_y, "c_d": c_d}.items():
         if not is_number(value) or not 0 <= value <= 1 or (name == "c_d" and value == 1):
             most = "less than 1" if name == "c_d" else "at most 1"

@@ -12,22 +12,22 @@ from bdr_stan.predictive.distributions import interval_ends
 from bdr_stan.predictive.mixture import bags_at_once
 from bdr_stan.types import Array, DataFrame, is_number
 
-_LARGEST_FACTOR = 1000.0  # beyond which a statement counts as one that selection does not change
-_RATIO = 1.01  # to which the factor is found at which a statement fails
+_LARGEST_FACTOR = 1000.0  # beyond it selection does not change a statement
+_RATIO = 1.01  # relative accuracy of the factor at which a statement fails
 
 
 class SelectionBounds:
-    """Bounds of the expected labels of n bags whose points were seen with unknown probabilities.
+    """Bounds of the expected labels of n bags with unknown selection probabilities of points.
 
-    The right weights of the points differ from the given ones by at most a factor G: each lies
-    between w_j / G and G w_j. Under each posterior draw the expected label of a bag is then
-    between two bounds, those of the worst weights within the factor.
+    The correct weights of the points differ from the given ones by at most a factor G: each lies
+    between w_j / G and G w_j. Under each posterior draw the expected label of a bag is then between
+    the bounds for the worst weights within the factor.
 
     Parameters
     ----------
     predictives : callable
-        ``predictives(i, factors)`` gives, for each of some factors, the predictive distributions of
-        the bags with integer indices `i` under the weights that make their expected labels least,
+        ``predictives(i, factors)`` returns, for each factor, the predictive distributions of the
+        bags with integer indices `i` under the weights that make their expected labels smallest,
         and largest: a list of pairs.
     n_bags, n_draws : int
         n, and the draws S of the posterior.
@@ -36,7 +36,7 @@ class SelectionBounds:
     level : float, default 0.95
         Probability of the intervals.
     ids : array, shape (n,), optional
-        Of the bags; default 0, 1, ..
+        Ids of the bags; default 0, 1, ...
     id_name : str, default "bag"
         What the ids name.
 
@@ -98,29 +98,29 @@ class SelectionBounds:
         return unknown_attribute(self, name)
 
     def fails_at(self, a: Any, b: Any = None, *, value: float | None = None) -> float:
-        """Factor G at which "the label of bag a is above that of bag b" is no longer certain.
+        """Factor G at which "bag a has a higher label than bag b" is no longer certain.
 
-        The statement holds within a factor if its probability is at least `level` where the weights
-        of bag a are those that make its expected label least, and those of bag b the ones that make
-        its largest. Given a draw, labels of numbers are taken as normal with their predictive
-        variances; of classes the statement is on the probabilities of the second class.
+        The statement is certain within a factor if its probability is at least `level` under the
+        weights that make the expected label of bag a smallest and of bag b largest. Given a draw,
+        numeric labels are treated as normal with their predictive variances; for classes the
+        statement is on the probabilities of the second class.
 
         Parameters
         ----------
-        a, b : ids of bags, numbers from 0 where bags have no ids
+        a, b : ids of bags, numbers from 0 if bags have no ids
         value : float, optional
-            Instead of `b`, a number that the label of bag a is above; of classes a probability.
+            Instead of `b`, a threshold for the label of bag a; for classes a probability.
 
         Returns
         -------
         float
-            To 1%; 1 where the statement does not hold without selection either, infinity where it
-            holds for all factors up to 1000.
+            To 1%; 1 if the statement is uncertain even without selection, infinity if it is certain
+            for all factors up to 1000.
 
         Raises
         ------
         ValueError
-            There is no such bag, or neither or both of `b` and `value` are given.
+            The bag does not exist, or neither or both of `b` and `value` are given.
         """
         if (b is None) == (value is None):
             raise ValueError("give one of b, a bag, and value, a number: fails_at(a, b)")

@@ -1,8 +1,8 @@
 """Classes of bags by size, within which conformal regions compare new bags with training bags.
 
-Bounds are quantiles of the sizes of the n training bags and the new bag together, in which each of
-the n + 1 bags plays the same part: given its class, a new bag is exchangeable with the training
-bags of the class if all are exchangeable. Bounds from the training bags alone would not do.
+Bounds are quantiles of the sizes of the n training bags and the new bag together, symmetric in the
+n + 1 bags: given its class, a new bag is exchangeable with the training bags of the class if all
+are exchangeable. Bounds from only the training bags would break this.
 """
 
 from collections.abc import Iterator
@@ -13,14 +13,14 @@ import numpy as np
 from bdr_stan.types import Array
 
 _MOST_CLASSES = 4
-_LEAST_RANK = 4  # of the first score that is kept, where the number of classes is not given
+_LEAST_RANK = 4  # of the first kept score, if the number of classes is not given
 _ROUNDING = 1e-9  # of shares of bags
 
 
 class SizeClass(NamedTuple):
     """Training bags like a new one: those from `first` to before `end`, sorted by size."""
 
-    number: int  # 1 is that of the smallest bags
+    number: int  # 1 has the smallest bags
     first: int
     end: int
 
@@ -28,7 +28,7 @@ class SizeClass(NamedTuple):
 class SizeClasses:
     """Classes of n training bags by their sizes, shape (n,), for regions of a level.
 
-    `n_classes` is at most so many, or None for as many as leave enough bags in each.
+    At most `n_classes`, or None for as many as have enough bags in each.
     """
 
     def __init__(self, sizes: Array, level: float, n_classes: int | None) -> None:
@@ -55,7 +55,7 @@ class SizeClasses:
         """The class of a new bag of this size. Bags of one size stay together."""
         pooled = np.insert(self.sizes, np.searchsorted(self.sizes, size), size)
         n = len(pooled)
-        # Where sizes change, the places nearest to equal shares of the bags.
+        # Changes of size nearest to equal shares of the bags.
         changes = np.append(np.flatnonzero(pooled[1:] > pooled[:-1]) + 1, n)
         shares = np.arange(1, self.n_classes) * n / self.n_classes
         ends = [0]
@@ -81,8 +81,7 @@ class Compared:
     def by_class(self) -> Iterator[tuple[Array, Array, int]]:
         """New bags of a class, training bags that they are compared with, and a rank.
 
-        From the score of this rank on, among those of the training bags, labels are kept; 1 is the
-        lowest.
+        Labels with at least the training bags' score of this rank are kept; 1 is the lowest.
         """
         share = 1 - self.size_classes.level
         for each in sorted(set(self.of_bag)):

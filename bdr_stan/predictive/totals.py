@@ -20,18 +20,18 @@ class AggregatePredictive(NumericMixture):
     Parameters
     ----------
     components : callable
-        ``components(i)`` gives the mean of the label of each bag with an index in `i` under each
-        draw, shape (S, len(i)); of the binomial likelihood the probability of each trial.
+        ``components(i)`` returns the mean of the label of each bag with an index in `i` under each
+        draw, shape (S, len(i)); for the binomial likelihood the probability of each trial.
     n_bags, n_draws, weights
-        As for `Predictive`, whose attributes it has.
+        As for `Predictive`, with the same attributes.
     likelihood : Likelihood
         One of `bdr_stan.aggregate.likelihoods.LIKELIHOODS`: the distribution of a label of given
         mean.
     trials : array, shape (n,)
-        Of the binomial likelihood alone.
+        Only for the binomial likelihood.
     **scales : arrays, shape (S,) or (S, n)
-        Those of the likelihood, by name: `dispersion` of the negative binomial, whose variance is
-        mean + dispersion^2 mean^2. 0 is the Poisson.
+        Scales of the likelihood, by name: `dispersion` of the negative binomial, with variance mean
+        + dispersion^2 mean^2. 0 is the Poisson.
 
     Raises
     ------
@@ -152,7 +152,7 @@ class AggregatePredictive(NumericMixture):
 def count_quantile(
     given_draw: Callable, mean: Array, sd: Array, level: float, weights: Array
 ) -> Array:
-    """Smallest counts, shape (m,), at which the cdfs of mixtures reach a level.
+    """Smallest counts, shape (m,), for which the cdfs of mixtures reach a level.
 
     Newton's method on the normal scale, where cdfs are nearly linear, kept inside a bracket, from
     the quantile of normals of the same moments. ``given_draw(j)`` is SciPy's distribution of the
@@ -177,14 +177,14 @@ def count_quantile(
         low[going], high[going] = np.where(below < level, (x, b), (a, x))
         if not halve:
             z, density = ndtri(below), weights @ components.pmf(x)
-            with np.errstate(all="ignore"):  # a guess that is no number is not taken
+            with np.errstate(all="ignore"):  # a guess that is NaN is not used
                 slope = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi) / density
                 guess[going] = x + (target - z) * slope
     return high
 
 
 def _numbers(name, values, shapes, range_, likelihood, belongs):
-    """What some likelihoods alone have, as an array of one of some shapes, in a range."""
+    """An argument of some likelihoods, as an array of one of some shapes, in a range."""
     if not belongs:
         if values is not None:
             raise ValueError(f"the {likelihood.name} likelihood takes no {name}")

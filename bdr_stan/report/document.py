@@ -30,7 +30,7 @@ def write_report(
     title: str | None = None,
     author: str | None = None,
 ) -> Path:
-    """Write the HTML report of a fit with a posterior; `bags` are those of the fit, or None."""
+    """Write the HTML report of a fit with a posterior; `bags` are the training bags, or None."""
     checked_output(path)
     page_template()
     pyplot()

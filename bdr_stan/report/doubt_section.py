@@ -1,4 +1,4 @@
-"""Section on what could make conclusions from the predictions wrong."""
+"""Section on the robustness of conclusions from the predictions."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ _SLOPES = (
 
 
 def doubts(fit: FitSummary) -> Section | None:
-    """Reasons for doubt, what the answer becomes, and how strong they must be to change it."""
+    """Reasons for doubt, the answer under them, and their strength needed to change it."""
     if hasattr(fit.model, "predict_points"):
         return Section("doubts", "How wrong could it be?", _of_rates(fit.model))
     if not hasattr(fit.model, "doubts") or (fit.classes is not None and len(fit.classes) > 2):
@@ -44,7 +44,7 @@ def doubts(fit: FitSummary) -> Section | None:
 
 
 def _of_rates(model):
-    """The assumption behind rates, with a check where the model has effects of bags."""
+    """The assumption behind rates, with a check if the model has effects of bags."""
     try:
         return [Text(_ASSUMPTION), Table(_SLOPES, model.check_context())]
     except ValueError:  # no effects, or too few bags

@@ -14,7 +14,7 @@ from bdr_stan.metrics import size_classes
 from bdr_stan.results.leave_one_out import LeaveOneOut, LeaveOneOutClasses
 from bdr_stan.types import Array, DataFrame
 
-_DRAWS = 1000  # of labels, where a fit has none of its own
+_DRAWS = 1000  # of labels, if a fit has no name
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class FitSummary:
 
     @cached_property
     def samples(self) -> "dict[str, FitSummary]":
-        """The same of each sample of the bags by its name; {"": self} where they have one."""
+        """The same for each sample of the bags by its name; {"": self} if they have one."""
         names = self.model.result_.settings.get("samples")
         if names is None:
             return {"": self}
@@ -63,7 +63,7 @@ class FitSummary:
 
     @property
     def file(self) -> str | None:
-        """Path that the bags were read from."""
+        """Path of the bags' file."""
         return self.model.result_.settings.get("file") or getattr(self.bags, "file", None)
 
     @property
@@ -76,7 +76,7 @@ class FitSummary:
     def sizes(self) -> Array | None:
         """Bag sizes, shape (n,), or None; effective sizes if the model depends on weights.
 
-        Of several samples together.
+        Summed over several samples.
         """
         kept = self.constants.get("bag_size")
         if kept is not None and kept.ndim > 1:
@@ -110,7 +110,7 @@ class FitSummary:
 
     @cached_property
     def loo(self) -> LeaveOneOut | None:
-        """Leave-one-out predictions of the labels, or None if the fit has no draws of them."""
+        """Leave-one-out predictions of the labels, or None if the fit has no draws for them."""
         found = self.loo_of_counts
         return found.divided_by(next(iter(self.known.values()))) if self.known and found else found
 
@@ -157,7 +157,7 @@ class FitSummary:
 
 
 def without_points(what: str) -> str:
-    """Sentence on what a report lacks, as neither the fit nor its bags have points."""
+    """Sentence on the parts that a report lacks, as neither the fit nor its bags have points."""
     return (
         "The fit does not include its points: pass its bags (bags= in Python, the table on the "
         f"command line) for {what}."
@@ -172,7 +172,7 @@ def _of_sample(bags, name):
 def fit_summary(
     model: Any, bags: Bags | PartitionedBags | Samples | None, label: str
 ) -> FitSummary:
-    """Summary of a fit; ValueError unless `bags` include those of the fit, which are selected."""
+    """Summary of a fit; selects the training bags; ValueError unless `bags` include them."""
     ids = list(map(str, model.result_.groups["observed_data"]["bag"].values))
     if isinstance(bags, Samples):
         lacking = [name for name in model.result_.settings["samples"] if name not in bags.samples]

@@ -23,7 +23,7 @@ _LIMITS = (
 
 
 def headline(fit: FitSummary) -> Section:
-    """Errors of the predictions, coverage, a baseline, diagnostics, and what the model is not."""
+    """Errors of the predictions, coverage, a baseline, diagnostics, and limits of the model."""
     sentences = [*_accuracy(fit), _diagnostics(fit), _scatter(fit), _LIMITS]
     return Section("summary", "Summary", [Text(sentence) for sentence in sentences if sentence])
 
@@ -76,13 +76,13 @@ def _label(fit):
 
 
 def _name_and_unit(label):
-    """Such as "age" and " years" of "age, years"; the unit may be empty."""
+    """For example "age" and " years" of "age, years"; the unit may be empty."""
     found = re.fullmatch(r"(.+),( [^\d,]+)", label)
     return found.groups() if found else (label, "")
 
 
 def share(mask: Array) -> str:
-    """Such as "94% (188 of 200)"; of few, their numbers alone."""
+    """For example "94% (188 of 200)"; only the numbers if there are few."""
     count = f"{int(np.sum(mask))} of {len(mask)}"
     return count if len(mask) < FEW_BAGS else f"{np.mean(mask):.0%} ({count})"
 

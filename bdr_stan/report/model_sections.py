@@ -19,7 +19,7 @@ from bdr_stan.results.advice import checks, heading, verdict
 _MAX_WEIGHT_ROWS = 300
 _MAX_REPR_LENGTH = 10_000  # characters of the estimator's parameters
 _COLUMN_SAMPLE = 50_000  # points that the columns are described from
-_COLUMN_SAMPLE_SEED = 10_000_019  # unlike the seeds of users, so that samples differ
+_COLUMN_SAMPLE_SEED = 10_000_019  # unlike the seeds of users, so samples differ
 
 
 def data_and_model(fit: FitSummary) -> Section:
@@ -124,7 +124,7 @@ def _columns(fit, sample):
 
 
 def diagnostics(fit: FitSummary) -> Section:
-    """Convergence diagnostics, and what to do about problems."""
+    """Convergence diagnostics, with advice on problems."""
     measured = fit.model.diagnostics()
     found = checks(measured)
     bad = [check for check in found if check.bad]
@@ -224,7 +224,7 @@ def _call(fit, run):
 
 
 def _reader(file):
-    """The beginning of the call that read the bags."""
+    """The beginning of the call that made the bags."""
     if file is None:
         return "from_dataframe(table"
     kind = "parquet" if Path(file).suffix in ("", ".parquet") else "csv"  # folders have no suffix

@@ -22,7 +22,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Code:
-    """Preformatted lines, such as a call."""
+    """Preformatted lines, for example a call."""
 
     kind: ClassVar[str] = "code"
     text: str
@@ -42,14 +42,14 @@ class Table:
     def of(
         cls, caption: str, columns: Mapping[str, Sequence[Any]], rows: Sequence[str], name: str
     ) -> "Table":
-        """A table of columns; its rows have headers, which `name` says what they are."""
+        """A table of columns; `name` is the title of its row headers."""
         import pandas as pd
 
         return cls(caption, pd.DataFrame(columns, index=pd.Index(rows, name=name)))
 
     @property
     def head(self) -> list[str]:
-        """Column headers, with that of the index first."""
+        """Column headers, the index's first."""
         return [str(self.frame.index.name or ""), *map(str, self.frame.columns)]
 
     @property
@@ -103,7 +103,7 @@ def write_page(
 ) -> Path:
     """Write a page, only if complete; `lead` is the sentence below the title.
 
-    `more` is what the template has besides.
+    `more` are further variables of the template.
     """
     path = checked_output(path)
     html = page_template(template).render(title=title, lead=lead, sections=sections, **more)

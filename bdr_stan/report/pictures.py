@@ -13,7 +13,7 @@ from bdr_stan.report.page import Picture
 _STYLE = {
     "svg.fonttype": "none",  # text stays text, for screen readers, search and zoom
     "svg.hashsalt": "bdr_stan",
-    "text.parse_math": False,  # a dollar sign in a column name is no formula
+    "text.parse_math": False,  # a dollar sign in a column name does not start a formula
     "axes.spines.top": False,
     "axes.spines.right": False,
 }

@@ -166,7 +166,7 @@ def rates(fit: FitSummary) -> Section | None:
 
 
 def _why_no_maps(fit):
-    """A sentence on why rates cannot be drawn; empty where they can."""
+    """A sentence on why rates cannot be drawn; empty if they can."""
     if fit.bags is None:
         return without_points("maps of their rates")
     if fit.bags.n_points > _MAX_MAP_POINTS:

@@ -16,12 +16,12 @@ from bdr_stan.types import Array
 _N_OUTLIERS = 20  # rows of the table of outlying bags
 _N_UNFAMILIAR = 5  # bags that a sentence names
 _N_DRAWS = 1000  # of counts, for the share of zeros
-_SD_OF_ZEROS = 3.0  # of the number of zeros, beyond which it is no chance
+_SD_OF_ZEROS = 3.0  # of the number of zeros; beyond it chance is excluded
 _MAX_TABLE_BAGS = 2000  # bags up to which a table lists them all
 
 
 def predictions(fit: FitSummary) -> Section:
-    """Predictions of the training bags, leave-one-out where possible."""
+    """Predictions of the training bags, leave-one-out if possible."""
     blocks: list[Any] = [Text(text) for text in [*_how_predicted(fit), *_of_new_bags(fit)]]
     if fit.predictive is not None:
         blocks += _number_blocks(fit) if fit.classes is None else _class_blocks(fit)
@@ -63,7 +63,7 @@ def _how_predicted(fit):
 
 
 def _of_new_bags(fit):
-    """A sentence on bags from elsewhere, of fits that recognise them."""
+    """A sentence on out-of-distribution bags, for fits that detect them."""
     if not getattr(fit.model, "has_familiarity", False):
         return []
     text = (

@@ -1,4 +1,4 @@
-"""Checks of a posterior sample: what each diagnostic means, and what to do if it is bad."""
+"""Checks of a posterior sample: meaning of each diagnostic, and advice if it is bad."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +9,7 @@ from scipy.special import chdtri
 
 @dataclass(frozen=True)
 class Check:
-    """One diagnostic of a sample: its value, the good range, and what to do if it is `bad`."""
+    """One diagnostic of a sample: its value, the good range, and advice if it is `bad`."""
 
     quantity: str
     measured: str
@@ -36,9 +36,9 @@ _WITHOUT_CHECKS = {
 def checks(diagnostics: dict[str, Any]) -> list[Check]:
     """Diagnostics of a sample as checks; empty for a method without diagnostics.
 
-    Source: the thresholds are those of Vehtari et al. (2021), R-hat 1.01 (more for few chains or
-    draws) and an ESS of 100 per chain, of Stan's own diagnose command, E-BFMI 0.3, and of Vehtari
-    et al. (2024), k-hat 0.7.
+    Source: the thresholds are from Vehtari et al. (2021), R-hat 1.01 (more for few chains or draws)
+    and an ESS of 100 per chain, of Stan's own diagnose command, E-BFMI 0.3, and of Vehtari et al.
+    (2024), k-hat 0.7.
     """
     if diagnostics.get("method") == "nuts":
         return _nuts_checks(diagnostics)
@@ -106,7 +106,7 @@ def _agreement_checks(d):
 
 
 def _largest_r_hat(n_chains, n_draws):
-    """1.01, or what converged chains reach by chance: few chains of few draws have a noisy R-hat.
+    """1.01, or the level reached by chance: few chains of few draws have a noisy R-hat.
 
     Split R-hat - 1 is about (chi2_k / k - 1) / n with k = 2 chains - 1 for n independent draws per
     chain: its upper 1e-4 quantile, as the largest of many parameters counts, for n half the draws.
@@ -193,7 +193,7 @@ def headline(diagnostics: dict[str, Any]) -> str:
 
 
 def verdict(check: Check) -> str:
-    """ "ok", advice, or empty where the quantity is unknown."""
+    """Advice, "ok", or empty if the quantity is unknown."""
     if check.bad:
         return check.advice
     return "" if check.measured == "unknown" else "ok"

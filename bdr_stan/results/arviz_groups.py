@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # log_likelihood and posterior_predictive are kept up to this many numbers each (160 MB).
 LARGEST_POINTWISE = 20_000_000
-_NUMBERS_OF_INTEGRAL = 4  # a density by quadrature takes as long as so many in closed form
+_NUMBERS_OF_INTEGRAL = 4  # cost of a density with quadrature, in densities in closed form
 
 _DIMS = {
     "w": ["component"],
@@ -102,7 +102,7 @@ def estimate_groups(
 
 
 def _dims(draws):
-    """Names of the dimensions of variables after chain and draw, by the names of these."""
+    """Names of the variables' dimensions after chain and draw, by variable."""
     dims = {}
     for name, values in draws.items():
         n, axes = np.ndim(values) - 2, _DIMS.get(name, [])

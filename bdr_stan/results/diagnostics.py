@@ -37,11 +37,11 @@ def _convergence(array):
     with np.errstate(invalid="ignore", divide="ignore"):
         found = {
             "ess_bulk": arviz().ess(data, method="bulk"),
-            # ArviZ 1.x would take the quantiles of an 89% interval.
+            # ArviZ 1.x would use the quantiles of an 89% interval.
             "ess_tail": arviz().ess(data, method="tail", prob=(0.05, 0.95)),
             "r_hat": arviz().rhat(_with_two_chains(array).to_dataset(name="x"), method="rank"),
         }
-    # Undefined for constant elements, for which the ArviZ versions return different values.
+    # Undefined for constant elements: the ArviZ versions return different values.
     varies = np.ravel(array.values.min(axis=(0, 1)) < array.values.max(axis=(0, 1)))
     return {c: np.where(varies, np.ravel(v["x"].values), np.nan) for c, v in found.items()}
 
@@ -65,8 +65,8 @@ def summary(
 ) -> "DataFrame":
     """Posterior mean, sd and central 95% interval of each parameter, one row per element.
 
-    For MCMC also ess_bulk, ess_tail and r_hat (of the halves of a single chain). Of a single draw
-    (optimisation) the mean alone. Variables in `skip` are dropped.
+    For MCMC also ess_bulk, ess_tail and r_hat (of the halves of a single chain). For a single draw
+    (optimisation) only the mean. Variables in `skip` are dropped.
     """
     import pandas as pd
 

@@ -54,7 +54,7 @@ def stan_draws(fit: Any, names: Iterable[str] | None = None) -> dict[str, Array]
             raise ValueError(
                 f"the Stan program has no variable {name!r}; it has {', '.join(variables)}"
             )
-    # A copy, so that one small variable does not keep the whole table in memory.
+    # A copy: otherwise one small variable would keep the whole table in memory.
     return {name: np.array(variables[name].extract_reshape(table), order="C") for name in names}
 
 

@@ -93,7 +93,7 @@ def decode(value: Any, arrays: Mapping[str, Array], estimator: Callable[..., Any
 def packed(arrays: Mapping[str, Array]) -> tuple[dict[str, Array], dict[str, Any]]:
     """All numbers of a type as one vector, and the type and shape of each array, as JSON.
 
-    A file with a variable for each of many small arrays takes long to write and to read.
+    A file with a variable for each of many small arrays is slow to write and to read.
     """
     parts: dict[str, list[Array]] = {}
     for array in arrays.values():

@@ -106,7 +106,7 @@ def written_whole(path: Path) -> Iterator[Path]:
 
 
 def _new_partial(path):
-    """A new temporary file; made only if there is none, so that no link redirects the output."""
+    """A new temporary file; made only if there is none, so no link redirects the output."""
     partial = path.with_name(f"{_prefix(path)}{os.getpid()}-{secrets.token_hex(4)}.partial")
     partial.touch(exist_ok=False)
     return partial
@@ -188,7 +188,7 @@ def read(path: PathName) -> tuple[Groups, dict[str, Any]]:
 
 
 def _foreign_part(group, most_bytes):
-    """Description of what no saved fit has, or None: links, and arrays of more bytes than this."""
+    """Description of foreign content, or None: links, and arrays of more bytes than this."""
     import h5py
 
     for name in group:

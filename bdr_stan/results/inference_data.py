@@ -17,7 +17,7 @@ InferenceData: TypeAlias = Any  # arviz.InferenceData (0.x) or xarray.DataTree (
 
 
 def arviz() -> ModuleType:
-    """The module ArviZ, imported late (it takes seconds), without its notice about version 1."""
+    """The module ArviZ, imported late (it is slow), without its notice about version 1."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         try:

@@ -56,7 +56,7 @@ class LeaveOneOut(Distributions):
         return cls(draws, labels, None if group is None else _flat(group["y"].values))
 
     def divided_by(self, values: Array) -> Self:
-        """The same of labels divided by numbers > 0, shape (n,), such as shares of counts."""
+        """The same for labels divided by numbers > 0, shape (n,), for example shares of counts."""
         other = copy(self)
         for name in ("labels", "_draws", "mean", "sd"):
             setattr(other, name, getattr(self, name) / values)
@@ -95,7 +95,7 @@ class LeaveOneOut(Distributions):
         return logsumexp(self._log_likelihood, b=self.weights, axis=0)
 
     def class_probabilities(self, n_classes: int) -> Array:
-        """Probability of each class, for labels 0, 1, ..; shape (n, n_classes)."""
+        """Probability of each class, for labels 0, 1, ...; shape (n, n_classes)."""
         log_density = self.log_density
         if log_density is not None and n_classes == 2:
             p_label = np.exp(log_density)

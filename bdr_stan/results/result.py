@@ -11,7 +11,7 @@ from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.results.inference_data import Groups
 from bdr_stan.types import Array
 
-_LIBRARIES = ("numpy", "scipy", "scikit-learn", "cmdstanpy")  # whose versions a report has
+_LIBRARIES = ("numpy", "scipy", "scikit-learn", "cmdstanpy")  # with versions in a report
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,8 @@ class Result:
 
     # posterior, sample_stats, observed_data, constant_data, ..., which become `idata`.
     groups: Groups
-    # What is not an array of the groups: numbers, text, None, kernels, data frames, arrays, and
-    # lists, tuples and dicts of these.
+    # Data other than arrays of the groups: numbers, text, None, kernels, data frames, arrays, and
+    # lists, tuples and dicts of them.
     settings: dict[str, Any] = field(default_factory=dict)
     members: tuple = ()  # fitted estimators of an average
 
@@ -32,7 +32,7 @@ class Result:
 
     @property
     def labels(self) -> Array:
-        """Labels of the training bags, as the model takes them; of an average its members'."""
+        """Labels of the training bags, in the model's form; for an average its members'."""
         if self.members and "observed_data" not in self.groups:
             return self.members[0].result_.labels
         return self.groups["observed_data"]["y"].values
@@ -50,7 +50,7 @@ class Result:
 def run_settings(settings: SamplerSettings, engine: str | None = None) -> dict[str, Any]:
     """Arguments of `fit` that are numbers or text, and versions of the libraries.
 
-    Of an `engine` that took the place of CmdStan its name and version, too.
+    Also name and version of an `engine` that replaced CmdStan.
     """
     given = {**settings.iterations, "seed": settings.seed, **settings.options}
     return {

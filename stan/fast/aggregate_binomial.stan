@@ -2,7 +2,7 @@
 //
 // Point j of bag a has the weight p_j (its population), the features psi_j of
 // a kernel and the log odds f_j. Of the trials_a people asked in the bag, each
-// drawn in proportion to the weights, y_a say yes:
+// drawn in proportion to the weights, y_a are positive:
 //
 //   y_a ~ binomial(trials_a, sum_j p_j inv_logit(f_j) / sum_j p_j)
 //   f_j = intercept + psi_j' w + effect_a

@@ -5,7 +5,7 @@
 //
 //   lambda_a = exp(effect_a) sum_j p_j exp(f_j),   f_j = intercept + psi_j' w
 //
-//   y_a ~ a likelihood of mean lambda_a, perhaps with scales; those that there
+//   y_a ~ a likelihood of mean lambda_a, possibly with scales; those that there
 //         are, and their numbers, are in functions/aggregate.stanfunctions
 //
 //   intercept ~ normal(intercept_location, intercept_scale)
@@ -23,7 +23,7 @@
 // the effects on the scale of log rates.
 // Data: bdr_stan/models/aggregate.py, aggregate_data().
 // Source: Law, Sejdinovic, Cameron, Lucas, Flaxman, Battle, Fukumizu (2018),
-// section 3, with the posterior in place of its variational approximation.
+// section 3, with the posterior instead of its variational approximation.
 functions {
   #include functions/whitening.stanfunctions
   #include functions/finite.stanfunctions
@@ -44,7 +44,7 @@ data {
   int<lower=1> likelihood;               // its number
   int<lower=0> n_scales;                 // its scales
   int<lower=0, upper=1> has_effects;     // 1: an effect of each bag
-  int<lower=1> grainsize;                // bags that a thread takes at a time
+  int<lower=1> grainsize;                // bags per task of a thread
   vector<lower=0>[D] information;        // whitening: precision by the labels
   vector[D] linear_term;                 // mode of the weights, times precision
   matrix[D, D] axes;                     // weights per unit along each axis
@@ -63,7 +63,7 @@ data {
   int<lower=0, upper=1> use_likelihood;  // 0: sample the prior
 }
 transformed data {
-  matrix[D + 1, T] phi = rows';          // a bag's points lie together
+  matrix[D + 1, T] phi = rows';          // a bag's points are consecutive
   vector[T] log_weight = log(weight);
   array[A] int count = zeros_int_array(A);
   array[5] real positive = {intercept_unit, intercept_scale, rho_median,

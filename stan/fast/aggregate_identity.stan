@@ -1,4 +1,4 @@
-// aggregate_identity: normal totals whose rates respond differently in each bag.
+// aggregate_identity: normal totals with rates that differ in each bag.
 //
 // Point j of bag a has the weight p_j, the features psi_j of a kernel and K
 // columns g_j, the first of them 1. Its outcome is normal(f_j + g_j' c_a, sigma),
@@ -16,7 +16,7 @@
 //   w_k ~ normal(0, rho),  rho ~ lognormal(log(rho_median), rho_log_sd)
 //
 // NUTS samples t, whitened coordinates of [w; intercept], with the same posterior.
-// Units: y and p as given; all others but rho, in units of f, those of y per p.
+// Units: y and p as given; rho in units of f, all others of y per p.
 // Data: bdr_stan/models/totals.py, totals_with_effects_data().
 // Source: Law, Sejdinovic, Cameron, Lucas, Flaxman, Battle, Fukumizu (2018),
 // section 3, with effects as in Goldstein (1995), Multilevel Statistical Models.

@@ -1,6 +1,6 @@
 // aggregate_joint: rates at points, from totals of bags and from G surveys.
 //
-// All read one function f of a point's features psi. Totals are those of
+// All depend on one function f of a point's features psi. Totals are as in
 // aggregate_exp, with the log rate f:
 //
 //   y_a ~ a likelihood of mean exp(effect_a) sum_j p_j exp(f_j)
@@ -24,7 +24,7 @@
 //             totals' likelihood; label errors add error_variance_a to its square
 //   survey_dispersion_g ~ normal(survey_dispersion_location_g,
 //                                survey_dispersion_scale_g), above 0, of
-//                  beta-binomial surveys, whose places differ by more than f
+//                  beta-binomial surveys: places differ by more than f
 //   effect_a ~ normal(0, tau), tau ~ half-normal(0, tau_scale), or no effects
 //
 // The families are in functions/family.stanfunctions: 5 binomial,
@@ -80,12 +80,12 @@ data {
   int<lower=1> likelihood;               // its number
   int<lower=0> n_scales;                 // its scales
   int<lower=0, upper=1> has_effects;     // 1: an effect of each bag
-  int<lower=1> grainsize;                // bags that a thread takes at a time
+  int<lower=1> grainsize;                // bags per task of a thread
 
   // Surveys
   int<lower=1> G;                        // surveys
   int<lower=1> S;                        // places of all surveys
-  array[G] int<lower=1> n_places;        // of each survey, which lie together
+  array[G] int<lower=1> n_places;        // of each survey, consecutive
   int<lower=1> V;                        // points of all places
   matrix[V, D + 1] survey_rows;          // their rows [psi, 1]
   vector<lower=0>[V] survey_weight;      // weights of the points, > 0
@@ -126,7 +126,7 @@ data {
   int<lower=0, upper=1> use_likelihood;  // 0: sample the prior
 }
 transformed data {
-  matrix[D + 1, T] phi = rows';          // a bag's points lie together
+  matrix[D + 1, T] phi = rows';          // a bag's points are consecutive
   vector[T] log_weight = log(weight);
   vector[V] log_share = log(survey_weight);
   array[A] int count = zeros_int_array(A);

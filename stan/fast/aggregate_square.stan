@@ -2,7 +2,7 @@
 //
 // Point j of bag a has the weight p_j (its population), the features psi_j of
 // a kernel and the rate f_j^2. The bag's label y_a has the mean lambda_a under
-// a likelihood of functions/aggregate.stanfunctions, perhaps with scales.
+// a likelihood of functions/aggregate.stanfunctions, possibly with scales.
 //
 //   lambda_a = exp(effect_a) (sum_j p_j f_j^2 + rho^2 residual_a)
 //   f_j = intercept + psi_j' w
@@ -14,16 +14,16 @@
 //   effect_a ~ normal(0, tau), tau ~ half-normal(0, tau_scale), or no effects
 //
 // The prior of the intercept, well above zero, identifies the sign of f.
-// residual_a = sum_j p_j (k(x_j, x_j) - |psi_j|^2), for what psi omits of f.
+// residual_a = sum_j p_j (k(x_j, x_j) - |psi_j|^2), of f outside psi.
 // sum_j p_j f_j^2 = |Q_a [w; intercept]|^2 with Q_a a triangular factor of the
-// rows sqrt(p_j) [psi_j', 1]. Where that is smaller, the triangle of Q_a' Q_a
-// is given instead, packed to one row per bag, off-diagonal entries doubled.
+// rows sqrt(p_j) [psi_j', 1]. If smaller, the triangle of Q_a' Q_a is given
+// instead, packed to one row per bag, off-diagonal entries doubled.
 // NUTS samples t and t_effect, which whitened_weights() and whitened_effects()
 // map to w and effects; these have the same posterior.
 // Units: y and p as given, f^2, intercept^2 and rho^2 in units of y per p.
 // Data: bdr_stan/models/aggregate.py, aggregate_data().
 // Source: Law, Sejdinovic, Cameron, Lucas, Flaxman, Battle, Fukumizu (2018),
-// section 3, with the posterior in place of its variational approximation.
+// section 3, with the posterior instead of its variational approximation.
 functions {
   #include functions/whitening.stanfunctions
   #include functions/finite.stanfunctions
@@ -33,7 +33,7 @@ functions {
   /**
    * Logarithms of the bags' means without effects, |Q_a theta|^2 + rho^2 c_a.
    * @param residual_variance c_a, variance of f outside the basis
-   * @param x rows of the bags, where there are such
+   * @param x rows of the bags, if there are any
    * Further arguments: as in data.
    */
   vector log_means(vector theta, real rho, vector residual_variance, matrix x,

@@ -11,15 +11,15 @@
 //
 // v_i is the known variance of the label's error, b_i the effect of groups and
 // smooth functions (functions/terms.stanfunctions). sigma_point is the noise of
-// one point, where a label is an average over points (size_noise = 1).
+// one point, if a label is an average over points (size_noise = 1).
 // Bags of equal N_i and v_i form a group. Its rows [z_i, x_i, 1, y_i] are
 // replaced by the triangular factor of their QR decomposition, which has the
-// same likelihood in at most D + Q + 2 rows. Where sizes are many, groups at a
+// same likelihood in at most D + Q + 2 rows. If sizes are many, groups at a
 // few sizes, some subtracted, replace them with the same likelihood to rounding.
 // NUTS samples t, whitened coordinates of theta = [w; gamma; intercept]: there
 // the posterior is nearly standard normal, and theta has the same posterior.
 // stanc: --O1
-// Units: those of y, but eta, z, x and term_length have none.
+// Units: as y; eta, z, x and term_length have none.
 // Data: bdr_stan/models/bdr.py, bdr_data().
 // Source: Law, Sutherland, Sejdinovic, Flaxman (2018), section 3.3.
 functions {
@@ -88,11 +88,11 @@ data {
   matrix[U, D + Q + 1] cross_theta;
   matrix[U, U] effect_cross;
   real<lower=0> intercept_share;         // of intercept_unit^2 if all sd are 0
-  vector<lower=0>[B] intercept_by_term;  // what term_sd^2 adds to that share
+  vector<lower=0>[B] intercept_by_term;  // its increase per term_sd^2
 }
 transformed data {
   int P = D + Q + 1;                     // entries of theta
-  matrix[P, T] x = rows[, 1 : P]';       // a group's rows lie together
+  matrix[P, T] x = rows[, 1 : P]';       // a group's rows are consecutive
   vector[T] y = rows[, P + 1];
   // lambda_k / N_g; 0 for covariates and intercept, which do not shrink.
   matrix[P, G] within = append_row(lambda * inv(bag_size)',
@@ -110,7 +110,7 @@ transformed data {
                                      known_variance); // rejects bad groups
   array[U] int term = term_of_effects(n_effects);
   // Rows of each group up to the last that has z, x or 1: of triangular ones,
-  // the other U + 1 have columns of terms and labels alone.
+  // the other U + 1 have only columns of terms and labels.
   array[G] int n_with_x = zeros_int_array(G);
   for (i in 1 : T) {
     if (max(abs(x[, i])) > 0) {
@@ -140,13 +140,13 @@ parameters {
 }
 transformed parameters {
   // The mode of theta moves with the scales of the labels; t follows it by a
-  // shear, whose Jacobian is 1.
+  // shear with Jacobian 1.
   vector[2 + size_noise] scale_change = append_row(
     [0.5 * (square(sigma / scale_at_mode[1]) - 1),
      log(eta / scale_at_mode[2])]',
     0.5 * (square(sigma_point ./ tail(scale_at_mode, size_noise)) - 1));
   // As whitened_weights(), which --O1 would differentiate entry by entry.
-  // Where groups differ more, the intercept is less certain.
+  // If groups differ more, the intercept is less certain.
   real share = intercept_share
                + dot_product(intercept_by_term, square(term_sd));
   vector[P] precision = append_row(information + inv_square(rho),
@@ -159,7 +159,7 @@ transformed parameters {
   real intercept = theta[P];
   vector[U] effect_sd = term_sd[term]
     .* effect_amplitudes(n_effects, n_columns, squared_frequency, term_length);
-  // One by one, so that no function of ours takes theta, for the same reason.
+  // One by one, so no function of ours has theta, for the same reason.
   array[U] real by_theta;
   for (j in 1 : U) {
     by_theta[j] = dot_product(cross_theta[j], theta);

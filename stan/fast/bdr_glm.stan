@@ -14,9 +14,9 @@
 // functions/terms.stanfunctions, and the families are in
 // functions/family.stanfunctions; of normal labels (family 10) u is integrated
 // out, of Poisson and binomial ones (1, 5) by K > 0 nodes of quadrature.
-// uncertain = 0 takes embeddings as exact: then s = 1, without eta and u.
-// Bags may have M samples, such as residents and houses. Each has coordinates,
-// N_i, eta and rho of its own; a bag that lacks one has N_i = 0, thus s = 0.
+// uncertain = 0 means exact embeddings: then s = 1, without eta and u.
+// Bags may have M samples, e.g. residents and houses. Each has its own
+// coordinates, N_i, eta and rho; a bag that lacks one has N_i = 0, thus s = 0.
 // NUTS samples t and e, whitened coordinates of theta = [w; gamma; intercept]
 // and of u: there the posterior is nearly standard normal. Whatever the
 // whitening's data, the posterior is the same.
@@ -96,20 +96,20 @@ data {
   vector[D + Q] intercept_slope;         // its change with w and gamma
   real<lower=0> intercept_unit;          // its change with t
   vector<lower=0>[N] label_information;  // of each label on its predictor
-  vector<lower=0>[N] label_variance;     // what scale[1]^2 adds to its inverse
+  vector<lower=0>[N] label_variance;     // added to its inverse per scale[1]^2
   vector[N] label_centre;                // predictor where the label has it
   matrix[U, U] effect_information;       // whitening: see whitened_terms()
   vector[U] effect_linear_term;
   matrix[U, D + Q + 1] cross_theta;
   matrix[U, U] effect_cross;
   real<lower=0> intercept_share;         // of intercept_unit^2 if all sd are 0
-  vector<lower=0>[B] intercept_by_term;  // what term_sd^2 adds to that share
+  vector<lower=0>[B] intercept_by_term;  // its increase per term_sd^2
 }
 transformed data {
   int is_normal = family == 10;
   int P = D + Q + 1;                     // entries of theta
   matrix[P, N] columns = append_row(append_row(z', x'), rep_row_vector(1, N));
-  // lambda_k / N, as good as infinite where a bag lacks the sample; 0 for
+  // lambda_k / N, practically infinite if a bag lacks the sample; 0 for
   // covariates and intercept, which do not shrink.
   matrix[P, G] within = rep_matrix(0, P, G);
   matrix[P, M] of_sample = rep_matrix(0, P, M);    // sample of each coordinate
@@ -180,12 +180,12 @@ parameters {
   vector<lower=0>[L] term_length;        // length scales of smooths
 }
 transformed parameters {
-  // Where groups differ more, the intercept is less certain.
+  // If groups differ more, the intercept is less certain.
   real share = intercept_share
                + dot_product(intercept_by_term, square(term_sd));
   vector[P] precision = append_row(information + inv_square(rho[sample]),
                                    append_row(rep_vector(1, Q), inv(share)));
-  // Along the axes; each sample's weights given those of the samples before it.
+  // Along the axes; each sample's weights given the earlier samples' weights.
   vector[P] alone = joint_linear_term ./ precision + t ./ sqrt(precision);
   vector[P] along = alone;
   for (m in 2 : M) {
@@ -197,7 +197,7 @@ transformed parameters {
   real intercept = theta[P];
   vector[U] effect_sd = term_sd[term]
     .* effect_amplitudes(n_effects, n_columns, squared_frequency, term_length);
-  // One by one, so that no function of ours takes theta, which --O1 would then
+  // One by one, so no function of ours has theta, which --O1 would then
   // differentiate entry by entry.
   array[U] real by_theta;
   for (j in 1 : U) {

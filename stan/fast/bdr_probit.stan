@@ -12,11 +12,11 @@
 //   s_ik = eta / (eta + lambda_k / N_i)                     shrinkage factors
 //   nu_i = eta * sum_k w_k^2 (1 - s_ik)
 //
-// Bags are sorted by size: those of one group share s and nu.
+// Bags are sorted by size: bags of one group share s and nu.
 // NUTS samples t, whitened coordinates of theta = [w; gamma; intercept]: there
 // the posterior is nearly standard normal, and theta has the same posterior.
 // The labels identify theta in units of sqrt(1 + nu), which grows with rho, so
-// the unit of t does, too.
+// the unit of t also does.
 // Units: intercept, gamma, w, rho in sds of the latent noise; eta, z and x have
 // none.
 // Data: bdr_stan/models/bdr_probit.py, bdr_probit_data().
@@ -60,7 +60,7 @@ data {
   int<lower=0, upper=1> use_likelihood;  // 0: sample the prior
 }
 transformed data {
-  matrix[D, N] zt = z';                  // a group's bags lie together
+  matrix[D, N] zt = z';                  // a group's bags are consecutive
   vector[N] sign = 2 * to_vector(y) - 1;
   array[N] int group = group_of_rows(N, start, length, bag_size,
                                      zeros_vector(G)); // of each bag

@@ -2,21 +2,21 @@
 //
 // Bag i has N_i points, Q covariates x_i and the label y_i. z_i is its
 // empirical mean embedding in the principal axes of the training embeddings,
-// centred at their average; it is taken as exact, whatever N_i.
+// centred at their average; it is treated as exact, whatever N_i.
 //
 //   y_i ~ normal(intercept + z_i' w + x_i' gamma + b_i, sqrt(nu_i))
 //   nu_i = sigma^2 + sigma_point^2 / N_i + v_i
 //
 // v_i is the known variance of the label's error, b_i the effect of groups and
 // smooth functions (functions/terms.stanfunctions). sigma_point is the noise of
-// one point, where a label is an average over points (size_noise = 1).
+// one point, if a label is an average over points (size_noise = 1).
 // Bags of equal nu form a group. Its rows [z_i, x_i, 1, y_i] are replaced by
 // the triangular factor of their QR decomposition, which has the same
-// likelihood in at most D + Q + 2 rows. Where nu are many, groups at a few,
+// likelihood in at most D + Q + 2 rows. If nu are many, groups at a few,
 // some subtracted, replace them with the same likelihood to rounding.
 // NUTS samples t, whitened coordinates of theta = [w; gamma; intercept]: there
 // the posterior is nearly standard normal, and theta has the same posterior.
-// Units: those of y, but z, x and term_length have none.
+// Units: as y; z, x and term_length have none.
 // Data: bdr_stan/models/blr.py, blr_data().
 // Source: Law, Sutherland, Sejdinovic, Flaxman (2018), section 3.1.
 functions {
@@ -74,7 +74,7 @@ data {
   matrix[U, D + Q + 1] cross_theta;
   matrix[U, U] effect_cross;
   real<lower=0> intercept_share;         // of intercept_unit^2 if all sd are 0
-  vector<lower=0>[B] intercept_by_term;  // what term_sd^2 adds to that share
+  vector<lower=0>[B] intercept_by_term;  // its increase per term_sd^2
 }
 transformed data {
   array[T] int group = group_of_rows(T, start, length, bag_size,
@@ -108,7 +108,7 @@ transformed parameters {
   vector[D] w = whitened_weights(t[1 : D], precision, linear_term, axes);
   vector[Q] gamma = gamma_centre + gamma_slope * w
                     + gamma_unit * t[D + 1 : D + Q];
-  // Where groups differ more, the intercept is less certain.
+  // If groups differ more, the intercept is less certain.
   real share = intercept_share
                + dot_product(intercept_by_term, square(term_sd));
   real intercept = intercept_centre

@@ -2,7 +2,7 @@
 //
 // Bag i has Q covariates x_i and the label y_i, 0 or 1. z_i is its empirical
 // mean embedding in the principal axes of the training embeddings, centred at
-// their average; it is taken as exact, whatever the bag's size.
+// their average; it is treated as exact, whatever the bag's size.
 //
 //   y_i ~ bernoulli_logit(intercept + z_i' w + x_i' gamma)
 //
@@ -11,7 +11,7 @@
 // Units: intercept, gamma, w, rho on the scale of log odds; z and x have none.
 // Data: bdr_stan/models/blr_logit.py, blr_logit_data().
 // Source: Law, Sutherland, Sejdinovic, Flaxman (2018), section 3.1, with
-// logistic in place of normal labels.
+// logistic instead of normal labels.
 functions {
   #include functions/finite.stanfunctions
   #include functions/whitening.stanfunctions

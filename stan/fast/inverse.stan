@@ -1,7 +1,7 @@
 // inverse: the embedding given the label, a curve in each coordinate.
 //
 // Bag i has N_i points and the label y_i. Its mean embedding has coordinates
-// z_i in a basis in which the covariance within bags is diag(lambda) and the
+// z_i in a basis where the covariance within bags is diag(lambda) and the
 // residual covariance between bags given their labels is nearly the identity.
 // B(y) are J functions of the label: 1, then S linear ones (the label itself,
 // or contrasts of classes), then splines.
@@ -14,7 +14,7 @@
 //
 // The coefficients c_k are integrated out, and drawn in generated quantities.
 // Bags of equal size share their variances, so the likelihood needs only sums
-// of B B', B z' and z^2 over each such group. Where sizes are many the groups
+// of B B', B z' and z^2 over each such group. If sizes are many the groups
 // are fewer nodes, between which 1 / (tau^2 + lambda / N) and its logarithm are
 // interpolated to ten digits; sums at a node may be negative.
 // Python predicts labels by Bayes' rule: p(y | z) is proportional to

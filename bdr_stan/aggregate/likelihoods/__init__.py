@@ -18,7 +18,7 @@ LIKELIHOODS: dict[str, Likelihood] = {
 
 
 def likelihood_named(name: str) -> Likelihood:
-    """The likelihood of this name; ValueError where there is none."""
+    """The likelihood of this name; ValueError if there is none."""
     if name not in tuple(LIKELIHOODS):
         names = ", ".join(map(repr, LIKELIHOODS))
         raise ValueError(f"likelihood must be one of {names}, found {name!r}")

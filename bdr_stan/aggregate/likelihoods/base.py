@@ -35,8 +35,8 @@ class Scale(NamedTuple):
     prior_scale: float = 1.0  # default of the half-normal's scale
 
 
-# Of labels and the moments that a link has of their means: the expected log density of each label
-# without what is constant, and its slopes in the moments; scales as keywords.
+# From labels and a link's moments of their means: the expected log density of each label up to a
+# constant, and its slopes in the moments; scales as keywords.
 Terms = Callable[..., tuple[Array, ...]]
 
 
@@ -53,27 +53,27 @@ def with_errors(dispersion: Array | float, error_variance: Array | float) -> Arr
 
 
 class Likelihood:
-    """Base of the likelihoods of totals, of which there is one object each in `LIKELIHOODS`."""
+    """Base of the likelihoods of totals; each has one object in `LIKELIHOODS`."""
 
     name: ClassVar[str]
     links: ClassVar[tuple[str, ...]]  # names of those with a Stan program, the default first
-    # Its own, such as "dispersion", in the order of Stan's array.
+    # Its own, for example "dispersion", in the order of Stan's array.
     scales: ClassVar[Mapping[str, Scale]] = {}
-    # In ``stan/fast/functions/aggregate.stanfunctions``, where it is among these.
+    # In ``stan/fast/functions/aggregate.stanfunctions``, if it is there.
     program_number: ClassVar[int]
-    is_count: ClassVar[bool] = False  # whether labels are 0, 1, 2, ..
-    has_trials: ClassVar[bool] = False  # whether these are out of a number of trials
+    is_count: ClassVar[bool] = False  # whether labels are 0, 1, 2, ...
+    has_trials: ClassVar[bool] = False  # whether counts are out of a number of trials
     is_positive: ClassVar[bool] = False  # whether labels are numbers > 0
     # Whether its labels determine effects of their bags; see `draw_effects`.
     has_effects: ClassVar[bool] = False
     # Whether known errors of labels add to its dispersion, or to its noise.
     takes_errors: ClassVar[bool] = False
-    # Why normal effects of bags cannot be added, and what to do.
+    # Why normal effects of bags cannot be added, with advice.
     bag_effects_error: ClassVar[str | None] = None
-    # The likelihood that labels have once gamma effects of their bags, of mean 1, are summed over:
-    # its scale is the standard deviation of these.
+    # The likelihood of labels with gamma effects of their bags, of mean 1, integrated out: its
+    # scale is the standard deviation of the effects.
     gamma_effects: ClassVar[str | None] = None
-    # Of the variational bound, by the names of the links that have some.
+    # Terms of the variational bound, by the names of the links that have some.
     expected_terms: ClassVar[Mapping[str, Terms]] = {}
 
     def __repr__(self) -> str:
@@ -82,11 +82,11 @@ class Likelihood:
     def check_labels(self, bags: BagsLike, y: ArrayLike, trials: ArrayLike | None = None) -> Array:
         """Labels of `bags`, each the total of its points, as float64, shape (n,).
 
-        Counts are 0, 1, .. 2^31 - 1, not all zero; trials, people asked in each bag, are whole
-        numbers from 1, none below the bag's count. Labels may all be equal, unlike those of
-        `bags.check_labels`: bags of different size or points still tell rates apart. That every bag
-        has points, and weights >= 0 that are not all zero, is checked where bags are made.
-        TypeError or ValueError names the first bag whose label or trials it cannot have.
+        Counts are 0, 1, ..., 2^31 - 1, not all zero; trials, people asked in each bag, are whole
+        numbers from 1, none below the bag's count. Labels may all be equal, unlike in
+        `bags.check_labels`: bags of different size or points still separate rates. Bags are checked
+        for points, and weights >= 0 that are not all zero, when they are made. TypeError or
+        ValueError names the first bag with an invalid label or trials.
         """
         if trials is not None and not self.has_trials:
             raise ValueError(f"trials belong to the binomial likelihood, not to {self.name!r}")
@@ -116,59 +116,58 @@ class Likelihood:
 
         `given` are its own scales (`sigma`, `dispersion`), `trials` of the binomial, `noise_factor`
         of the normal (noise of each label in units of sigma), `error_variance` of those with a
-        dispersion (relative variance of each label's known error), shapes (n,); `tau` of those that
-        take effects of bags, the sd of these, which are summed over. Each takes its own and leaves
-        the rest.
+        dispersion (relative variance of each label's known error), shapes (n,); `tau`, for
+        likelihoods with effects of bags, the effects' sd; effects are integrated out. Each uses its
+        own and ignores the rest.
         """
         raise NotImplementedError
 
     def default_priors(self, rows: AggregateRows, y: Array) -> dict[str, float]:
-        """Numbers of the priors of its own scales, by their names, for `rows` and labels `y`."""
+        """Numbers of the priors of its scales, by name, for `rows` and labels `y`."""
         return {f"{name}_scale": scale.prior_scale for name, scale in self.scales.items()}
 
     def draw_effects(self, y: Array, means: Array, seed: Seed, **given: Array) -> Array:
-        """Log effects of the bags given their labels `y`, shape (S, n), where `has_effects`.
+        """Log effects of the bags given their labels `y`, shape (S, n), if `has_effects`.
 
-        `means`, shape (S, n), are those of each draw, `seed` that of the random numbers. `given`
-        are its own scales, shapes (S,), and `error_variance`, (n,), as for `label_density`: effects
-        are without the errors.
+        `means`, shape (S, n), are per draw, `seed` is for the random numbers. `given` are its own
+        scales, shapes (S,), and `error_variance`, (n,), see `label_density`: effects exclude the
+        errors.
         """
         raise NotImplementedError
 
     def scales_of_parts(self, share: Array, itself: Array, **scales: Array) -> dict[str, Array]:
-        """Scales of bags in training bags whose effects are known, shape (S, n).
+        """Scales of bags in training bags with given effects, shape (S, n).
 
-        `share` and `itself` are those of `bdr_stan.aggregate.bag_effects.dispersion_inside`,
-        `scales`, shapes (S,), those of the training bags.
+        For `share` and `itself` see `bdr_stan.aggregate.bag_effects.dispersion_inside`; `scales`,
+        shapes (S,), are the training bags'.
         """
         raise NotImplementedError
 
     def constant(self, y: Array, **scales: float) -> float:
-        """What `expected_terms` leave out of the log density of labels `y`.
+        """The constant that `expected_terms` omit from the log density of labels `y`.
 
-        `scales` are its own, such as `dispersion`.
+        `scales` are its own, for example `dispersion`.
         """
         return 0.0
 
     def distribution(self, mean: Array, **given: Any) -> rv_frozen:
         """SciPy's distribution of labels given their means, of the binomial probabilities.
 
-        `given` are its own scales (`dispersion`; `sigma` of the normal that of each label) and
-        `trials` of the binomial, which broadcast with the mean. Each takes its own and leaves the
-        rest.
+        `given` are its own scales (`dispersion`; for the normal `sigma` per label) and `trials` of
+        the binomial, which broadcast with the mean. Each uses its own and ignores the rest.
         """
         raise NotImplementedError
 
     def cdf_and_density(self, x: Array, mean: Array, **given: Any) -> tuple[Array, Array]:
-        """Cumulative probability and density at numbers `x`; the rest as for `distribution`."""
+        """Cumulative probability and density at numbers `x`; for the rest see `distribution`."""
         distribution = self.distribution(mean, **given)
         return distribution.cdf(x), distribution.pdf(x)
 
     def label_on_log_scale(self, y: Array, trials: Array | None = None) -> tuple[Array, Array]:
-        """Labels as their bags' effects see them, and how much each says of its effect, (n,).
+        """Labels on the scale of bags' effects, and their information on the effects, (n,).
 
-        These are logarithms, of the binomial log odds of the shares, and about minus the second
-        derivative of the log density in the effect. Only the sampler's coordinates depend on it.
+        These are logarithms, for the binomial log odds of the shares, and about minus the second
+        derivative of the log density in the effect. Only the sampler's coordinates depend on them.
         """
         return np.zeros(len(y)), np.zeros(len(y))
 
@@ -178,7 +177,7 @@ class Likelihood:
 
 
 class Dispersed(Likelihood):
-    """Base of those with a dispersion, to whose square the known errors of labels add."""
+    """Base of those with a dispersion; known errors of labels add to its square."""
 
     links = ("square", "exp")
     takes_errors = True

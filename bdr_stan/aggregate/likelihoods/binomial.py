@@ -1,4 +1,4 @@
-"""Counts out of numbers of trials, whose probability is the average rate of a bag's points."""
+"""Counts out of numbers of trials, with the average rate of a bag's points as probability."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ from bdr_stan.aggregate.likelihoods.base import LabelDensity, Likelihood
 from bdr_stan.aggregate.likelihoods.counts import log_rising
 from bdr_stan.types import Array
 
-_LARGEST_SHAPE = 1e8  # above which digits are lost, and effects are nothing beside chance
+_LARGEST_SHAPE = 1e8  # above which digits are lost, and effects are negligible relative to chance
 
 
 class Binomial(Likelihood):
@@ -57,7 +57,7 @@ class Binomial(Likelihood):
 
 
 def _beta_binomial(y, trials, shape):
-    """Density where probabilities are beta(shape lambda, shape (1 - lambda)).
+    """Density if probabilities are beta(shape lambda, shape (1 - lambda)).
 
     The information, which has no closed form, is one over the variance of the share y / trials.
     """

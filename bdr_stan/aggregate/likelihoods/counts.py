@@ -67,8 +67,8 @@ class Poisson(Likelihood):
 def log_rising(y: Array, shape: Array | float) -> Array:
     """log Gamma(y + shape) - log Gamma(shape) - y log(shape), exact for large shapes too.
 
-    The two logarithms have no digits in common with their difference where the shape is large:
-    there the first terms of Stirling's series are subtracted one by one.
+    If the shape is large, the difference of the two logarithms loses all digits: then the first
+    terms of Stirling's series are subtracted one by one.
     """
     total = y + shape
     return np.where(
@@ -79,7 +79,7 @@ def log_rising(y: Array, shape: Array | float) -> Array:
 
 
 def negative_binomial(y: Array, shape: Array | float) -> Callable[[Array], LabelDensity]:
-    """Poisson counts whose means have gamma effects of mean 1 and this shape, summed over."""
+    """Poisson counts with gamma effects on means, of mean 1 and this shape, integrated out."""
     constant = log_rising(y, shape) - gammaln(y + 1)
 
     def density(mean):

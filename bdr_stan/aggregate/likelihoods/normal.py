@@ -38,7 +38,7 @@ class Normal(Likelihood):
         return density
 
     def default_priors(self, rows: AggregateRows, y: Array) -> dict[str, float]:
-        """sigma_scale with which noise explains how far `y` of `rows` are from a common rate."""
+        """sigma_scale for noise that explains differences of `y` from a common rate."""
         level = float(np.sum(y) / np.sum(rows.total))
         noise = (y - level * rows.total) / rows.noise_factor
         return {"sigma_scale": float(np.sqrt(np.mean(noise**2)))}

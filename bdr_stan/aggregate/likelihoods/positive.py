@@ -1,10 +1,10 @@
 """Positive totals of mean lambda: exponential, or gamma of standard deviation dispersion lambda.
 
 The dispersion is the relative error of a total, the same for bags of every size, as in gamma
-regression and as that of the negative binomial where counts are large. The other choice, variance
-proportional to the mean, would take the outcomes of points for independent: the relative error of
-large bags would vanish, which that of rainfall or costs in a region does not. The gamma contains
-the exponential, at dispersion 1, and has no unit to choose.
+regression and in the negative binomial with large counts. The other choice, variance proportional
+to the mean, would treat the outcomes of points as independent: the relative error of large bags
+would vanish, which is wrong for rainfall or costs in a region. The gamma contains the exponential,
+at dispersion 1, and has no unit to choose.
 """
 
 from collections.abc import Callable, Mapping
@@ -80,7 +80,7 @@ EXPONENTIAL = Exponential()
 
 
 def _lomax(y, shape):
-    """Density where the rates 1 / lambda have gamma effects of mean 1 and this shape."""
+    """Density if the rates 1 / lambda have gamma effects of mean 1 and this shape."""
 
     def density(mean):
         ratio = y / mean
@@ -142,7 +142,7 @@ class Gamma(Dispersed):
 
         def density(mean):
             _, *derivatives = of_exponential(mean)
-            # Where the shape is large, its products must not be taken before the sum.
+            # If the shape is large, its products must not be computed before the sum.
             error = y / mean - 1
             value = np.sum(shape * (np.log1p(error) - error) + constant - np.log(y))
             return LabelDensity(value, *(shape * each for each in derivatives))

@@ -1,4 +1,4 @@
-"""Links: the rate of f, its derivatives, and what a bag's total needs of its points."""
+"""Links: the rate of f, its derivatives, and summaries of a bag's points for its total."""
 
 from collections.abc import Callable
 from typing import ClassVar, NamedTuple
@@ -11,13 +11,13 @@ from bdr_stan.bags import Bags
 from bdr_stan.kernels import FeatureMap
 from bdr_stan.types import Array
 
-# Of theta = [w; f0]: the bags' means lambda, shape (n,), their gradients, shape (n, d + 1), and a
+# From theta = [w; f0]: the bags' means lambda, shape (n,), their gradients, shape (n, d + 1), and a
 # function of numbers c, shape (n,): sum_a c_a times the second derivative of lambda_a.
 Means = Callable[[Array], tuple[Array, Array, Callable[[Array], Array]]]
-# Of the moments that a link has of each bag's mean under a Gaussian theta: the sum of a function of
-# them over the bags, and its slopes in each of them.
+# From a link's moments of each bag's mean under a Gaussian theta: the sum of a function of them
+# over the bags, and its slopes in each moment.
 OfMoments = Callable[..., tuple[float, list[Array]]]
-# Of mean and factor of that Gaussian, and rho: the same sum, and its slopes in mean, factor and
+# From mean and factor of the Gaussian, and rho: the same sum, and its slopes in mean, factor and
 # log rho.
 Expectation = Callable[[Array, Array, float], tuple[float, Array, Array, float]]
 
@@ -31,17 +31,17 @@ class FunctionPrior(NamedTuple):
 
 
 class Link:
-    """Base of the links, of which there is one object each, in `bdr_stan.aggregate.links.LINKS`.
+    """Base of the links; each has one object, in `bdr_stan.aggregate.links.LINKS`.
 
     The mean of bag a's label is lambda_a = sum_j p_j rate(f_j), f_j = phi_j' theta at its points.
     """
 
     name: ClassVar[str]
     program: ClassVar[str]  # Stan program of the likelihoods that take this link
-    rate: ClassVar[np.ufunc]  # at values of f; takes `out`
-    # Whether the rate is f itself, so that a bag's label depends on one weighted sum.
+    rate: ClassVar[np.ufunc]  # at values of f; accepts `out`
+    # Whether the rate is f itself, so a bag's label depends on one weighted sum.
     is_linear: ClassVar[bool] = False
-    # Whether points are kept one by one, so that fewer may stand for all of them.
+    # Whether points are kept one by one, so fewer may represent all.
     can_thin: ClassVar[bool] = False
     # Whether a bag's mean is the average rate of its points, and effects are on their log odds.
     is_average: ClassVar[bool] = False
@@ -56,23 +56,24 @@ class Link:
         raise NotImplementedError
 
     def function_prior(self, overall: float) -> FunctionPrior:
-        """Default prior of f where `overall` is the rate of all bags in one, > 0.
+        """Default prior of f if `overall` is the pooled rate of all bags, > 0.
 
         The link "identity" has none: the overall rate does not determine how far rates spread.
         """
         raise NotImplementedError
 
     def residual_mean(self, rows: AggregateRows, rho: float | Array) -> float | Array:
-        """What the residual variance adds to the bags' means, shape (n,), or (S, n) for S rhos.
+        """Contribution of the residual variance to the bags' means, shape (n,), or (S, n) for S
+        rhos.
 
-        Of the bags' `rows` and `rho`, the scale of the weights.
+        For the bags' `rows` and `rho`, the scale of the weights.
         """
         return 0.0
 
     def mean_rate(self, f: Array, residual_variance: Array | None) -> Array:
         """Mean rate at points of this f, plus normal numbers of variance `residual_variance`.
 
-        With most links the bags' totals identify only that of both, so that it is the rate of f.
+        With most links the bags' totals identify only their joint mean, so it is the rate of f.
         """
         return self.rate(f)
 
@@ -95,7 +96,7 @@ class Link:
     def rows(self, bags: Bags, features: FeatureMap, *, thin: int | None = None) -> AggregateRows:
         """What a fit needs of the bags' points, in one pass over them.
 
-        Where the link `can_thin`, at most `thin` weighted points stand for a bag's.
+        If the link `can_thin`, at most `thin` weighted points represent a bag.
         """
         if thin is not None:
             return thinned_point_rows(bags, features, thin)
@@ -133,7 +134,7 @@ class Link:
     ) -> Array:
         """Means of the bags' labels, shape (S, n), for weights and f0 of each draw, (S, d + 1).
 
-        `effects`, (S, n), are those of the bags on the log rate (with "logit" on the log odds);
+        `effects`, (S, n), are effects of the bags on the log rate (with "logit" on the log odds);
         rho, also (S,), is the scale of the weights, for the residual variance.
         """
         if self.is_average:
@@ -150,7 +151,7 @@ class Link:
         *,
         rho: float | Array = 0.0,
     ) -> Array:
-        """As `means`, of bags whose points are all counted, with the rows of `features`."""
+        """As `means`, for bags with all their points, with the rows of `features`."""
         if not self.can_thin or (self.is_average and effects is not None):
             return self.means(self.rows(bags, features), theta, effects, rho=rho)
         # Points are many, and their rows need not be kept.
@@ -162,8 +163,7 @@ class Link:
     def expectation(self, rows: AggregateRows, of_moments: OfMoments) -> Expectation:
         """Sum over the bags of `rows` of `of_moments` of their means, theta ~ N(m, F F').
 
-        The moments are those in which the likelihoods state their variational terms; links that no
-        likelihood has terms for need none. rho, the scale of the weights, is for the residual
-        variance.
+        The moments are the arguments of the likelihoods' variational terms; links without terms in
+        any likelihood need none. rho, the scale of the weights, is for the residual variance.
         """
         raise NotImplementedError

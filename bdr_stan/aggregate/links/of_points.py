@@ -1,4 +1,4 @@
-"""Links whose totals need all points of a bag, or one weighted sum: exp, logit, identity."""
+"""Links with totals from all points of a bag, or one weighted sum: exp, logit, identity."""
 
 import numpy as np
 from scipy.special import expit, logit
@@ -10,7 +10,7 @@ from bdr_stan.kernels import FeatureMap
 from bdr_stan.types import Array
 
 _CHUNK_BYTES = 1 << 24
-_LARGEST_SHARE = 1 - 1e-6  # of the overall rate, so that its log odds are finite
+_LARGEST_SHARE = 1 - 1e-6  # of the overall rate, so its log odds are finite
 
 
 class Exp(Link):
@@ -37,7 +37,7 @@ class Exp(Link):
 
         Raises
         ------
-        ValueError : factors where the points' own rows are needed.
+        ValueError : factors if the points' own rows are needed.
         """
         if rows.weights is None:
             raise ValueError("link 'exp' needs the points' own rows: make them by point_rows")

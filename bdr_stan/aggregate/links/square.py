@@ -1,4 +1,4 @@
-"""The square link: rates f^2, whose totals need of a bag's points one triangular factor."""
+"""The square link: rates f^2, with totals from one triangular factor of a bag's points."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from bdr_stan.types import Array
 
 
 class Square(Link):
-    """rate = f^2, so that lambda_a = |Q_a theta|^2 + rho^2 c_a: bags are compressed without loss.
+    """rate = f^2, so lambda_a = |Q_a theta|^2 + rho^2 c_a: bags are compressed without loss.
 
     c_a is `AggregateRows.residual_variance`: E[f^2] includes the variance outside the basis.
     """
@@ -63,7 +63,7 @@ class Square(Link):
     def expectation(self, rows: AggregateRows, of_moments: OfMoments) -> Expectation:
         """Moments are mean M_a and variance V_a of lambda_a = |Q_a theta|^2 + rho^2 c_a.
 
-        `of_moments` of these is summed over the bags of `rows`.
+        `of_moments` is summed over the bags of `rows`.
 
         M_a = |Q_a m|^2 + tr S_a + rho^2 c_a,   V_a = 4 m' Q_a' S_a Q_a m + 2 tr S_a^2
 
