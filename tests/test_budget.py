@@ -14,7 +14,7 @@ BUDGETS = {
     "cmdstan": 960,
     "datasets": 320,
     "embedding": 3120,
-    "estimators": 8830,
+    "estimators": 8820,
     "families": 820,
     "kernel_means": 1130,
     "kernels": 2670,
