@@ -208,7 +208,7 @@ def prediction(
     Vertical bars are central intervals; orange intervals miss the label and do not cross the
     diagonal. Both axes are logarithmic if all values are positive and labels span a factor of
     100. A panel draws at most 80 bags, evenly spaced over the labels; its coverage is over all its
-         bags.
+    bags.
 
     Parameters
     ----------
