@@ -17,7 +17,7 @@ functions {
 data {
   int<lower=0> N, N_new, P, P_new, D;                  // bags, points, features
   matrix[P, D] phi;  matrix[P_new, D] phi_new;         // features of points
-  vector[P] weight;  vector[P_new] weight_new;         // such as people there
+  vector[P] weight;  vector[P_new] weight_new;         // e.g. people there
   vector[P_new] omitted_new;                           // var(f) outside phi
   array[N] int start, length;  array[N_new] int start_new, length_new;
   array[N] int audited, found;                         // cases, those reported
