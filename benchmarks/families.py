@@ -192,12 +192,12 @@ def main():
     args = parser.parse_args()
     for family in () if args.time else [args.family] if args.family else LABELS:
         if args.quick:  # a kernel without a search for its linear part
-            compare(family, 2, 40, 50, n_landmarks=4, kernel="rbf")
+            compare(family, 2, 30, 20, n_landmarks=4, kernel="rbf")
         else:
             compare(family, args.seeds, N_TRAIN, N_TEST, n_landmarks=30)
     if args.family:
         return
-    size = (60, 10, 60, 60) if args.quick else (args.bags, 60, args.warmup, args.draws)
+    size = (30, 5, 60, 60) if args.quick else (args.bags, 60, args.warmup, args.draws)
     time_a_fit(*size, args.method)
 
 

@@ -79,7 +79,7 @@ CHECKS = {
 }
 
 
-def made(rng, n=60):
+def made(rng, n=40):
     """Groups of a generated table: what ``--quick`` takes."""
     level = rng.normal(size=n)
     members = pd.DataFrame({"group": np.repeat(np.arange(n), 20)})
@@ -300,7 +300,7 @@ def main():
     args = parser.parse_args()
     names = args.tables or [*TABLES, *CHECKS]
     if args.quick:
-        names, args.landmarks, args.chains, args.draws, args.folds = [None], 8, 2, 100, 2
+        names, args.landmarks, args.chains, args.draws, args.folds = [None], 6, 2, 100, 2
     reference = args.only[0] if args.only else "BDR"
     tables = {}
     for name in names:

@@ -94,14 +94,14 @@ def fit_all(data, args, *, seed, log):
 
     for short, link in LINKS.items():
         # Length scales are learned once for all methods of the link.
-        bases[short] = learned_basis(timed, f"lengths, {short}", link, args.landmarks)
+        bases[short] = learned_basis(timed, f"lengths, {short}", link, args)
         for method in STAN_METHODS:
             fitted(f"{method}-{short}", method, bases[short])
     if args.extra:
         rho = rho_of(models["VBAgg-Sq"])
         prior = {"rho_median": rho, "rho_log_sd": 0.03}
         fitted("NUTS-Sq, rho of VBAgg", "NUTS", bases["Sq"], prior=prior)
-        one = learned_basis(timed, "one length, Sq", "square", args.landmarks, RBF("median"))
+        one = learned_basis(timed, "one length, Sq", "square", args, RBF("median"))
         candidates, scales = by_scale(data, bases["Sq"], seed)
         best = scales["validation bag NLL"].idxmin()
         chosen = bases["Sq"] | {"kernel": candidates[best].kernel_}
@@ -126,9 +126,10 @@ def fit_all(data, args, *, seed, log):
     return models, scales
 
 
-def learned_basis(timed, name, link, n_landmarks, kernel="rbf"):
-    """Landmarks, and the kernel with the parameters of highest evidence."""
-    model = AggregateRegressor("poisson", link, n_landmarks, kernel, method="vb")
+def learned_basis(timed, name, link, args, kernel="rbf"):
+    """Landmarks, and the kernel with the parameters of highest evidence, unless ``--quick``."""
+    options = {"learn_kernel": not args.quick, "method": "vb"}
+    model = AggregateRegressor("poisson", link, args.landmarks, kernel, **options)
     learned = timed(name, model)
     return {
         "link": link,
@@ -507,7 +508,7 @@ def prior_table(covered):
 def main():
     parser = arguments(
         __doc__,
-        quick="one draw, few bags and landmarks, short chains",
+        quick="one draw, few bags and landmarks, short chains, no kernel learned",
         output="folder for tables and figures",
         folder="swiss_roll_output",
     )

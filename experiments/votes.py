@@ -93,10 +93,10 @@ def one_election(seed, method, **sizes):
 
 def main():
     parser = arguments(
-        __doc__, quick="1 election of 90 counties, the modes", output="folder of votes.md"
+        __doc__, quick="1 election of 45 counties, the modes", output="folder of votes.md"
     )
     args = parser.parse_args()
-    n, sizes = (1, {"n_counties": 90, "n_states": 5}) if args.quick else (10, {})
+    n, sizes = (1, {"n_counties": 45, "n_states": 3}) if args.quick else (10, {})
     method = "optimize" if args.quick else "nuts"
     nll, coverage = [], []
     with warnings.catch_warnings():
