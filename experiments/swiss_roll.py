@@ -530,11 +530,11 @@ def main():
     args.long = {"chains": 4, "warmup": 500, "draws": 1500}
     if quick:
         args.short = args.long = {"chains": 2, "warmup": 100, "draws": 100}
-    args.landmarks = 10 if quick else 30
+    args.landmarks = 6 if quick else 30
 
     log, results, scales, first = [], [], [], None
     args.extra, args.n_test = True, 30 if quick else 500
-    size = {"n_bags": 32, "mean_size": 30} if quick else {"n_bags": 100}
+    size = {"n_bags": 24, "mean_size": 20} if quick else {"n_bags": 100}
     for seed in range(args.seeds):
         rows, scale_table, *fitted = run(seed, args, log, **size)
         results += rows
@@ -550,8 +550,8 @@ def main():
 
     curves = {}
     for x, values in [
-        ("n_bags", (32,) if quick else args.bags),
-        ("mean_size", (30,) if quick else args.points),
+        ("n_bags", (24,) if quick else args.bags),
+        ("mean_size", (20,) if quick else args.points),
     ]:
         seeds = range(args.curve_seeds)
         runs = (scores(seed, **size | {x: value}) for value in values for seed in seeds)

@@ -49,7 +49,7 @@ def log_probability_from_log_odds(predictive, yes, votes):
     return np.log(np.mean(stats.binom.pmf(yes, votes, expit(h)), axis=0))
 
 
-def one_election(seed, method, **sizes):
+def one_election(seed, method, n_landmarks, **sizes):
     """NLL of each model, and a table of coverage by county."""
     generated = election(seed, **sizes)
     counties = generated.counties
@@ -68,8 +68,8 @@ def one_election(seed, method, **sizes):
     run = {"seed": seed, "chains": 2, "draws": 500}
     counts = {"trials": "votes", **run}
     fits = {
-        "BDR, terms": (BDR(50, family="binomial", method=method, **TERMS), "yes", counts),
-        "normal": (BDR(50, method=method), "log_odds", run),
+        "BDR, terms": (BDR(n_landmarks, family="binomial", method=method, **TERMS), "yes", counts),
+        "normal": (BDR(n_landmarks, method=method), "log_odds", run),
         "means of counties": (
             BLR(kernel=LinearEffects(), family="binomial", method=method, groups=["state"]),
             "yes",
@@ -97,13 +97,13 @@ def main():
     )
     args = parser.parse_args()
     n, sizes = (1, {"n_counties": 45, "n_states": 3}) if args.quick else (10, {})
-    method = "optimize" if args.quick else "nuts"
+    method, n_landmarks = ("optimize", 10) if args.quick else ("nuts", 50)
     nll, coverage = [], []
     with warnings.catch_warnings():
         # A few counties lie outside of the square of the others, and some chains are short.
         warnings.filterwarnings("ignore", message="smooth .* lie outside the range")
         for seed in range(n):
-            found, of_counties = one_election(seed, method, **sizes)
+            found, of_counties = one_election(seed, method, n_landmarks, **sizes)
             nll.append(found)
             coverage.append(of_counties)
             print(f"election {seed}:", {k: round(v, 3) for k, v in found.items()}, flush=True)
