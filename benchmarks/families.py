@@ -126,13 +126,13 @@ LABELS = {
 }
 
 
-def fitted(model, bags, y, seed=0):
+def fitted(model, bags, y, seed=0, draws=1000):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of k-hat
-        return model.fit(bags, y, seed=seed, progress=False)
+        return model.fit(bags, y, seed=seed, draws=draws, progress=False)
 
 
-def compare(family, seeds, n_train, n_test, **settings):
+def compare(family, seeds, n_train, n_test, draws=1000, **settings):
     """Print NLLs on average and paired differences from BDR; `settings` are those of the models."""
     draw, rivals = LABELS[family]
     rows = []
@@ -141,7 +141,7 @@ def compare(family, seeds, n_train, n_test, **settings):
         (bags, y), (test, y_test) = draw(rng, n_train), draw(rng, n_test)
         row = {name: rival(bags, y, test, y_test) for name, rival in rivals.items()}
         for kind in (BLR, BDR):
-            model = fitted(kind(family=family, method="laplace", **settings), bags, y, seed)
+            model = fitted(kind(family=family, method="laplace", **settings), bags, y, seed, draws)
             row[kind.__name__] = -model.predictive(test).log_prob(y_test).mean()
         rows.append(row)
     for name in rows[0]:
@@ -192,12 +192,12 @@ def main():
     args = parser.parse_args()
     for family in () if args.time else [args.family] if args.family else LABELS:
         if args.quick:  # a kernel without a search for its linear part
-            compare(family, 2, 40, 50, n_landmarks=4, kernel="rbf")
+            compare(family, 2, 30, 20, draws=200, n_landmarks=3, kernel="rbf")
         else:
             compare(family, args.seeds, N_TRAIN, N_TEST, n_landmarks=30)
     if args.family:
         return
-    size = (60, 10, 60, 60) if args.quick else (args.bags, 60, args.warmup, args.draws)
+    size = (30, 5, 60, 60) if args.quick else (args.bags, 60, args.warmup, args.draws)
     time_a_fit(*size, args.method)
 
 

@@ -24,25 +24,25 @@ SIZES = {"BLR": (300, 301), "BDR": (5, 41), "AggregateRegressor": (5, 41)}
 SCATTER = {"no": (0.0, 7), "moderate": (0.25, 2), "strong": (0.5, 1)}  # and data sets of each kind
 
 
-def data(name, family, scatter, seed):
+def data(name, family, scatter, seed, n_bags):
     """Bags, their counts and trials."""
     rng = np.random.default_rng(seed)
-    sizes, centres = rng.integers(*SIZES[name], N_BAGS), rng.normal(size=N_BAGS)
+    sizes, centres = rng.integers(*SIZES[name], n_bags), rng.normal(size=n_bags)
     x = np.repeat(centres, sizes) + rng.normal(size=sizes.sum())
     bags, binomial = Bags.from_points(x[:, None], sizes=sizes), family == "binomial"
     predictor = SLOPE * centres + 3 * (not binomial)
     if name == "AggregateRegressor":
         means = bags.sums(expit(SLOPE * x) if binomial else np.exp(SLOPE * x))
         predictor = logit(means / sizes) if binomial else np.log(means)
-    predictor = predictor + rng.normal(0, scatter, N_BAGS)
+    predictor = predictor + rng.normal(0, scatter, n_bags)
     if binomial:
-        return bags, rng.binomial(TRIALS, expit(predictor)), {"trials": np.full(N_BAGS, TRIALS)}
+        return bags, rng.binomial(TRIALS, expit(predictor)), {"trials": np.full(n_bags, TRIALS)}
     return bags, rng.poisson(np.exp(predictor)), {}
 
 
-def reports(name, family, scatter, seed):
+def reports(name, family, scatter, seed, n_bags):
     """Whether the report of a fit states that the counts scatter more."""
-    bags, y, known = data(name, family, scatter, seed)
+    bags, y, known = data(name, family, scatter, seed, n_bags)
     if name == "AggregateRegressor":
         link = "logit" if family == "binomial" else "exp"
         model = AggregateRegressor(family, link, 8, method="laplace")
@@ -56,12 +56,17 @@ def reports(name, family, scatter, seed):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="one data set of each kind")
+    parser.add_argument(
+        "--quick", action="store_true", help="one data set of 60 bags, no and strong scatter"
+    )
     args = parser.parse_args()
+    n_bags = 60 if args.quick else N_BAGS
     for scatter, (sd, n) in SCATTER.items():
+        if args.quick and scatter == "moderate":
+            continue
         seeds = range(1 if args.quick else n)
         found = {
-            f"{name} {family}": [reports(name, family, sd, seed) for seed in seeds]
+            f"{name} {family}": [reports(name, family, sd, seed, n_bags) for seed in seeds]
             for name, family in product(SIZES, ("poisson", "binomial"))
         }
         each = ", ".join(f"{kind} {sum(flags)}" for kind, flags in found.items())

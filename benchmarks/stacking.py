@@ -14,6 +14,7 @@ from bdr_stan import BDR, InverseBDR, Stacked
 SIZES = 5, 20, 60  # points per bag
 N_BAGS = 100, 150, 200, 300, 400
 N_TEST = 2_000
+N_TEST_QUICK = 200
 
 
 def linear(rng, n):
@@ -54,10 +55,10 @@ def bags_of(problem, rng, n):
     return points, y
 
 
-def scores(problem, n, seed):
+def scores(problem, n, seed, n_test):
     """NLL of fresh labels by each member and by the stack, and the weight of InverseBDR."""
     rng = np.random.default_rng(seed)
-    train, test = bags_of(problem, rng, n), bags_of(problem, rng, N_TEST)
+    train, test = bags_of(problem, rng, n), bags_of(problem, rng, n_test)
     models = [kind(n_landmarks=30, method="laplace") for kind in (BDR, InverseBDR)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of the approximation
@@ -72,13 +73,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="two data sets of 100 bags")
     args = parser.parse_args()
+    n_test = N_TEST_QUICK if args.quick else N_TEST
     names, numbers = (["linear", "ratings"], [100]) if args.quick else (PROBLEMS, N_BAGS)
     print("| labels | bags | BDR | InverseBDR | Stacked | behind the best | weight of InverseBDR |")
     print("|---|---|---|---|---|---|---|")
     behind = []
     for k, name in enumerate(names):
         for n in numbers:
-            *members, stack, weight = scores(PROBLEMS[name], n, seed=1000 * k + n)
+            *members, stack, weight = scores(PROBLEMS[name], n, 1000 * k + n, n_test)
             behind.append(stack - min(members))
             cells = [f"{score:.3f}" for score in (*members, stack, behind[-1], weight)]
             print(f"| {name} | {n} |", " | ".join(cells), "|", flush=True)

@@ -98,7 +98,8 @@ def main():
     parser.add_argument("--quick", action="store_true", help="BLR, 2 data sets of 40 bags")
     args = parser.parse_args()
     if args.quick:
-        args.only, args.seeds, args.bags, args.draws = ["BLR"], 2, 40, 200
+        args.only, args.seeds, args.bags, args.draws = ["BLR"], 2, 40, 100
+        args.lengths = (200, 100)
 
     print("estimator                  warm-up  seconds  bulk/s  tail/s  R-hat  diverged  poor")
     for name in args.only:

@@ -85,9 +85,9 @@ def one_election(seed, **sizes):
 
 
 def main():
-    parser = arguments(__doc__, quick="2 elections of 150 counties", output="folder of election.md")
+    parser = arguments(__doc__, quick="2 elections of 60 counties", output="folder of election.md")
     args = parser.parse_args()
-    n, sizes = (2, {"n_counties": 150, "n_states": 5}) if args.quick else (10, {})
+    n, sizes = (2, {"n_counties": 60, "n_states": 5}) if args.quick else (10, {})
     tables, gaps = [], []
     with warnings.catch_warnings():
         # Counties without a man in the sample, and the subgroups that are shrunk for comparison.

@@ -121,12 +121,12 @@ def summary(errors):
 
 def main():
     parser = arguments(
-        __doc__, quick="two runs, sets of 50 points", output="folder for entropy.md and entropy.png"
+        __doc__, quick="one run, sets of 50 points", output="folder for entropy.md and entropy.png"
     )
     parser.add_argument("--runs", type=int, default=25)
     args = parser.parse_args()
 
-    n_runs, n_points = (2, 50) if args.quick else (args.runs, 500)
+    n_runs, n_points = (1, 50) if args.quick else (args.runs, 500)
     chain = {"chains": 2, "warmup": 200, "draws": 200} if args.quick else {"chains": 2}
     errors, covered, shown = {}, {}, []
     for seed in range(n_runs):

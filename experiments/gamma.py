@@ -126,7 +126,7 @@ def score_table(results):
 def main():
     parser = arguments(
         __doc__,
-        quick="one s5, 200 bags, few candidates, short chains",
+        quick="one s5, 100 bags, few candidates, short chains",
         output="folder for tables and figures",
         folder="gamma_output",
     )
@@ -140,14 +140,14 @@ def main():
     shares = args.s5 or ([25] if args.quick else range(0, 51, 5))
     close_up = 25 if 25 in shares else shares[0]  # the share shown in Figure 5
     grid = {"bandwidth_scale": (0.75,), "n_landmarks": (10,)} if args.quick else None
-    run = {"chains": 2, "warmup": 200, "draws": 200} if args.quick else None
+    run = {"chains": 2, "warmup": 100, "draws": 100} if args.quick else None
 
     results, settings = {}, {}
     for s5 in shares:
         print(f"\n{s5}% of the bags have 5 points", flush=True)
         data = gamma_bags(args.data_seed, s5=s5, splits=("train", "validation", "test"))
         if args.quick:
-            data = fewer(data, 200)
+            data = fewer(data, 100)
         fitted = fit_methods(
             methods, data["train"], data["validation"], seed=args.seed, grid=grid, run=run
         )

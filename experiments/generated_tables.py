@@ -136,7 +136,7 @@ def main():
     parser.add_argument("--folds", type=int, default=4)
     args = parser.parse_args()
     if args.quick:
-        args.counties, args.groups, args.datasets, args.folds = 60, 60, 1, 2
+        args.counties, args.groups, args.datasets, args.folds = 30, 30, 1, 2
     tables = on_incomes(args), on_irrelevant(args)
     print(*(table.round(4).to_string() for table in tables), sep="\n")
     text = f"""\

@@ -43,7 +43,7 @@ def fresh(args):
     """Scores of the test bags by size, and coverage on fresh bags."""
     data = gamma_bags(23, s5=25, splits=("train", "validation", "test"))
     if args.quick:
-        data = fewer(data, 100)
+        data = fewer(data, 50)
     grid = {"bandwidth_scale": (0.75,), "n_landmarks": (10,)} if args.quick else None
     names = ["BDR, additive", "InverseBDR"] if args.quick else MODELS
     models = {name: at_mode(MODELS[name], args) for name in names}
@@ -84,13 +84,13 @@ def fixed(args):
             data_seed, fixed_size=points, noise=1.0, splits=("train", "validation", "test")
         )
         if args.quick:
-            data = fewer(data, 100)
+            data = fewer(data, 50)
         methods = {
             name: clone(at_mode(MODELS[name], args)).set_params(landmarks="random")
             for name in names
         }
         methods["InverseBDR, additive"].set_params(method="optimize")
-        scales, n = ((1.0,), 100) if args.quick else ((0.5, 1.0, 1.5), 300)
+        scales, n = ((1.0,), 50) if args.quick else ((0.5, 1.0, 1.5), 300)
         grid = {"n_landmarks": (10,) if args.quick else (60,), "bandwidth_scale": scales}
         fitted = fit_methods(
             methods,
@@ -165,7 +165,7 @@ def few(args):
 
 def digits(args):
     """Scores on the bags of the demonstration, by size."""
-    n_train, n_test = (200, 200) if args.quick else (800, 1000)
+    n_train, n_test = (60, 60) if args.quick else (800, 1000)
     train, y = digits_bags(n_train, seed=1, split="train")
     test, truth = digits_bags(n_test, seed=2, split="train")
     parts = [

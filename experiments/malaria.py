@@ -117,6 +117,7 @@ def learned_features(args, country, n_functions):
         n_landmarks=args.landmarks,
         kernel=map_kernel(FEATURES[:-2], ["x", "y"], n_functions=n_functions),
         thin=args.thin,
+        learn_kernel=not args.quick,
         random_state=args.seed,
     )
     return model.training_features(country.bags, country.y, seed=args.seed).feature_map
@@ -125,7 +126,7 @@ def learned_features(args, country, n_functions):
 def main():
     parser = arguments(
         __doc__,
-        quick="2000 pixels, 40 districts, 30 functions",
+        quick="1000 pixels, 30 districts, 20 functions, no kernel learned",
         output="folder for malaria.md and malaria.png",
     )
     parser.add_argument("--country", type=Path, help="folder of the country (default: a new one)")
@@ -142,9 +143,9 @@ def main():
         run |= {"chains": 2, "warmup": 100, "draws": 50}
     size, args.small = {}, {"n_pixels": 200_000, "n_districts": 500}
     if args.quick:
-        size = args.small = {"n_pixels": 2000, "n_districts": 40}
+        size = args.small = {"n_pixels": 1000, "n_districts": 30}
         args.others = args.others[:1]
-        args.functions, args.landmarks, args.thin = 30, 2, 5
+        args.functions, args.landmarks, args.thin = 20, 2, 5
     with tempfile.TemporaryDirectory() as folder:
         if args.country is None:
             write_country(folder, seed=args.seed, **size)

@@ -79,7 +79,7 @@ CHECKS = {
 }
 
 
-def made(rng, n=60):
+def made(rng, n=40):
     """Groups of a generated table: what ``--quick`` takes."""
     level = rng.normal(size=n)
     members = pd.DataFrame({"group": np.repeat(np.arange(n), 20)})
@@ -207,11 +207,11 @@ def methods(args):
             "means",
         ),
         "random forest": OnSummaries(
-            RandomForestRegressor(300, min_samples_leaf=3, random_state=0), "all"
+            RandomForestRegressor(args.trees, min_samples_leaf=3, random_state=0), "all"
         ),
         "gradient boosting": OnSummaries(
             HistGradientBoostingRegressor(
-                max_iter=100, learning_rate=0.05, min_samples_leaf=10, random_state=0
+                max_iter=args.rounds, learning_rate=0.05, min_samples_leaf=10, random_state=0
             ),
             "all",
         ),
@@ -299,8 +299,9 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     names = args.tables or [*TABLES, *CHECKS]
+    args.trees, args.rounds = (20, 20) if args.quick else (300, 100)
     if args.quick:
-        names, args.landmarks, args.chains, args.draws, args.folds = [None], 8, 2, 100, 2
+        names, args.landmarks, args.chains, args.draws, args.folds = [None], 6, 2, 100, 2
     reference = args.only[0] if args.only else "BDR"
     tables = {}
     for name in names:

@@ -50,6 +50,7 @@ def fitted(args, data, seed, **options):
         n_landmarks=args.landmarks,
         thin=args.thin,
         method=args.method,
+        learn_kernel=not args.quick,
         random_state=seed,
     )
     model.set_params(**options).fit(data.bags, data.y, **args.run)
@@ -296,7 +297,7 @@ def main():
 
     parser = arguments(
         __doc__,
-        quick="one country of 1,000 pixels and 20 districts, few functions",
+        quick="one country of 400 pixels and 10 districts, few functions, no kernel learned",
         output="folder for space_time_results.md and its figures",
     )
     parser.add_argument("--functions", type=int, default=120, help="basis functions in space")
@@ -308,9 +309,9 @@ def main():
     args = parser.parse_args()
     args.run, size = {"draws": 1000, "progress": False}, {"n_pixels": 10_000, "n_districts": 100}
     if args.quick:
-        args.functions, args.products, args.landmarks, args.thin = 10, 20, 2, 3
+        args.functions, args.products, args.landmarks, args.thin = 6, 8, 2, 2
         args.seeds = args.seeds[:1]
-        args.run["draws"], size = 100, {"n_pixels": 1000, "n_districts": 20}
+        args.run["draws"], size = 100, {"n_pixels": 400, "n_districts": 10}
     rows, splits = [], []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # what fits say of their approximations

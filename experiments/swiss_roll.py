@@ -94,14 +94,14 @@ def fit_all(data, args, *, seed, log):
 
     for short, link in LINKS.items():
         # Length scales are learned once for all methods of the link.
-        bases[short] = learned_basis(timed, f"lengths, {short}", link, args.landmarks)
+        bases[short] = learned_basis(timed, f"lengths, {short}", link, args)
         for method in STAN_METHODS:
             fitted(f"{method}-{short}", method, bases[short])
     if args.extra:
         rho = rho_of(models["VBAgg-Sq"])
         prior = {"rho_median": rho, "rho_log_sd": 0.03}
         fitted("NUTS-Sq, rho of VBAgg", "NUTS", bases["Sq"], prior=prior)
-        one = learned_basis(timed, "one length, Sq", "square", args.landmarks, RBF("median"))
+        one = learned_basis(timed, "one length, Sq", "square", args, RBF("median"))
         candidates, scales = by_scale(data, bases["Sq"], seed)
         best = scales["validation bag NLL"].idxmin()
         chosen = bases["Sq"] | {"kernel": candidates[best].kernel_}
@@ -126,9 +126,10 @@ def fit_all(data, args, *, seed, log):
     return models, scales
 
 
-def learned_basis(timed, name, link, n_landmarks, kernel="rbf"):
-    """Landmarks, and the kernel with the parameters of highest evidence."""
-    model = AggregateRegressor("poisson", link, n_landmarks, kernel, method="vb")
+def learned_basis(timed, name, link, args, kernel="rbf"):
+    """Landmarks, and the kernel with the parameters of highest evidence, unless ``--quick``."""
+    options = {"learn_kernel": not args.quick, "method": "vb"}
+    model = AggregateRegressor("poisson", link, args.landmarks, kernel, **options)
     learned = timed(name, model)
     return {
         "link": link,
@@ -507,7 +508,7 @@ def prior_table(covered):
 def main():
     parser = arguments(
         __doc__,
-        quick="one draw, few bags and landmarks, short chains",
+        quick="one draw, few bags and landmarks, short chains, no kernel learned",
         output="folder for tables and figures",
         folder="swiss_roll_output",
     )
@@ -529,11 +530,11 @@ def main():
     args.long = {"chains": 4, "warmup": 500, "draws": 1500}
     if quick:
         args.short = args.long = {"chains": 2, "warmup": 100, "draws": 100}
-    args.landmarks = 10 if quick else 30
+    args.landmarks = 6 if quick else 30
 
     log, results, scales, first = [], [], [], None
     args.extra, args.n_test = True, 30 if quick else 500
-    size = {"n_bags": 32, "mean_size": 30} if quick else {"n_bags": 100}
+    size = {"n_bags": 24, "mean_size": 20} if quick else {"n_bags": 100}
     for seed in range(args.seeds):
         rows, scale_table, *fitted = run(seed, args, log, **size)
         results += rows
@@ -549,8 +550,8 @@ def main():
 
     curves = {}
     for x, values in [
-        ("n_bags", (32,) if quick else args.bags),
-        ("mean_size", (30,) if quick else args.points),
+        ("n_bags", (24,) if quick else args.bags),
+        ("mean_size", (20,) if quick else args.points),
     ]:
         seeds = range(args.curve_seeds)
         runs = (scores(seed, **size | {x: value}) for value in values for seed in seeds)

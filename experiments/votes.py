@@ -51,7 +51,7 @@ def log_probability_from_log_odds(predictive, yes, votes):
     return np.log(np.mean(stats.binom.pmf(yes, votes, expit(h)), axis=0))
 
 
-def one_election(seed, method, **sizes):
+def one_election(seed, method, n_landmarks, **sizes):
     """NLL of each model, and a table of coverage by county."""
     generated = election(seed, **sizes)
     counties = generated.counties
@@ -70,8 +70,8 @@ def one_election(seed, method, **sizes):
     run = {"seed": seed, "chains": 2, "draws": 500}
     counts = {"trials": "votes", **run}
     fits = {
-        "BDR, terms": (BDR(50, family="binomial", method=method, **TERMS), "yes", counts),
-        "normal": (BDR(50, method=method), "log_odds", run),
+        "BDR, terms": (BDR(n_landmarks, family="binomial", method=method, **TERMS), "yes", counts),
+        "normal": (BDR(n_landmarks, method=method), "log_odds", run),
         "means of counties": (
             BLR(kernel=LinearEffects(), family="binomial", method=method, groups=["state"]),
             "yes",
@@ -95,17 +95,17 @@ def one_election(seed, method, **sizes):
 
 def main():
     parser = arguments(
-        __doc__, quick="1 election of 90 counties, the modes", output="folder of votes.md"
+        __doc__, quick="1 election of 45 counties, the modes", output="folder of votes.md"
     )
     args = parser.parse_args()
-    n, sizes = (1, {"n_counties": 90, "n_states": 5}) if args.quick else (10, {})
-    method = "optimize" if args.quick else "nuts"
+    n, sizes = (1, {"n_counties": 45, "n_states": 3}) if args.quick else (10, {})
+    method, n_landmarks = ("optimize", 10) if args.quick else ("nuts", 50)
     nll, coverage = [], []
     with warnings.catch_warnings():
         # A few counties lie outside of the square of the others, and some chains are short.
         warnings.filterwarnings("ignore", message="smooth .* lie outside the range")
         for seed in range(n):
-            found, of_counties = one_election(seed, method, **sizes)
+            found, of_counties = one_election(seed, method, n_landmarks, **sizes)
             nll.append(found)
             coverage.append(of_counties)
             print(f"election {seed}:", {k: round(v, 3) for k, v in found.items()}, flush=True)

@@ -389,13 +389,13 @@ def test_joint_models_take_no_program():
 def test_both_engines_predict_the_same(tmp_path):
     bags, cases, _, _ = reported(n=30)
     path = edited(tmp_path, *REPORTING)
-    given = {"stan_data": {"reporting": "share"}, **LONG}
+    given = {"stan_data": {"reporting": "share"}, **LONG, "draws": 300}
     fits = [
         quiet_fit(model_of("totals_exp_poisson", stan_file=path, engine=e), bags, cases, **given)
         for e in ("stanli", "cmdstan")
     ]
     new = reported(seed=5, n=10)[0]
-    drawn = [m.predictive(new).sample(1200, seed=2).reshape(2, 600, -1) for m in fits]
+    drawn = [m.predictive(new).sample(600, seed=2).reshape(2, 300, -1) for m in fits]
     assert_same_on_average(drawn)
-    rates = [m.predict_points(new, n_draws=1200).draws(np.arange(9)) for m in fits]
-    assert_same_on_average([np.log(rate).reshape(2, 600, -1) for rate in rates])
+    rates = [m.predict_points(new, n_draws=600).draws(np.arange(9)) for m in fits]
+    assert_same_on_average([np.log(rate).reshape(2, 300, -1) for rate in rates])

@@ -153,7 +153,9 @@ def test_rates_and_totals_of_counts(family, known):
     size = rng.integers(20, 2000, N)
     draw = {"binomial": rng.binomial, "poisson": lambda n, p: rng.poisson(n * p)}[family]
     bags.metadata["n"], bags.metadata["counts"] = size, draw(size, of_bags["y"].clip(0, 1))
-    model = BDR(8, family=family, method="optimize").fit(bags, "counts", seed=1, **{known: "n"})
+    model = BDR(8, kernel="rbf", family=family, method="optimize").fit(
+        bags, "counts", seed=1, **{known: "n"}
+    )
     rates = model.population(bags, "region")
     by_region = bags.metadata.groupby("region")
     truth = by_region["counts"].sum() / by_region["n"].sum()

@@ -16,7 +16,7 @@ BAGS = [RNG.normal(m, 1, (n, 1)) for m, n in zip(CENTRES, SIZES, strict=True)]
 TRIALS = RNG.integers(20, 200, N)
 Y = RNG.binomial(TRIALS, 1 / (1 + np.exp(-0.3 - 0.6 * CENTRES)))
 OPTIONS = {"trials": TRIALS, "seed": 1, "progress": False}
-FAMILY = {"n_landmarks": 8, "family": "binomial"}
+FAMILY = {"n_landmarks": 8, "family": "binomial", "kernel": "rbf"}
 SHORT = {"seed": 1, "chains": 2, "warmup": 500, "draws": 700, "progress": False}
 
 
@@ -27,9 +27,9 @@ def few_are_many(monkeypatch):
 
 
 def test_a_part_of_the_bags_leads_to_the_same_mode(monkeypatch):
-    whole = Shrinkage(kernel="rbf", **FAMILY).fit(BAGS, Y, **OPTIONS)
+    whole = Shrinkage(**FAMILY).fit(BAGS, Y, **OPTIONS)
     monkeypatch.setattr(bdr_glm, "_FIRST_BAGS", 150)
-    found = Shrinkage(kernel="rbf", **FAMILY).fit(BAGS, Y, **OPTIONS)
+    found = Shrinkage(**FAMILY).fit(BAGS, Y, **OPTIONS)
     for name in ("rho", "eta"):
         np.testing.assert_allclose(found.result_.draws(name), whole.result_.draws(name), rtol=1e-2)
     np.testing.assert_allclose(
@@ -43,6 +43,7 @@ def test_laplace_without_stan_is_near_nuts(few_are_many):
     nuts = BDR(**FAMILY).fit(BAGS, Y, trials=TRIALS, **SHORT)
     assert laplace.idata.posterior.attrs["inference_method"] == "laplace"
     assert np.isnan(laplace.diagnostics()["pareto_k"])
+    # Means differ by 0.1 sds at most, with a standard error of 0.035: five away from the bound.
     for name in ("intercept", "rho", "eta"):
         ours, theirs = (np.log(np.abs(m.result_.draws(name))) for m in (laplace, nuts))
         assert abs(ours.mean() - theirs.mean()) < 0.3 * theirs.std(), name

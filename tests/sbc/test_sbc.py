@@ -229,25 +229,25 @@ def logit_log_likelihood(p, weights, intercept, **_):
 
 # Program, simulator, fit, log likelihood, simulations, seed, and what is ranked besides rho.
 SIMULATIONS = {
-    "blr": ("blr", simulate_blr, fit_blr, blr_log_likelihood, 250, 1, "sigma, weight 0"),
-    "bdr": ("bdr", simulate_bdr, fit_bdr, bdr_log_likelihood, 250, 2, "sigma, eta, weight 0"),
+    "blr": ("blr", simulate_blr, fit_blr, blr_log_likelihood, 120, 1, "sigma, weight 0"),
+    "bdr": ("bdr", simulate_bdr, fit_bdr, bdr_log_likelihood, 120, 2, "sigma, eta, weight 0"),
     "bdr with a covariate": (
         *("bdr", simulate_bdr_with_covariate, fit_bdr_with_covariate, bdr_log_likelihood),
-        *(120, 9, "gamma, sigma, eta"),
+        *(80, 9, "gamma, sigma, eta"),
     ),
     "blr with noise of points": (
         *("blr", simulate_noise_of_points, fit_blr, blr_log_likelihood),
-        *(100, 10, "sigma, sigma_point"),
+        *(80, 10, "sigma, sigma_point"),
     ),
     "bdr with noise of points": (
         *("bdr", simulate_bdr_with_noise_of_points, fit_bdr, bdr_log_likelihood),
-        *(100, 11, "sigma, sigma_point"),
+        *(80, 11, "sigma, sigma_point"),
     ),
     "probit": (
         *("bdr_probit", simulate_probit, fit_probit, probit_log_likelihood),
-        *(150, 6, "eta, weight 0"),
+        *(80, 6, "eta, weight 0"),
     ),
-    "logit": ("blr_logit", simulate_logit, fit_logit, logit_log_likelihood, 150, 7, "weight 0"),
+    "logit": ("blr_logit", simulate_logit, fit_logit, logit_log_likelihood, 80, 7, "weight 0"),
 }
 
 
@@ -262,7 +262,7 @@ def test_draws_are_calibrated(case):
 
 def test_bdr_is_calibrated_on_bags_of_simulated_points():
     model = compile_program("bdr", progress=False)
-    found = p_values(ranks(model, simulate_bdr_forwards, fit_bdr, bdr_log_likelihood, 120, seed=3))
+    found = p_values(ranks(model, simulate_bdr_forwards, fit_bdr, bdr_log_likelihood, 80, seed=3))
     found.pop("eta")
     assert min(found.values()) > FALSE_ALARM, found
 

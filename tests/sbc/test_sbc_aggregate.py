@@ -58,7 +58,7 @@ def fit(model, p, seed):
 def test_links_are_calibrated(likelihood, has_effects, link, seed):
     model = compile_program(f"aggregate_{link}", progress=False)
     simulate = simulator(likelihood, link, has_effects)
-    found = p_values(ranks(model, simulate, fit, log_likelihood, 100, seed=seed))
+    found = p_values(ranks(model, simulate, fit, log_likelihood, 80, seed=seed))
     has_dispersion = "dispersion" in LIKELIHOODS[likelihood].scales
     assert ("tau" in found, "dispersion" in found) == (has_effects, has_dispersion)
     assert set(found) >= {"intercept", "rho", "weight 0", "log likelihood"}
@@ -68,7 +68,7 @@ def test_links_are_calibrated(likelihood, has_effects, link, seed):
 def test_binomial_is_calibrated():
     model = compile_program("aggregate_binomial", progress=False)
     simulate = simulator("binomial", "logit", has_effects=True)
-    found = p_values(ranks(model, simulate, fit, log_likelihood, 100, seed=12))
+    found = p_values(ranks(model, simulate, fit, log_likelihood, 80, seed=12))
     assert set(found) >= {"intercept", "rho", "tau", "weight 0", "log likelihood"}
     assert min(found.values()) > FALSE_ALARM, found
 
