@@ -24,7 +24,7 @@ from bdr_stan.posterior.whitening import whitened_coordinates
 
 pytestmark = pytest.mark.slow
 
-SIMULATIONS = 20  # of each family
+SIMULATIONS = 30  # of each family
 TRIALS, EXPOSURE = 12.0, 3.0  # of every bag, whose order then does not matter
 START = {"rho": 0.3, "eta": 0.5}
 # Predictors on log and logit scales: counts of tens, not of millions, and shares off 0 and 1.

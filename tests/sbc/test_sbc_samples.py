@@ -24,7 +24,7 @@ from bdr_stan.posterior.whitening import whitened_coordinates
 
 pytestmark = pytest.mark.slow
 
-SIMULATIONS = 60  # of each family
+SIMULATIONS = 100  # of each family
 DIMENSIONS = {"residents": 2, "houses": 1}
 KINDS = {"normal": NormalNumbers(), "poisson": FAMILIES["poisson"]}
 PRIORS = {
