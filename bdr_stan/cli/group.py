@@ -40,6 +40,7 @@ class OneSentence(click.Group):
             except EXPECTED_ERRORS as error:
                 if ctx.params["debug"]:
                     raise
+                _discard_unwritten()
                 text = re.sub(r"^\[Errno \d+\] ", "", str(error)) or type(error).__name__
                 raise click.ClickException(self._in_options(ctx, text)) from error
 
@@ -55,6 +56,14 @@ class OneSentence(click.Group):
             return found[0] if name is None else f"{name} {value}"
 
         return _ARGUMENT.sub(option, str(text))
+
+
+def _discard_unwritten():
+    """Output that a full disk refuses; otherwise Python fails on it again at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _warn(message):
