@@ -64,7 +64,7 @@ def __getattr__(name):
     if name in _OF_PAPERS:
         raise ImportError(
             f"{name} is a system of the papers: use `from experiments.papers import {name}` in a "
-            "checkout, and fit anew what `load` does not read then"
+            "checkout; repeat fits that `load` cannot read after that"
         )
     meant = get_close_matches(name, __all__, n=1)
     answer = f"; did you mean {meant[0]!r}?" if meant else ""

@@ -62,7 +62,7 @@ def test_a_file_of_a_system_that_no_longer_saves(tmp_path, monkeypatch):
 
     monkeypatch.setattr(base.files, "write", older)
     model.save(tmp_path / "fit.nc")
-    with pytest.raises(ImportError, match="DFDR is a system of the papers.* and fit anew what"):
+    with pytest.raises(ImportError, match="DFDR is a system of the papers.*; repeat fits that"):
         bdr_stan.load(tmp_path / "fit.nc")
 
 
