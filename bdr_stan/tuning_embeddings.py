@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -16,6 +15,7 @@ from bdr_stan.embedding.landmarks import landmark_units, landmarks_of_kernel
 from bdr_stan.estimators.inverse import InverseBDRClassifier
 from bdr_stan.estimators.validation import checked_validation
 from bdr_stan.kernels import kernel_config, resolve_kernel, summands
+from bdr_stan.labels import Labels
 from bdr_stan.metrics import mse
 from bdr_stan.threads import limited_blas
 from bdr_stan.tuning_task import Candidate, Labelled, Search, Task, mean_scores, with_method
@@ -100,7 +100,7 @@ class EmbeddingTask(Task):
 
     def embedded(self, model: Any) -> tuple[Any, Any]:
         """Training features of a model, and the embedding of the held-out bags."""
-        (bags, _, known), seed = self.training, self.search.seed
+        bags, seed = self.training.bags, self.search.seed
         if isinstance(bags, Bags) and isinstance(model.landmarks, str) and _has_landmarks(model):
             kernel = resolve_kernel(model.kernel, model.bandwidth, bags, seed=seed)
             units = landmark_units(kernel, bags, seed)
@@ -116,11 +116,9 @@ class EmbeddingTask(Task):
                 )
             model = clone(model).set_params(landmarks=self.shared[key])
         training = model.training_features(bags, seed=seed)
-        training = replace(training, embedding=replace(training.embedding, **known))
         if self.held_out is None or self.held_out is self.training:
             return training, training.embedding
-        held_out = model.embed(self.held_out.bags, training)
-        return training, replace(held_out, **self.held_out.known)
+        return training, model.embed(self.held_out.bags, training)
 
     def scores(
         self, model: Any, training: Any, held_out: Any, method: str | None
@@ -129,12 +127,12 @@ class EmbeddingTask(Task):
         bayesian = "method" in model.get_params()
         model = with_method(model, method)
         options = {"seed": self.search.seed, **(self.search.options if bayesian else {})}
-        y, held_out_y = self.training.y, cast(Labelled, self.held_out).y
+        held_out_bags = cast(Labelled, self.held_out)
         return mean_scores(
             delayed(_scores_of_split)(
                 clone(model),
-                (training.take(train), y[train]),
-                (held_out.take(test), held_out_y[test]),
+                (training.take(train), *_labels_of(self.training, train)),
+                (held_out.take(test), *_labels_of(held_out_bags, test)),
                 options,
             )
             for train, test in self.splits
@@ -159,7 +157,7 @@ def _check_of_labels(models):
             "models of family='ordinal' are compared with each other alone: leave the others out"
         )
     if ordinal:
-        return ordinal[0].check_labels
+        return ordinal[0].label_model.checked
     if not any(map(is_classifier, models)):
         return check_labels
     several = all(isinstance(model, InverseBDRClassifier) for model in models)
@@ -175,23 +173,31 @@ def _known_of_labels(models, given, bags, y):
         if values is not None and not takers[name]:
             raise TypeError(f"none of the models takes {name}: leave {name}= out")
     for model in families:
-        labels = model.check_labels(bags, y)
         taken = {name: values for name, values in given.items() if model in takers[name]}
-        known |= model.check_known(bags, labels, **taken)
+        known |= model.label_model.read(bags, y, **taken).given
     return known
+
+
+def _labels_of(labelled, bags):
+    """Labels of some of the bags, and their trials, exposure and offset, if they have them."""
+    return labelled.y[bags], {name: values[bags] for name, values in labelled.known.items()}
 
 
 def _scores_of_split(model, training, held_out, options):
     # BLAS's threads do not help with matrices this small, and cost much on a busy machine.
     with limited_blas(), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # held-out labels judge each approximation
-        return _held_out_scores(model.fit_features(*training, **options), *held_out)
+        features, y, known = training
+        given = {name: known[name] for name in getattr(model, "takes", ()) if name in known}
+        fitted = model.fit_features(features, y, **given, **options)
+        return _held_out_scores(fitted, *held_out)
 
 
-def _held_out_scores(fitted, embedding, y):
+def _held_out_scores(fitted, embedding, y, known):
+    classes = getattr(fitted, "classes_", None)
     if not hasattr(fitted, "predictive_features"):
         return {"nll": np.nan, "mse": mse(y, fitted.predict_features(embedding))}
-    predictive = fitted.predictive_features(embedding)
+    predictive = fitted.predictive_features(embedding, Labels(classes=classes, **known))
     nll = -predictive.log_prob(y).mean()
     if is_classifier(fitted):
         errors = predictive.probabilities - (np.asarray(y)[:, None] == fitted.classes_)

@@ -17,16 +17,8 @@ from bdr_stan.bags import Bags, PartitionedBags
 from bdr_stan.embedding.compression import Rows, merged
 from bdr_stan.embedding.mean_embedding import BagSums, Deviations, scatter_factors, sums_of_part
 from bdr_stan.embedding.size_nodes import SizeNodes, at_nodes, cheapest_nodes, with_fewest_rows
+from bdr_stan.labels import Labels
 from bdr_stan.types import Array, ArrayLike
-
-
-@dataclass(frozen=True)
-class Labels:
-    """Labels of bags, and the inputs of their noise variances."""
-
-    y: Array  # shape (n,)
-    known_variance: Array | None  # of the known error of each label, units of y squared, (n,)
-    by_size: bool  # whether their other variance depends on the size of the bag
 
 
 @dataclass(frozen=True)
@@ -149,23 +141,27 @@ def compressed_embedding(
     features: Any,
     labels: Labels,
     *,
+    by_size: bool,
     covariates: Array | None = None,
     covariance: str | None = None,
     tau: float = 1.0,
     progress: Callable[[int, int], None] | None = None,
 ) -> CompressedEmbedding:
-    """The sums over all bags in one pass over their points; for arguments see `embed`."""
+    """The sums over all bags in one pass over their points; for arguments see `embed`.
+
+    With `by_size` the noise of the normal `labels` depends on the size of the bag.
+    """
     sizes, cut, d = bags.effective_sizes, bags.cut, features.n_columns
     factors = scatter_factors(bags, sizes, covariance, tau)
     x = np.empty((len(bags), 0)) if covariates is None else covariates
     columns = np.column_stack([x, np.ones(len(bags)), labels.y])
-    known = labels.known_variance
+    known = labels.error_variance
     nodes = cheapest_nodes(
-        sizes if labels.by_size else np.ones(len(bags)),
+        sizes if by_size else np.ones(len(bags)),
         np.zeros(len(bags)) if known is None else known,
         d + columns.shape[1],
     )
-    sums_of_bags = partial(RowSums.from_bags, nodes=nodes, by_size=labels.by_size)
+    sums_of_bags = partial(RowSums.from_bags, nodes=nodes, by_size=by_size)
     origin = features.gram().mean(axis=0)
     run = partial(_sums_of_part, features=features, origin=origin, sums_of_bags=sums_of_bags)
 

@@ -69,24 +69,12 @@ class Embedding:
     covariance: Array | None  # of the features of one point within its bag, shape (d, d)
     covariates: Array | None = field(default=None, kw_only=True)  # with terms, shape (n, Q + U)
     new_levels: Array | None = field(default=None, kw_only=True)  # see `Terms.new_levels`
-    trials: Array | None = field(default=None, kw_only=True)  # of counts, shape (n,)
-    exposure: Array | None = field(default=None, kw_only=True)  # of labels, shape (n,)
-    offset: Array | None = field(default=None, kw_only=True)  # of linear predictors, shape (n,)
     movement: Any = field(default=None, kw_only=True)  # Movement, for contrasts
-    # Data of a user's own Stan program per bag, name -> shape (n, ...).
-    own_data: Any = field(default=None, kw_only=True)
 
     @property
     def x(self) -> Array:
         """Columns of covariates and terms, shape (n, Q + U); no columns if there are none."""
         return np.empty((len(self.mean), 0)) if self.covariates is None else self.covariates
-
-    @property
-    def offsets(self) -> Array | None:
-        """Offset plus log exposure of each bag, shape (n,); None if there is neither."""
-        if self.exposure is None:
-            return self.offset
-        return np.log(self.exposure) + (0.0 if self.offset is None else self.offset)
 
     @property
     def m0(self) -> Array:
@@ -128,11 +116,9 @@ class Embedding:
 
     def take(self, bags: ArrayLike) -> Self:
         """Embedding of the bags with these indices, with the same covariance."""
-        whole = ("covariance", "own_data")
-        per_bag = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in whole}
-        own_data = {name: v[bags] for name, v in (self.own_data or {}).items()}
-        taken = {name: v[bags] for name, v in per_bag.items() if v is not None}
-        return replace(self, **taken, own_data=own_data)
+        arrays = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "covariance"}
+        taken = {name: array[bags] for name, array in arrays.items() if array is not None}
+        return replace(self, **taken)
 
     def columns(self, features: ArrayLike) -> Self:
         """Embedding by some of the features, given by indices or as booleans, shape (d,)."""

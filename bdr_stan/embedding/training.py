@@ -12,7 +12,7 @@ from scipy.stats import f
 from bdr_stan.bags import Bags, BagsLike, PartitionedBags, as_bags
 from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.record import BagsRecord
-from bdr_stan.embedding.compressed_embedding import Labels, compressed_embedding
+from bdr_stan.embedding.compressed_embedding import compressed_embedding
 from bdr_stan.embedding.covariates import Covariates, learn_covariates
 from bdr_stan.embedding.landmarks import check_kernel_reaches, kernel_in_words, landmarks_of_kernel
 from bdr_stan.embedding.mean_embedding import Embedding, embed
@@ -29,6 +29,7 @@ from bdr_stan.kernels import (
 from bdr_stan.kernels.names import LINEAR_PLUS, name_for
 from bdr_stan.kernels.normal_scores import tail_ratios
 from bdr_stan.kernels.summands import rank, single_bandwidth, summands
+from bdr_stan.labels import Labels
 from bdr_stan.progress import Share, status
 from bdr_stan.types import Array, ArrayLike, Seed
 from bdr_stan.user_warnings import warn
@@ -103,12 +104,14 @@ def training_features(
     groups: Sequence[str] | None = None,
     smooths: Sequence[Any] | None = None,
     labels: Labels | None = None,
+    by_size: bool = False,
     seed: Seed = None,
     progress: bool | None = None,
 ) -> TrainingFeatures:
     """Choose landmarks and bandwidth, and embed training bags in one pass over their points.
 
-    `labels` that are normal allow a `CompressedEmbedding` of many bags in partitions.
+    `labels` that are normal, with `by_size` of a noise that depends on the sizes of bags, allow a
+    `CompressedEmbedding` of many bags in partitions.
 
     `bandwidth`, in the units of the points, belongs to a kernel given by name; `bandwidth_scale` is
     a factor on all bandwidths. `n_landmarks` is used if `landmarks` is a name, see
@@ -134,7 +137,14 @@ def training_features(
     share = Share()
     with status("Embedding the points", progress is not False, after=10, detail=share.text):
         embedding = _embedded(
-            bags, feature_map, labels, x, covariance=estimated, tau=tau, progress=share.update
+            bags,
+            feature_map,
+            labels,
+            x,
+            by_size=by_size,
+            covariance=estimated,
+            tau=tau,
+            progress=share.update,
         )
     if tested:
         kernel, kept = varying_effects(kernel, chosen, embedding)
@@ -153,12 +163,16 @@ def _embedded(
     feature_map: FeatureMap,
     labels: Labels | None,
     x: Array | None,
+    *,
+    by_size: bool,
     **options: Any,
 ) -> Any:
     """Mean embeddings with covariates x, or sums over them if there are too many to keep."""
     many = len(bags) * feature_map.n_columns > MOST_KEPT
     if labels is not None and many and isinstance(bags, PartitionedBags):
-        return compressed_embedding(bags, feature_map, labels, covariates=x, **options)
+        return compressed_embedding(
+            bags, feature_map, labels, by_size=by_size, covariates=x, **options
+        )
     return replace(embed(bags, feature_map, **options), covariates=x)
 
 

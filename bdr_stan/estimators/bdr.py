@@ -3,8 +3,6 @@
 from dataclasses import KW_ONLY
 from typing import Any
 
-import numpy as np
-
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.population import shift_by_shrinkage
 from bdr_stan.embedding.prior import check_embedding_prior
@@ -75,11 +73,13 @@ class UncertainEmbeddings(LinearEstimator):
                 "population(bags, by=..)"
             )
 
-    def _keep_training_predictions(self, training, posterior, y, known_errors, seed):
-        super()._keep_training_predictions(training, posterior, y, known_errors, seed)
-        if not isinstance(training, SamplesFeatures) and self.stan_file is None:
-            own, w = self.coordinates_, self._draws()["w"].mean(axis=0)
-            self._keep_too(reliability=reliability(training.embedding, own.basis, own.lam, w))
+    def _findings(self, model, posterior, training, labels):
+        found = super()._findings(model, posterior, training, labels)
+        if isinstance(training, SamplesFeatures) or self.stan_file is not None:
+            return found
+        coordinates, w = self._coordinates_of(model), self._for_predictions(posterior)[1]["w"]
+        axes = coordinates.basis, coordinates.lam
+        return found | {"reliability": reliability(training.embedding, *axes, w.mean(axis=0))}
 
     def report(self) -> str:
         """Diagnostics, kernel, labels that the model does not describe, attenuation; a str."""
@@ -139,23 +139,24 @@ class BDR(UncertainEmbeddings, LinearRegressor):
 
     exact_embeddings = False
 
-    def _model(self, training, y, *, label_sd=None):
+    def _model(self, training, labels):
         shared: dict[str, Any] = {
             "embedding_prior": self.embedding_prior,
             "measure_scale": self.measure_scale,
             "prior": self.prior,
         }
+        kind = self.label_model
         if isinstance(training, SamplesFeatures):
-            return self._model_of_samples(training, y)
-        if self._family is not None:
-            return bdr_glm_model(training, y, self._family, **shared)
+            return self._model_of_samples(training, labels)
+        if kind.distribution is not None:
+            return bdr_glm_model(training, labels, kind.distribution, **shared)
         return bdr_model(
             training,
-            np.log(y) if self.family == "lognormal" else y,
+            kind.latent(labels.y),
             **shared,
             lossless=self.compress,
             label_noise=self.label_noise,
-            label_sd=label_sd,
+            label_sd=labels.label_sd,
         )
 
 

@@ -2,12 +2,11 @@
 
 from typing import Any
 
-import numpy as np
-
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.samples import SamplesFeatures
 from bdr_stan.estimators.linear import LinearRegressor
 from bdr_stan.estimators.parameters import estimator
+from bdr_stan.labels import Labels
 from bdr_stan.models.bdr_glm import blr_glm_model
 from bdr_stan.models.blr import blr_model, exact_posterior, exact_predictive
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
@@ -62,11 +61,10 @@ class BLR(LinearRegressor):
                 "'laplace'"
             )
 
-    def predictive_features(self, embedding: Embedding) -> Predictive:
-        """Posterior predictive distribution of bags, from their `embedding` by `embed`."""
+    def predictive_features(self, embedding: Embedding, labels: Labels | None = None) -> Predictive:
         constants = self.result_.constants
         if "theta" not in constants:
-            return super().predictive_features(embedding)
+            return super().predictive_features(embedding, labels)
         return exact_predictive(
             self.coordinates_,
             embedding,
@@ -79,21 +77,20 @@ class BLR(LinearRegressor):
             },
         )
 
-    def _model(self, training, y, *, label_sd=None):
+    def _model(self, training, labels):
+        kind = self.label_model
         if isinstance(training, SamplesFeatures):
-            return self._model_of_samples(training, y)
-        if self._family is not None:
-            return blr_glm_model(
-                training.embedding, y, self._family, terms=training.terms, prior=self.prior
-            )
+            return self._model_of_samples(training, labels)
+        shared: dict[str, Any] = {"terms": training.terms, "prior": self.prior}
+        if kind.distribution is not None:
+            return blr_glm_model(training.embedding, labels, kind.distribution, **shared)
         return blr_model(
             training.embedding,
-            np.log(y) if self.family == "lognormal" else y,
-            terms=training.terms,
-            prior=self.prior,
+            kind.latent(labels.y),
+            **shared,
             lossless=self.compress,
             label_noise=self.label_noise,
-            label_sd=label_sd,
+            label_sd=labels.label_sd,
         )
 
     def _sample(

@@ -45,8 +45,8 @@ class BLRClassifier(LinearClassifier):
 
     _log_cdf = log_expit
 
-    def _model(self, training, y):
-        return blr_logit_model(training.embedding, y, prior=self.prior)
+    def _model(self, training, labels):
+        return blr_logit_model(training.embedding, labels.y, prior=self.prior)
 
 
 @estimator
@@ -84,10 +84,10 @@ class BDRClassifier(UncertainEmbeddings, LinearClassifier):
     # After 300, chains of one fit in four were poorly adapted, see benchmarks/README.md.
     _default_warmup = WARMUP_OF_VARIANTS
 
-    def _model(self, training, y):
+    def _model(self, training, labels):
         return bdr_probit_model(
             training,
-            y,
+            labels.y,
             embedding_prior=self.embedding_prior,
             measure_scale=self.measure_scale,
             prior=self.prior,

@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan.bags import BagsLike
 from bdr_stan.estimators.base import BagEstimator
+from bdr_stan.estimators.own_program import draws_of_program, program_to_run
 from bdr_stan.predictive import (
     ClassPredictive,
     ConformalClasses,
@@ -136,22 +137,28 @@ class Conformal(BagEstimator):
         check_is_fitted(self, "result_")
         _check_conformal(self, level, by_size)
         given = {"trials": trials, "exposure": exposure, "offset": offset}
-        embedding, bags = self._embedded(bags, given, stan_data=stan_data)
+        bags = self._like_training(bags)
+        labels = self.labels_of_new(bags, stan_data=stan_data, **given)
+        embedding = self.embedding_of(bags)
         if not self.by_program:
             self._warn_of_other_bags(embedding)
-        groups, classes = self.result_.groups, getattr(self, "classes_", None)
+        groups = self.result_.groups
         if self.by_program:
             every = groups["log_likelihood"]["y"].values
             step = -(-every.shape[0] * every.shape[1] // _MOST_COSTLY_DRAWS)
             log_likelihood = every[:, ::step].reshape(-1, every.shape[-1])
-            step *= self._program_step(every.shape[-1])
-            predictive = self._program_predictive(embedding, classes, step=step)
+            step *= self._program_step(self._n_draws, every.shape[-1])
+            drawn = draws_of_program(self, step)
+            predictive = self._program_predictive(
+                program_to_run(self), self.coordinates_, embedding, labels, drawn
+            )
         else:
             draws = self._draws()
-            most = _MOST_DRAWS if self._family is None else _MOST_COSTLY_DRAWS
+            integrated = self.label_model.distribution is not None
+            most = _MOST_COSTLY_DRAWS if integrated else _MOST_DRAWS
             step = -(-len(next(iter(draws.values()))) // most)
             thinned = {name: values[::step] for name, values in draws.items()}
-            predictive = self._predictive(embedding, thinned, classes)
+            predictive = self._predictive(self.coordinates_, embedding, labels, thinned)
             if self.has_likelihood:
                 log_likelihood = _flat(groups["log_likelihood"])[::step]
             else:
@@ -169,8 +176,8 @@ class Conformal(BagEstimator):
         if isinstance(predictive, (ClassPredictive, MulticlassPredictive)):
             regions: Any = conformal_classes(predictive, training, compared)
         else:
-            labels = _labels(self, predictive)
-            regions = conformal_intervals(predictive, training, compared, labels)
+            possible = _labels(self.label_model, predictive)
+            regions = conformal_intervals(predictive, training, compared, possible)
         high = regions.pareto_k > GOOD_K
         if high.any():
             warn(
@@ -182,11 +189,11 @@ class Conformal(BagEstimator):
         return regions
 
 
-def _labels(model, predictive):
-    """Which numbers are labels of a model."""
-    family = model._family
+def _labels(kind, predictive):
+    """Which numbers are labels of a label model."""
+    family = kind.distribution
     if family is None:
-        return POSITIVE if getattr(model, "family", "normal") == "lognormal" else REAL
+        return POSITIVE if kind.logarithms else REAL
     if family.likelihood.is_count:
         return Labels(is_count=True, trials=predictive.trials)
     return _BY_BOUNDS[family.bounds]

@@ -6,22 +6,10 @@ from dataclasses import KW_ONLY, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from bdr_stan.bags import (
-    Bags,
-    BagsLike,
-    Samples,
-    as_bags,
-    check_classes,
-    check_label_sd,
-    check_labels,
-    label_sd_values,
-)
-from bdr_stan.bags.labels import classes_and_codes
-from bdr_stan.bags.matching import label_name, match_to_ids
-from bdr_stan.embedding.compressed_embedding import Labels
+from bdr_stan.bags import Bags, BagsLike, Samples, as_bags
 from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.covariates import Covariates, check_columns, learn_covariates
 from bdr_stan.embedding.familiarity import Familiarity
@@ -31,6 +19,7 @@ from bdr_stan.embedding.training import TrainingFeatures, training_features
 from bdr_stan.estimators.conformal import Conformal
 from bdr_stan.estimators.doubts import DoubtedPredictions
 from bdr_stan.estimators.familiarity import Familiar
+from bdr_stan.estimators.label_models import LabelModel
 from bdr_stan.estimators.own_program import (
     FEWEST_DRAWS,
     MOST_NUMBERS,
@@ -38,23 +27,22 @@ from bdr_stan.estimators.own_program import (
     check_stock,
     draws_of_program,
     is_plain,
-    own_data_of_bags,
     own_data_of_new_bags,
     program_to_run,
+    with_own_data,
 )
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.posterior import PosteriorEstimator
-from bdr_stan.estimators.trials_and_exposure import known_of_labels
 from bdr_stan.estimators.validation import (
     LANDMARKS,
     check_landmarks,
     check_positive,
     labels_of_training,
 )
-from bdr_stan.families import KNOWN
 from bdr_stan.kernels import Kernel, check_kernel_and_bandwidth, landmark_features
 from bdr_stan.kernels.names import AUTO, name_for
 from bdr_stan.kernels.summands import single_bandwidth
+from bdr_stan.labels import Labels
 from bdr_stan.models.label_shape import label_advice
 from bdr_stan.models.overdispersion import Overdispersion
 from bdr_stan.models.plain import (
@@ -115,13 +103,9 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
     takes_label_sd: ClassVar[bool] = False  # whether its noise can be split into parts
     takes_samples: ClassVar[bool] = False  # whether bags may have several samples of points
     coordinates: ClassVar[Any] = Coordinates  # of its model
-    takes: ClassVar[tuple[str, ...]] = ()  # data of labels that `fit` accepts: trials etc.
-    _family: ClassVar[Any] = None  # of its labels, if neither normal nor classes
     # Whether the posterior is conditioned on p(y | bag, draw), as leave-one-out needs.
     has_likelihood: ClassVar[bool] = True
     program_data: ClassVar[tuple[str, ...]] = DATA
-    # Variables with draws that predictions use, if there are any.
-    predicts_from: ClassVar[tuple[str, ...]] = ("intercept", "w", "sigma", "sigma_point", "eta")
 
     def fit(
         self,
@@ -164,18 +148,13 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
             Known part of each label's linear predictor, for example the log odds of the last
             election; or the name of a column. For all families except the normal ones.
         """
-        start = time.monotonic()
+        started = time.monotonic()
+        bags = as_bags(bags, in_parts=True, samples=self.takes_samples)
         given = {"trials": trials, "exposure": exposure, "offset": offset}
-        bags, labels, errors, known, others = self._checked(bags, y, label_sd, given, stan_data)
+        labels = self.read_labels(bags, y, label_sd=label_sd, stan_data=stan_data, **given)
         settings = self._settings(chains, warmup, draws, seed, progress, **cmdstan_options)
-        compressible = self._compressible(labels, errors)
-        training = self._training_features(bags, settings.seed, progress, compressible)
-        training = replace(training, embedding=replace(training.embedding, **known))
-        self._fit_features(training, labels, errors, settings, own=(stan_data or {}, others))
-        columns = {name: value for name, value in given.items() if isinstance(value, str)}
-        kept: dict[str, Any] = {"label_columns": columns} if columns else {}
-        kept |= self._overdispersion(training, labels)
-        return self._keep_too(label_name=label_name(y), seconds=time.monotonic() - start, **kept)
+        training = self._training_features(bags, settings.seed, progress, labels)
+        return self._fit_labels(training, labels, settings, started)
 
     def stan_data(
         self,
@@ -208,38 +187,45 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         ValueError, TypeError
             Unusable bags, labels or parameters, and bags with several samples.
         """
+        bags = as_bags(bags, in_parts=True, samples=self.takes_samples)
         given = {"trials": trials, "exposure": exposure, "offset": offset}
-        bags, labels, errors, known, others = self._checked(bags, y, label_sd, given, stan_data)
+        labels = self.read_labels(bags, y, label_sd=label_sd, stan_data=stan_data, **given)
         if isinstance(bags, Samples):
             raise ValueError("plain programs are for bags with one sample: fit one of these alone")
         training = self._training_features(bags, self._seed(None), False)
-        training = replace(training, embedding=replace(training.embedding, **known))
-        known_errors = {} if errors is None else {"label_sd": errors}
-        y, classes = self._coded(labels)
-        own = clone(self)
-        if classes:
-            own.classes_ = classes["classes"]
+        model = clone(self)
+        if labels.classes is not None:
+            model.classes_ = labels.classes
         with limited_blas():
-            stock = own._model(training, y, **known_errors)
-            model = own._plain_model(training, y, stock, label_sd=errors)
-        return data_of_training_bags(replace(model, data={**model.data, **others}))
+            stock = model._model(training, labels)
+            plain = model._plain_model(stock, training.embedding, labels)
+        return data_of_training_bags(plain)
 
-    def _checked(self, bags: Any, y: Any, label_sd: Any, given: Any, stan_data: Any) -> tuple:
-        """Bags, labels, their errors, trials or exposure, and other data; all checked."""
-        bags = as_bags(bags, in_parts=True, samples=self.takes_samples)
+    def read_labels(
+        self,
+        bags: Any,
+        y: ArrayLike,
+        *,
+        label_sd: ArrayLike | str | None = None,
+        stan_data: Mapping[str, ArrayLike | str] | None = None,
+        **given: ArrayLike | str | None,
+    ) -> Labels:
+        """Labels of training bags, or of the record of such, and all that belongs to them.
+
+        Checks them together with the parameters, and the user's program.
+        """
         if isinstance(bags, Samples):
             bags.check_order(y=y, **given)
             self._check_samples(bags, label_sd)
-        labels = self.check_labels(bags, y)
         self.check_parameters()
-        if label_sd is not None:
-            self._check_takes_label_sd()
-            label_sd = label_sd_values(bags, label_sd)
-            self.check_label_errors(labels, label_sd)
-        known = self.check_known(bags, labels, **given)
-        self._check_program(self._needed_data(known, label_sd), stan_data)
-        of_bags, others = own_data_of_bags(self.stan_file, bags, stan_data)
-        return bags, labels, label_sd, known | ({"own_data": of_bags} if of_bags else {}), others
+        if label_sd is not None and not self.takes_label_sd:
+            raise TypeError(
+                f"{type(self).__name__} takes no label_sd, but BLR, BDR, Shrinkage, "
+                "InverseBDR and AggregateRegressor do: leave it out"
+            )
+        labels = self.label_model.read(bags, y, label_sd=label_sd, **given)
+        self._check_program(self._needed_data(labels), stan_data)
+        return with_own_data(labels, self.stan_file, bags, stan_data)
 
     def fit_features(
         self,
@@ -258,112 +244,101 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         -------
         self
         """
-        self.check_parameters()
-        self._check_program(self._needed_data({}, label_sd))
+        started = time.monotonic()
+        y = labels_of_training(training, TrainingFeatures, y)
         if isinstance(training, SamplesFeatures):
             self._check_samples(training, label_sd)
-        labels = labels_of_training(training, TrainingFeatures, y)
-        record: Any = training.record  # names bags in messages as these do themselves
-        if getattr(self, "family", "normal") != "normal":
-            labels = self.check_labels(record, labels)
-        if label_sd is not None:
-            self._check_takes_label_sd()
-            label_sd = match_to_ids(label_sd, record.ids, "label_sd")
-            label_sd = check_label_sd(label_sd, len(labels), record.index)
-            self.check_label_errors(labels, label_sd)
-        given: dict[str, Any] = {"trials": trials, "exposure": exposure, "offset": offset}
-        embedding = training.embedding
-        given |= {name: getattr(embedding, name) for name in self.takes if given[name] is None}
-        known = self.check_known(record, labels, **given)
-        training = replace(training, embedding=replace(embedding, **known))
+        given = {"trials": trials, "exposure": exposure, "offset": offset}
+        # The record has the ids and names of the bags.
+        labels = self.read_labels(training.record, y, label_sd=label_sd, **given)
         settings = self._settings(**sampling)
         self._check_same_covariates(training)
-        return self._fit_features(training, labels, label_sd, settings)
+        return self._fit_labels(training, labels, settings, started)
 
-    def _fit_features(self, training, labels, label_sd, settings, own=({}, {})):
-        """Fit to embedded bags with labels that were checked; `own` data of the user's program."""
+    def _fit_labels(self, training, labels, settings, started):
+        """Fit to embedded bags with labels that were checked."""
         self._forget()
-        y, classes = self._coded(labels)
-        if classes:
-            self.classes_ = classes["classes"]
-        known_errors = {} if label_sd is None else {"label_sd": label_sd}
+        if labels.classes is not None:
+            self.classes_ = labels.classes
         # Matrices this small gain nothing from BLAS's threads, and lose much on a busy machine.
         with limited_blas():
-            model = self._model(training, y, **known_errors)
+            model = self._model(training, labels)
             familiarity = Familiarity.from_training(training)
-        of_new_bags = {} if familiarity is None else familiarity.constants()
-        given, others = own
         if is_plain(self.stan_file):
-            model = self._plain_model(training, y, model, **known_errors)
-            model = replace(model, data={**model.data, **others})
+            model = self._plain_model(model, training.embedding, labels)
         posterior, constants = self._sample(model, settings)
-        self._keep_posterior(
+        program = self._own_program_of(posterior, labels, settings)
+        constants = {
+            **_constants(training, labels),
+            **({} if familiarity is None else familiarity.constants()),
+            **constants,
+        }
+        return self._finish(
             model,
             posterior,
             training.record,
-            y,
+            labels,
             settings,
-            constants=_constants(training, known_errors) | of_new_bags | constants,
-            kernel=training.kernel,
+            constants=constants,
             covariates=training.covariates,
             coordinates=training.coordinates,
-            stan_data=given,
-            **classes,
+            program=program,
+            groups=self._training_groups(model, posterior, training, labels, settings, program),
+            kernel=training.kernel,
+            **self._findings(model, posterior, training, labels),
+            seconds=time.monotonic() - started,
         )
-        self._keep_training_predictions(training, posterior, y, known_errors, settings.seed)
-        self._warn_of_trouble()
-        return self
 
-    def _coded(self, labels):
-        """Labels as numbers, shape (n,), and the classes that they encode, by name, if any."""
-        if not is_classifier(self):
-            return np.asarray(labels, float), {}
-        # The order of categories matters only for the ordinal family.
-        ordered = self._family is not None
-        classes, y = classes_and_codes(labels if ordered else np.asarray(labels))
-        return y, {"classes": classes}
-
-    def _keep_training_predictions(self, training, posterior, y, known_errors, seed):
-        """Add the groups posterior_predictive and log_likelihood, unless they are too large."""
-        if not isinstance(training.embedding, Embedding):  # sums over only the bags
-            return
-        codes = np.arange(len(self.classes_)) if is_classifier(self) else None
-        if self.by_program:
-            program = self._program
+    def _training_groups(self, model, posterior, training, labels, settings, program):
+        """Groups posterior_predictive and log_likelihood, unless they are too large."""
+        embedding = training.embedding
+        if not isinstance(embedding, Embedding):  # sums over only the bags
+            return {}
+        coordinates = self._coordinates_of(model)
+        codes = None if labels.classes is None else np.arange(len(labels.classes))
+        coded = replace(labels, classes=codes)
+        has_likelihood, n = self.has_likelihood, len(labels.y)
+        if self.stan_file is not None:
             if program is None or not program.generates("y_new"):
-                return
-            predictive = self._program_predictive(
-                training.embedding, codes, **known_errors, repeated=1
-            )
-            has_likelihood = self.has_likelihood and program.generates("log_lik")
-            thinning = self._program_step(len(y))
+                return {}
+            step = self._program_step(posterior.n_draws, n)
+            draws = posterior.flat(step)
+            predictive = self._program_predictive(program, coordinates, embedding, coded, draws)
+            has_likelihood &= program.generates("log_lik")
             if self.has_likelihood and not has_likelihood:
                 warn(
                     f"{self.stan_file} has no log_lik in its generated quantities, so the fit has "
                     "no log_likelihood, which az.loo, stacking and conformal need"
                 )
         else:
-            draws = self._draws()
+            step, draws = self._for_predictions(posterior)
             n_draws = len(next(iter(draws.values())))
-            if not few_enough(n_draws, len(y), integrated=self._family is not None):
-                return
-            predictive = self._predictive(training.embedding, draws, codes, **known_errors)
-            has_likelihood, thinning = self.has_likelihood, self._step
-        groups = training_groups(
+            integrated = self.label_model.distribution is not None
+            if not few_enough(n_draws, n, integrated=integrated):
+                return {}
+            predictive = self._predictive(coordinates, embedding, coded, draws)
+        return training_groups(
             predictive,
             posterior.draws,
-            y,
+            labels.y,
             training.record.index,
             has_likelihood=has_likelihood,
-            thinning=thinning,
-            seed=seed,
+            thinning=step,
+            seed=settings.seed,
         )
-        self._keep_too(groups)
+
+    def _for_predictions(self, posterior):
+        """The step between draws that predictions use, and these draws, all chains in one."""
+        step = 1 if self._most_draws is None else -(-posterior.n_draws // self._most_draws)
+        draws = posterior.flat(step)
+        terms = [draws[name] for name in ("gamma", "term_effect") if name in draws]
+        used = {name: draws[name] for name in self.predicts_from if name in draws}
+        return step, used | ({"gamma": np.concatenate(terms, axis=-1)} if terms else {})
 
     def report(self) -> str:
         """Diagnostics, kernel, and labels that the errors of the model do not describe; a str."""
         lines = [super().report()]
-        if self.result_.has_draws("sigma") and getattr(self, "family", "normal") == "normal":
+        if self.result_.has_draws("sigma") and not self.label_model.logarithms:
             lines += label_advice(self.result_.labels, float(self.result_.draws("sigma").mean()))
         found = self.result_.settings.get("overdispersion")
         if found is not None:
@@ -409,7 +384,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         return self._training_features(bags, self._seed(seed), progress)
 
     def _training_features(self, bags, seed, progress, labels=None):
-        """Training features, which may have sums over only the bags if there are `labels`."""
+        """Training features, of normal `labels` perhaps sums over only the bags."""
         if isinstance(bags, Samples):
 
             def features_of(name, own):
@@ -428,7 +403,8 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
             covariance=getattr(self, "covariance", None),
             tau=getattr(self, "tau", 1.0),
             **self._columns(),
-            labels=labels,
+            labels=self._compressible(labels),
+            by_size=self.noise_by_size,
             seed=seed,
             progress=progress,
         )
@@ -447,11 +423,11 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         """
         if training is None:
             bags = self._like_training(bags)
-            return embedded(bags, self._feature_map, self.known_of_bags(bags, complete=False))
+            return self.embedding_of(bags)
         bags = as_bags(bags, in_parts=True, samples=self.takes_samples)
         covariates = training.covariates
-        known = {} if covariates is None else covariates.of_bags(bags)
-        return embedded(bags, training.feature_map, known)
+        columns = {} if covariates is None else covariates.of_bags(bags)
+        return embedded(bags, training.feature_map, columns)
 
     def predictive(
         self,
@@ -484,9 +460,11 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         its y_new are the draws and its log_lik is the log density. The measurement errors
         `label_sd` of the training labels are excluded.
         """
+        bags = self._like_training(bags)
         given = {"trials": trials, "exposure": exposure, "offset": offset}
-        embedding, bags = self._embedded(bags, given, groups, stan_data)
-        return self.predictive_features(embedding).with_ids_of(bags)
+        labels = self.labels_of_new(bags, stan_data=stan_data, **given)
+        embedding = self.embedding_of(bags, groups=groups)
+        return self.predictive_features(embedding, labels).with_ids_of(bags)
 
     @property
     def contrast(self) -> Any:
@@ -496,30 +474,55 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
             "were another sample: fit BDR, or BDRClassifier, for the effect of a change"
         )
 
-    def _embedded(self, bags, given, groups=True, stan_data=None):
-        """New bags embedded with the trials, exposure or offset of their labels, and the bags."""
-        bags = self._like_training(bags)
+    def labels_of_new(
+        self,
+        bags: Any,
+        *,
+        stan_data: Mapping[str, ArrayLike | str] | None = None,
+        **given: ArrayLike | str | None,
+    ) -> Labels:
+        """What the labels of `bags` to predict need, all checked.
+
+        The default of what is `given` are the columns that the fit named.
+        """
         if isinstance(bags, Samples):
             bags.check_order(**given)
         self._check_stan_data(stan_data)
-        known = self.known_of_bags(bags, **given, groups=groups)
-        program = self._program
-        if program is not None:
-            known["own_data"] = own_data_of_new_bags(program.columns, bags, stan_data)
-        return embedded(bags, self._feature_map, known), bags
-
-    def predictive_features(self, embedding: Embedding) -> Any:
-        """Posterior predictive distribution of bags, from their `embedding` by `embed`."""
-        check_is_fitted(self, "result_")
+        columns = self.result_.settings.get("label_columns", {})
+        given = columns | {name: value for name, value in given.items() if value is not None}
+        given = dict.fromkeys(self._required) | given
         classes = getattr(self, "classes_", None)
-        if self.by_program:
-            return self._program_predictive(embedding, classes)
-        self._warn_of_other_bags(embedding)
-        return self._predictive(embedding, self._draws(), classes)
+        labels = self.label_model.of_new(bags, given, self._required, classes)
+        if self._program is None:
+            return labels
+        data = own_data_of_new_bags(self._program.columns, bags, stan_data)
+        return replace(labels, program_data=data)
 
-    def check_labels(self, bags: Bags, y: ArrayLike) -> Array:
-        """Labels `y` of `bags` as an array, checked."""
-        return check_classes(bags, y) if is_classifier(self) else check_labels(bags, y)
+    def embedding_of(self, bags: Any, *, groups: bool = True) -> Embedding:
+        """Mean embeddings of bags like the training bags, and their covariates."""
+        return embedded(bags, self._feature_map, self.covariates_of(bags, groups=groups))
+
+    def predictive_features(self, embedding: Embedding, labels: Labels | None = None) -> Any:
+        """Posterior predictive distribution of bags, from their `embedding` by `embed`.
+
+        `labels`, from `labels_of_new`, have trials, exposures and offsets, if the fit had any.
+        """
+        check_is_fitted(self, "result_")
+        labels = Labels(classes=getattr(self, "classes_", None)) if labels is None else labels
+        for name in self._required:
+            if getattr(labels, name) is None:
+                raise ValueError(self.label_model.missing(name))
+        if self.by_program:
+            program = program_to_run(self)
+            draws = draws_of_program(self, self._program_step(self._n_draws, len(embedding.mean)))
+            return self._program_predictive(program, self.coordinates_, embedding, labels, draws)
+        self._warn_of_other_bags(embedding)
+        return self._predictive(self.coordinates_, embedding, labels, self._draws())
+
+    @property
+    def _required(self):
+        """What came with each training label, and so must come with those to predict."""
+        return [name for name in self.label_model.takes if name in self.result_.constants]
 
     @property
     def columns_of_bags(self) -> list[str]:
@@ -527,46 +530,10 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         own = {} if self._program is None else self._program.columns
         return [*super().columns_of_bags, *(column for column in own.values() if column)]
 
-    def check_known(
-        self,
-        bags: Bags,
-        labels: Array | None,
-        *,
-        complete: bool = True,
-        **given: ArrayLike | str | None,
-    ) -> dict[str, Array]:
-        """`given` trials, exposure and offset of `bags`, by name, each of shape (n,).
-
-        For bags to predict, without `labels`, the default is the columns that the fit named; with
-        `complete` it raises ValueError if one that the fit had is missing.
-        """
-        family = getattr(self, "family", None)
-        if family is None:
-            for name in (name for name, value in given.items() if value is not None):
-                raise TypeError(f"{type(self).__name__} takes no {name}: leave it out")
-            return {}
-        takes = self.takes
-        if labels is None:  # of new bags: from the columns that the fit named
-            columns = self.result_.settings.get("label_columns", {})
-            named = {name: columns.get(name) for name in takes}
-            given = {**named, **{name: v for name, v in given.items() if v is not None}}
-            needed = self._needed if complete else []
-        else:
-            needed = [name for name in takes if name == "trials"]
-        return known_of_labels(family, bags, given, labels, takes=takes, needed=needed)
-
-    @property
-    def _needed(self):
-        """What is known of each training label, and so must be of those to predict."""
-        return [name for name in self.takes if name in self.result_.constants]
-
     @property
     def counts_labels(self) -> bool:
         """Whether labels have probabilities as counts, not a density or classes."""
-        return self._family is not None and self._family.likelihood.is_count
-
-    def check_label_errors(self, y: Array, label_sd: Array) -> None:
-        """Raise ValueError if errors `label_sd` explain all variation of the labels `y`."""
+        return self.label_model.is_count
 
     def check_parameters(self) -> None:
         super().check_parameters()
@@ -577,14 +544,14 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
             check_kernel_and_bandwidth(one.kernel, one.bandwidth)
             check_landmarks(one.landmarks, one.n_landmarks, LANDMARKS)
 
-    def _needed_data(self, known: Mapping[str, Any], label_sd: Any) -> dict[str, str]:
+    def _needed_data(self, labels: Labels) -> dict[str, str]:
         """Names of data that a plain program must declare -> this fit's data of these names."""
         columns = {role: names for role, names in self._columns().items() if names}
         return {
             "x": " and ".join(columns),
-            "label_sd": "label_sd" * (label_sd is not None),
-            "trials": "trials" * ("trials" in known),
-            "known_part": " and ".join(n for n in ("exposure", "offset") if n in known),
+            "label_sd": "label_sd" * (labels.label_sd is not None),
+            "trials": "trials" * (labels.trials is not None),
+            "known_part": " and ".join(n for n in labels.given if n != "trials"),
             "sigma_point_scale": "label_noise='size'"
             * (getattr(self, "label_noise", "constant") == "size"),
         }
@@ -622,13 +589,6 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         named = {"covariates": getattr(self, "covariates", None)}
         return named | {role: getattr(self, role, None) for role in ("groups", "smooths")}
 
-    def _check_takes_label_sd(self):
-        if not self.takes_label_sd:
-            raise TypeError(
-                f"{type(self).__name__} takes no label_sd, but BLR, BDR, Shrinkage, "
-                "InverseBDR and AggregateRegressor do: leave it out"
-            )
-
     def _check_same_covariates(self, training):
         held_out = {} if training.covariates is None else training.covariates.named
         named = {role: names for role, names in self._columns().items() if names}
@@ -640,67 +600,73 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
 
     # ------------------------------------------------------------ programs of users
 
-    def _plain_model(self, training: Any, y: Array, stock: Any, *, label_sd: Any = None) -> Any:
+    def _plain_model(self, stock: Any, embedding: Embedding, labels: Labels) -> Any:
         """The model of the plain program in the place of a stock model."""
-        return plain_model(stock, training.embedding, self._program_labels(y), label_sd)
+        of_program = replace(labels, y=self.label_model.of_program(labels.y))
+        return plain_model(stock, embedding, of_program)
 
-    def _program_bags(self, program, embedding, label_sd):
+    def _program_bags(self, program, coordinates, embedding, labels):
         """Embedded bags as data of the user's program, with any labels, and other labels' data."""
         y, n = program.data["y"], len(embedding.mean)
-        labels = np.full(n, 0 if self.counts_labels and not is_classifier(self) else y.min())
-        bags = data_of_bags(self.coordinates_, embedding, labels.astype(y.dtype), label_sd)
-        return bags, at_labels
+        possible = np.full(n, 0 if self.counts_labels and labels.classes is None else y.min())
+        of_any = replace(labels, y=possible.astype(y.dtype))
+        return data_of_bags(coordinates, embedding, of_any), at_labels
 
-    def _program_labels(self, y: Array) -> Array:
-        """Labels in the form for plain programs, shape (n,)."""
-        if is_classifier(self):
-            return y.astype(int) + (self._family is not None)  # categories from 1
-        if getattr(self, "family", "normal") == "lognormal":
-            return np.log(y)
-        return y.astype(int) if self.counts_labels else y
-
-    def _program_step(self, n_bags: int) -> int:
+    def _program_step(self, n_draws: int, n_bags: int) -> int:
         """k, if a program's predictions use every k-th draw of each chain; families use fewer."""
-        most = FEWEST_DRAWS if self._family is not None else MOST_NUMBERS // max(n_bags, 1)
-        return self._step_to(max(most, FEWEST_DRAWS))
+        integrated = self.label_model.distribution is not None
+        most = FEWEST_DRAWS if integrated else MOST_NUMBERS // max(n_bags, 1)
+        return -(-n_draws // max(most, FEWEST_DRAWS))
 
-    def _program_predictive(self, embedding, classes, *, label_sd=None, step=None, repeated=None):
-        """Predictive distribution of embedded bags by the user's own program.
-
-        A single draw, of an optimisation, is repeated.
-        """
-        program = program_to_run(self)
-        n = len(embedding.mean)
-        step = self._program_step(n) if step is None else step
-        bags, data_at = self._program_bags(program, embedding, label_sd)
+    def _program_predictive(self, program, coordinates, embedding, labels, draws):
+        """Predictive distribution of embedded bags by the user's own program, at `draws`."""
+        bags, data_at = self._program_bags(program, coordinates, embedding, labels)
+        kind = self.label_model
         predictive = program.predictive(
-            draws_of_program(self, step, repeated),
-            bags,
-            is_count=self.counts_labels,
-            logarithms=getattr(self, "family", "normal") == "lognormal",
-            data_at=data_at,
+            draws, bags, is_count=kind.is_count, logarithms=kind.logarithms, data_at=data_at
         )
-        first = int(self._family is not None)  # categories from 1
-        return predictive if classes is None else predictive.of_classes(classes, first)
+        classes = labels.classes
+        return predictive if classes is None else predictive.of_classes(classes, kind.first_class)
 
     # ------------------------------------------------------------ defined by subclasses
 
-    def _compressible(self, y: Array, label_sd: Array | None) -> Labels | None:
-        """Labels that are normal given the embedding, as `Labels`; else None."""
+    @property
+    def label_model(self) -> LabelModel:
+        """The kind of the labels."""
+        raise NotImplementedError
+
+    @property
+    def predicts_from(self) -> tuple[str, ...]:
+        """Variables with draws that predictions use, if there are any."""
+        return ("intercept", "w", "eta", "term_sd", *self.label_model.scales)
+
+    @property
+    def noise_by_size(self) -> bool:
+        """Whether the noise of labels given the embedding depends on the size of the bag."""
+        return False
+
+    def _compressible(self, labels: Labels | None) -> Labels | None:
+        """Labels in the form of the model if they are normal given the embedding; else None."""
         return None
 
-    def _model(self, training: TrainingFeatures, y: Array) -> Any:
+    def _coordinates_of(self, model: Any) -> Any:
+        """Coordinates of the embeddings of a model."""
+        return self.coordinates.from_constants({n: v for n, (v, _) in model.constants.items()})
+
+    def _model(self, training: TrainingFeatures, labels: Labels) -> Any:
         """The statistical model with its data, priors and constants."""
         raise NotImplementedError
 
     def _predictive(
-        self, embedding: Embedding, draws: dict[str, Array], classes: Array | None
-    ) -> Predictive | ClassPredictive:
+        self, coordinates: Any, embedding: Embedding, labels: Labels, draws: Mapping[str, Array]
+    ) -> Any:
         """Predictive distribution of embedded bags given draws of `predicts_from`, and of gamma."""
-        raise NotImplementedError
+        return self.label_model.predictive(coordinates, embedding, labels, draws)
 
-    def _overdispersion(self, training: TrainingFeatures, y: Any) -> dict[str, Any]:
-        """Whether counts scatter more than the family allows, as a setting of the result."""
+    def _findings(
+        self, model: Any, posterior: Posterior, training: TrainingFeatures, labels: Labels
+    ) -> dict[str, Any]:
+        """Further settings of the result, by name."""
         return {}
 
     def _warn_of_other_bags(self, embedding: Embedding) -> None:
@@ -711,9 +677,9 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         return sample_posterior(model, settings), {}
 
     @property
-    def _step(self) -> int:
-        """k, if predictions use every k-th draw of each chain."""
-        return 1
+    def _most_draws(self) -> int | None:
+        """The most draws that predictions use."""
+        return self.label_model.most_draws
 
     def _draws(self) -> dict[str, Array]:
         """Draws that predictions use, all chains in one, with gamma for scaled covariates.
@@ -721,36 +687,23 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         Raises ValueError for a user's program, which may use other formulas.
         """
         check_stock(self)
-        kept = self.result_.groups["posterior"]
-        drawn = {name: kept[name].values for name in self.predicts_from if name in kept}
-        if self._covariates is not None:
-            parts = [kept["gamma"].values * self._covariates.scale] if "gamma" in kept else []
-            parts += [kept["term_effect"].values] if "term_effect" in kept else []
-            drawn["gamma"] = np.concatenate(parts, axis=-1)
-        return Posterior({n: v[:, :: self._step] for n, v in drawn.items()}, {}, {}).flat()
+        group = self.result_.groups["posterior"]
+        names = (*self.predicts_from, "gamma", "term_effect")
+        draws = {name: group[name].values for name in names if name in group}
+        if "gamma" in draws and self._covariates is not None:
+            draws["gamma"] = draws["gamma"] * self._covariates.scale
+        return self._for_predictions(Posterior(draws, {}, {}))[1]
 
-    def known_of_bags(
-        self,
-        bags: Bags,
-        *,
-        groups: bool = True,
-        complete: bool = True,
-        **given: ArrayLike | str | None,
-    ) -> dict[str, Array]:
-        """Inputs of predictions other than the mean embeddings of bags: fields of `Embedding`.
-
-        `complete` and `given` are as for `check_known`; without `groups` effects of groups are
-        omitted.
-        """
-        known = self.check_known(bags, None, complete=complete, **given)
+    def covariates_of(self, bags: Bags, *, groups: bool = True) -> dict[str, Array]:
+        """Covariates and terms of new bags: fields of `Embedding`; without effects of groups."""
         if not groups and not getattr(self, "groups", None):
             raise ValueError("groups=False leaves out effects of groups, but the fit has none")
-        if self._covariates is not None:
-            if groups:
-                self._covariates.terms.warn_of_new(bags)
-            known |= self._covariates.of_bags(bags, groups=groups)
-            self._covariates.warn_of_codes(bags, new=True)
-        return known
+        if self._covariates is None:
+            return {}
+        if groups:
+            self._covariates.terms.warn_of_new(bags)
+        self._covariates.warn_of_codes(bags, new=True)
+        return self._covariates.of_bags(bags, groups=groups)
 
     # ------------------------------------------------------------ state
 
@@ -785,16 +738,15 @@ def _roles(named):
     return " and ".join(given) or "no such columns"
 
 
-def embedded(bags: Any, feature_map: Any, known: Mapping[str, Array]) -> Embedding:
-    """Mean embeddings of bags with their `known` data, checked before the pass."""
-    found = embed_samples if isinstance(bags, Samples) else embed
-    return replace(found(bags, feature_map), **known)
+def embedded(bags: Any, feature_map: Any, covariates: Mapping[str, Array]) -> Embedding:
+    """Mean embeddings of bags with their covariates, from `covariates_of`."""
+    of_bags = embed_samples if isinstance(bags, Samples) else embed
+    return replace(of_bags(bags, feature_map), **covariates)
 
 
-def _constants(training, known_errors):
+def _constants(training, labels):
     """What predictions need of the training bags: name -> (values, dimensions)."""
-    numbers = {name: getattr(training.embedding, name, None) for name in KNOWN}
-    known = {name: values for name, values in numbers.items() if values is not None}
+    arrays = labels.given | ({} if labels.label_sd is None else {"label_sd": labels.label_sd})
     landmarks, sizes = training.landmarks, training.embedding.sizes
     if isinstance(landmarks, Mapping):
         of_points = {
@@ -806,5 +758,5 @@ def _constants(training, known_errors):
     return {
         **of_points,
         "bag_size": (sizes, ["bag", "sample"][: sizes.ndim]),
-        **{name: (values, ["bag"]) for name, values in (known_errors | known).items()},
+        **{name: (values, ["bag"]) for name, values in arrays.items()},
     }

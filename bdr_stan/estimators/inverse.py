@@ -5,10 +5,11 @@ from dataclasses import KW_ONLY
 
 import numpy as np
 
-from bdr_stan.bags import Bags, check_classes, check_within
+from bdr_stan.bags import Bags, check_within
 from bdr_stan.embedding.familiarity import UNFAMILIAR, too_many_unfamiliar
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.estimators.embedding import EmbeddingEstimator
+from bdr_stan.estimators.label_models import ClassLabels, LabelModel
 from bdr_stan.estimators.own_program import FEWEST_DRAWS, is_plain
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.prediction import ProbabilisticClassifier, ProbabilisticRegressor
@@ -72,7 +73,7 @@ class InverseEstimator(EmbeddingEstimator):
     covariance: str = "average"
 
     coordinates = InverseCoordinates
-    predicts_from = ("tau", "curve")
+    predicts_from = ("tau", "curve")  # type: ignore[assignment]
     program_data = INVERSE_DATA
     prior_texts = INVERSE
     has_likelihood = False  # its posterior is given embeddings, not labels
@@ -100,8 +101,8 @@ class InverseEstimator(EmbeddingEstimator):
         )
 
     @property
-    def _step(self) -> int:
-        return self._step_to(_MAX_DRAWS)
+    def _most_draws(self) -> int:
+        return _MAX_DRAWS
 
     def _warn_of_other_bags(self, embedding: Embedding) -> None:
         if self._familiarity is not None:
@@ -113,37 +114,37 @@ class InverseEstimator(EmbeddingEstimator):
                     "names them; predict these by BDR"
                 )
 
-    def _needed_data(self, known, label_sd):
+    def _needed_data(self, labels):
         given = {
-            "label_sd": label_sd is not None,
+            "label_sd": labels.label_sd is not None,
             "label_noise='size'": getattr(self, "label_noise", "constant") == "size",
         }
         return {"label_sd_new": " and ".join(name for name, has in given.items() if has)}
 
-    def _plain_model(self, training, y, stock, *, label_sd=None):
-        return plain_inverse_model(stock, training.embedding, y, label_sd)
+    def _plain_model(self, stock, embedding, labels):
+        return plain_inverse_model(stock, embedding, labels)
 
-    def _program_bags(self, program, embedding, label_sd):
-        own = self.coordinates_
-        bags = inverse_data_of_bags(own, embedding, label_sd)
-        bags["y"] = np.full(bags["N"], own.labels[0])
+    def _program_bags(self, program, coordinates, embedding, labels):
+        bags = inverse_data_of_bags(coordinates, embedding, labels)
+        bags["y"] = np.full(bags["N"], coordinates.labels[0])
 
-        def data_at(i, labels):
-            return {"y_at_given": density_given_labels(own, labels, bags["label_sd"][i])}
+        def data_at(i, y):
+            return {"y_at_given": density_given_labels(coordinates, y, bags["label_sd"][i])}
 
         return bags, data_at
 
-    def _program_step(self, n_bags):
-        return self._step_to(FEWEST_DRAWS)
+    def _program_step(self, n_draws, n_bags):
+        return -(-n_draws // FEWEST_DRAWS)
 
-    def _predictive(self, embedding, draws, classes, *, label_sd=None):
+    def _predictive(self, coordinates, embedding, labels, draws):
+        variance = labels.error_variance
         return inverse_predictive(
-            self.coordinates_,
+            coordinates,
             embedding,
             draws["tau"],
             draws["curve"],
-            classes,
-            known_variance=0.0 if label_sd is None else label_sd**2,
+            labels.classes,
+            known_variance=0.0 if variance is None else variance,
         )
 
     def _set_fitted(self, result):
@@ -152,6 +153,30 @@ class InverseEstimator(EmbeddingEstimator):
         held_out = result.constants["held_out"]
         own_program = self.stan_file is not None  # its curves have no folds
         self.held_out_ = np.full_like(held_out, np.nan) if own_program else held_out
+
+
+class _NumbersWithin(LabelModel):
+    """Numbers within bounds, of bags enough for an inverse model."""
+
+    def __init__(self, owner: str, bounds: Sequence[float | None] | None):
+        super().__init__(owner)
+        self.bounds = bounds
+
+    def checked(self, bags: Bags, y: ArrayLike) -> Array:
+        labels = super().checked(bags, y)
+        if len(labels) < _MIN_BAGS:
+            raise ValueError(
+                f"{len(labels)} bags are too few to estimate how embeddings scatter about a line: "
+                f"give at least {_MIN_BAGS}"
+            )
+        if self.bounds is not None:
+            check_within(bags, labels, self.bounds)
+        return labels
+
+    def checked_errors(self, bags: Bags, y: Array, label_sd: ArrayLike | str) -> Array:
+        errors = super().checked_errors(bags, y, label_sd)
+        spread_of_true_labels(y, errors**2)
+        return errors
 
 
 @estimator
@@ -216,21 +241,11 @@ class InverseBDR(ProbabilisticRegressor, InverseEstimator):
 
     takes_label_sd = True
 
-    def check_labels(self, bags: Bags, y: ArrayLike) -> Array:
-        """Labels `y` of `bags`, checked to be valid and within the bounds."""
-        check_bounds(self.bounds)
-        y = super().check_labels(bags, y)
-        if len(y) < _MIN_BAGS:
-            raise ValueError(
-                f"{len(y)} bags are too few to estimate how embeddings scatter about a line: "
-                f"give at least {_MIN_BAGS}"
-            )
-        if self.bounds is not None and self.label_noise != "size":
-            check_within(bags, y, self.bounds)
-        return y
-
-    def check_label_errors(self, y: Array, label_sd: Array) -> None:
-        spread_of_true_labels(np.asarray(y, float), label_sd**2)
+    @property
+    def label_model(self) -> LabelModel:
+        """Numbers within the bounds."""
+        bounds = None if self.label_noise == "size" else self.bounds
+        return _NumbersWithin(type(self).__name__, bounds)
 
     def check_parameters(self) -> None:
         super().check_parameters()
@@ -243,14 +258,14 @@ class InverseBDR(ProbabilisticRegressor, InverseEstimator):
                 "label_distribution='uniform' needs both bounds: give bounds=(lower, upper)"
             )
 
-    def _model(self, training, y, *, label_sd=None):
+    def _model(self, training, labels):
         return inverse_model(
             training,
-            y,
+            labels.y,
             distribution=lambda y: label_distribution(self.label_distribution, y, self.bounds),
             prior=self.prior,
             label_noise=self.label_noise,
-            label_sd=label_sd,
+            label_sd=labels.label_sd,
             bounds=open_ends(self.bounds),
         )
 
@@ -298,9 +313,10 @@ class InverseBDRClassifier(ProbabilisticClassifier, InverseEstimator):
     array(['a', 'b', 'c'], dtype='<U1')
     """
 
-    def check_labels(self, bags: Bags, y: ArrayLike) -> Array:
-        """Labels `y` of `bags`, checked to be valid."""
-        return check_classes(bags, y, several=True)
+    @property
+    def label_model(self) -> LabelModel:
+        """Two or more classes."""
+        return ClassLabels(type(self).__name__, several=True)
 
-    def _model(self, training, y):
-        return inverse_model(training, y, prior=self.prior)
+    def _model(self, training, labels):
+        return inverse_model(training, labels.y, prior=self.prior)

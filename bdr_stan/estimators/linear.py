@@ -10,10 +10,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import check_is_fitted
 
-from bdr_stan.aggregate.labels import check_each
-from bdr_stan.bags import Bags, BagsLike, Samples
-from bdr_stan.bags.checks import near_names
-from bdr_stan.embedding.compressed_embedding import Labels
+from bdr_stan.bags import BagsLike, Samples
 from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.mean_embedding import Movement
 from bdr_stan.embedding.movement import movement
@@ -23,6 +20,7 @@ from bdr_stan.embedding.terms import NO_TERMS, smooth_columns
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.estimators.base import scored
 from bdr_stan.estimators.embedding import EmbeddingEstimator, embedded
+from bdr_stan.estimators.label_models import ClassLabels, LabelModel, labels_of_family
 from bdr_stan.estimators.own_program import check_stock
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.points import as_points, evenly_spaced
@@ -30,25 +28,19 @@ from bdr_stan.estimators.population import Population
 from bdr_stan.estimators.prediction import ProbabilisticClassifier, ProbabilisticRegressor
 from bdr_stan.estimators.prior_predictive import PriorPredictive
 from bdr_stan.estimators.sensitivity import Sensitivity
-from bdr_stan.estimators.trials_and_exposure import check_family_labels, missing
 from bdr_stan.estimators.validation import check_choice, check_counts, check_seed
-from bdr_stan.families import FAMILIES, KNOWN, Family, NormalNumbers, Ordinal
+from bdr_stan.families import NormalNumbers
+from bdr_stan.labels import Labels
 from bdr_stan.models.bdr_glm import samples_model, without_deviations
 from bdr_stan.models.label_errors import LABEL_NOISE
-from bdr_stan.models.latent import (
-    class_predictive,
-    contributions,
-    label_predictive,
-    ordinal_predictive,
-    outcome_predictive,
-)
+from bdr_stan.models.latent import contributions
 from bdr_stan.models.overdispersion import overdispersion
 from bdr_stan.posterior.laplace import laplace_posterior
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
-from bdr_stan.posterior.priors import CLASSES, REGRESSION, family_texts
+from bdr_stan.posterior.priors import CLASSES
 from bdr_stan.posterior.sampling import Posterior
 from bdr_stan.posterior.settings import SamplerSettings
-from bdr_stan.predictive import Contrast, LognormalPredictive, PointPredictive, Predictive
+from bdr_stan.predictive import Contrast, PointPredictive
 from bdr_stan.predictive.classes import of_category
 from bdr_stan.predictive.distributions import interval_ends
 from bdr_stan.predictive.influence import (
@@ -66,8 +58,6 @@ from bdr_stan.user_warnings import warn
 if TYPE_CHECKING:
     import pandas as pd
 
-_POSITIVE = "the lognormal family needs labels > 0: leave these bags out, or use family='normal'"
-_MOST_INTEGRATED_DRAWS = 1000
 _DRAWS_OF_MODE = 1000  # of sampling errors, for a contrast under a fit with one draw
 _MOST_COMPARED = 200  # bags of counts needed to detect overdispersion
 
@@ -141,9 +131,10 @@ class LinearEstimator(PriorPredictive, Population, Sensitivity, EmbeddingEstimat
         """
         first, second = self._two_versions(bags_a, bags_b)
         given: dict[str, Any] = {"trials": trials, "exposure": exposure, "offset": offset}
-        if isinstance(first, Samples):
-            first.check_order(**given)
-        after, before = (self.known_of_bags(bags, **given) for bags in (first, second))
+        after, before = (
+            (self.labels_of_new(bags, **given), self.covariates_of(bags))
+            for bags in (first, second)
+        )
         draws = self._draws()
         if len(draws["w"]) == 1:  # repeated for the sampling errors
             draws = {name: np.repeat(each, _DRAWS_OF_MODE, axis=0) for name, each in draws.items()}
@@ -151,13 +142,14 @@ class LinearEstimator(PriorPredictive, Population, Sensitivity, EmbeddingEstimat
         moved = self._movement(first, second, embedding, draws["w"])
         still = np.zeros_like(moved.sd)
 
-        def expected(known, movement):
-            like = replace(embedding, movement=movement, **known)
-            predictive = self._predictive(like, draws, getattr(self, "classes_", None))
+        def expected(version, movement):
+            labels, covariates = version
+            moved_bags = replace(embedding, movement=movement, **covariates)
+            predictive = self._predictive(self.coordinates_, moved_bags, labels, draws)
             return of_category(predictive, category)
 
         unchanged = expected(before, Movement(np.zeros_like(moved.mean), still))
-        columns = (known.get("covariates") for known in (after, before))
+        columns = (covariates.get("covariates") for _, covariates in (after, before))
         regression = self._regression_of_contrast(*columns)
         exact = None
         if regression is not None:
@@ -424,38 +416,29 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
     def __sklearn_tags__(self):
         """Tags of a classifier if labels are categories: folds are stratified, for example."""
         tags = super().__sklearn_tags__()
-        if self._is_ordinal:
+        if isinstance(self.family, str) and self.family == "ordinal":
             tags.estimator_type, tags.regressor_tags = "classifier", None
             tags.classifier_tags = ClassifierTags()
         return tags
 
     @property
-    def _is_ordinal(self) -> bool:
-        return isinstance(self.family, str) and self.family == "ordinal"
+    def label_model(self) -> LabelModel:
+        """The kind of the labels, by `family`."""
+        classes = vars(self).get("classes_")
+        return labels_of_family(self.family, None if classes is None else len(classes))
 
     @property
-    def _family(self) -> Family | None:
-        """The family, None if labels or their logarithms are normal."""
-        if self._is_ordinal and "classes_" in vars(self):
-            return Ordinal(len(self.classes_))
-        return FAMILIES.get(self.family)
-
-    @property
-    def takes(self) -> tuple[str, ...]:  # type: ignore[override]
+    def takes(self) -> tuple[str, ...]:
         """What `fit` accepts in addition to each label: trials or an exposure, and an offset."""
-        return () if self._family is None else self._family.takes
+        return self.label_model.takes
 
     @property
-    def prior_texts(self) -> dict[str, tuple[str, str, str]]:  # type: ignore[override]
-        return REGRESSION if self._family is None else family_texts(self._family.likelihood.scales)
+    def prior_texts(self) -> Mapping[str, tuple[str, str, str]]:  # type: ignore[override]
+        return self.label_model.prior_texts
 
     @property
-    def predicts_from(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Variables with draws that predictions use, if there are any."""
-        scales = (
-            ("sigma", "sigma_point") if self._family is None else self._family.likelihood.scales
-        )
-        return ("intercept", "w", "eta", "term_sd", *scales)
+    def noise_by_size(self) -> bool:
+        return self.label_noise == "size" or not self.exact_embeddings
 
     @property
     def columns_of_bags(self) -> list[str]:
@@ -492,7 +475,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         """
         given = {"trials": trials, "exposure": exposure, "offset": offset}
         predictive = self.predictive(bags, **given, groups=groups)
-        if self._is_ordinal:
+        if self.label_model.has_classes:
             if return_std:
                 raise TypeError(
                     "categories have no standard deviation: predictive(bags) has their "
@@ -514,7 +497,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         """R^2 of the predicted labels, as in scikit-learn's regressors; for categories accuracy."""
         bags, y, sample_weight = scored(self, bags, y, sample_weight)
         mean = self.predict(bags, trials=trials, exposure=exposure, offset=offset)
-        of_kind = accuracy_score if self._is_ordinal else r2_score
+        of_kind = accuracy_score if self.label_model.has_classes else r2_score
         return float(of_kind(np.asarray(y), mean, sample_weight=sample_weight))
 
     def predict_terms(self, bags: BagsLike, *, level: float = 0.95) -> "pd.DataFrame":
@@ -593,7 +576,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         return values, Contrast(lambda i: drawn[:, i], len(values), len(drawn))
 
     def _regression_of_contrast(self, first: Any, second: Any) -> Regression | None:
-        if self.family != "normal":
+        if not self.label_model.is_normal or self.label_model.logarithms:
             return None
         n, draws = len(self.result_.labels) - 1, self._draws()
         names = [name for name in _SCALES if self.result_.has_draws(name)]
@@ -638,60 +621,43 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
             self._check_complete(like, self.result_.settings["samples"])
         return like
 
-    def _model_of_samples(self, training: SamplesFeatures, y: Array) -> LatentGaussianModel:
+    def _model_of_samples(self, training: SamplesFeatures, labels: Labels) -> LatentGaussianModel:
         """The model of bags with several samples, from one model per sample."""
-        alone = {}
+        alone, y = {}, labels.y
         for name, features in training.samples.items():
-            has, own = training.has(name), features.embedding
-            values = {key: getattr(training.embedding, key) for key in KNOWN}
-            known = {key: each[has] for key, each in values.items() if each is not None}
+            has = training.has(name)
             if has.sum() < 2 or np.ptp(y[has]) == 0:
                 raise ValueError(
                     f"the {has.sum()} bags with {name!r} do not have different labels: leave this "
                     "sample out"
                 )
-            one = replace(features, embedding=replace(own, **known))
-            alone[name] = self.for_sample(name)._model(one, y[has])
-        labels = np.log(y) if self.family == "lognormal" else y
-        family = self._family or NormalNumbers()
-        return samples_model(training, labels, family, alone, prior=self.prior)
-
-    def _check_family(self):
-        known = ("normal", "lognormal", *FAMILIES)
-        if not isinstance(self.family, str) or self.family not in known:
-            raise ValueError(
-                f"there is no family {self.family!r} (classes are for BDRClassifier); "
-                f"{near_names(self.family, known)}"
-            )
+            alone[name] = self.for_sample(name)._model(features, labels.take(has))
+        family = self.label_model.distribution or NormalNumbers()
+        latent = replace(labels, y=self.label_model.latent(y))
+        return samples_model(training, latent, family, alone, prior=self.prior)
 
     def check_parameters(self) -> None:
-        self._check_family()
+        kind = self.label_model
         check_choice(self.label_noise, "label_noise", LABEL_NOISE)
         check_flags(compress=self.compress)
-        if self.family != "normal" and self.label_noise != "constant":
+        if self.label_noise != "constant" and (kind.logarithms or not kind.is_normal):
             raise ValueError(
                 f"label_noise={self.label_noise!r} is for normal labels, not for "
                 f"family={self.family!r}: leave it out"
             )
         super().check_parameters()
 
-    def check_labels(self, bags: Bags, y: ArrayLike) -> Any:
-        """Labels `y` of `bags`, checked to suit the family; a pandas Categorical of categories."""
-        self._check_family()
-        if self._family is not None:
-            if self.stan_file is not None and self._without_deviations(len(bags)):
-                raise ValueError(
-                    f"method='laplace' of a program of your own takes too long for {len(bags)} "
-                    "bags: use 'optimize' or 'nuts'"
-                )
-            return check_family_labels(self._family, bags, y)
-        labels = super().check_labels(bags, y)
-        if self.family == "lognormal":
-            check_each(bags, labels, labels > 0, "label", _POSITIVE)
+    def read_labels(self, bags: Any, y: ArrayLike, **given: Any) -> Labels:
+        labels = super().read_labels(bags, y, **given)
+        if self.stan_file is not None and self._without_deviations(len(labels.y)):
+            raise ValueError(
+                f"method='laplace' of a program of your own takes too long for {len(labels.y)} "
+                "bags: use 'optimize' or 'nuts'"
+            )
         return labels
 
     def _without_deviations(self, n_bags: int) -> bool:
-        uncertain = self._family is not None and not self.exact_embeddings
+        uncertain = self.label_model.distribution is not None and not self.exact_embeddings
         return uncertain and without_deviations(self.method, n_bags)
 
     def _sample(
@@ -701,19 +667,23 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
             return laplace_posterior(model, draws=settings.draws, seed=settings.seed), {}
         return super()._sample(model, settings)
 
-    def _overdispersion(self, training: TrainingFeatures, y: Array) -> dict[str, Any]:
-        wider = None if self._family is None else self._family.wider
+    def _findings(
+        self, model: Any, posterior: Posterior, training: TrainingFeatures, labels: Labels
+    ) -> dict[str, Any]:
+        """Whether counts scatter more than the family allows."""
+        family = self.label_model.distribution
+        wider = None if family is None else family.wider
         if wider is None or self.stan_file is not None:
             return {}
-        evidence = self.result_.groups["posterior"].attrs["log_evidence"]
-        if len(y) > _MOST_COMPARED:
-            some = np.random.default_rng(0).choice(len(y), _MOST_COMPARED, replace=False)
-            training, y, evidence = training.take(some), y[some], None
+        evidence, n = posterior.attrs["log_evidence"], len(labels.y)
+        if n > _MOST_COMPARED:
+            some = np.random.default_rng(0).choice(n, _MOST_COMPARED, replace=False)
+            training, labels, evidence = training.take(some), labels.take(some), None
         wide = copy(self)
         wide.family = wider
         found = overdispersion(
-            wide._model(training, y),
-            lambda: self._model(training, y),
+            wide._model(training, labels),
+            lambda: self._model(training, labels),
             evidence,
             narrow=self.family,
             remedy=f"family={wider!r}",
@@ -722,48 +692,15 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
             warn(found.text[0].upper() + found.text[1:])
         return {"overdispersion": asdict(found)}
 
-    def check_label_errors(self, y: Array, label_sd: Array) -> None:
-        if self.family != "normal":
-            raise ValueError(
-                f"label_sd are errors of normal labels, not of family={self.family!r}: leave them "
-                "out"
-            )
-
     @property
     def needs_trials(self) -> bool:
         """Whether predictions need trials, exposure or offset that the fit took from no column."""
-        return not set(self._needed) <= set(self.result_.settings.get("label_columns", {}))
+        return not set(self._required) <= set(self.result_.settings.get("label_columns", {}))
 
-    @property
-    def _step(self) -> int:
-        # Densities of families are integrated numerically, one draw at a time.
-        return 1 if self._family is None else self._step_to(_MOST_INTEGRATED_DRAWS)
-
-    def _compressible(self, y: Array, label_sd: Array | None) -> Labels | None:
-        if not self.compress or self._family is not None:
+    def _compressible(self, labels: Labels | None) -> Labels | None:
+        if labels is None or not self.compress or not self.label_model.is_normal:
             return None
-        y = np.asarray(y, float)
-        known_variance = None if label_sd is None else label_sd**2
-        by_size = self.label_noise == "size" or not self.exact_embeddings
-        return Labels(np.log(y) if self.family == "lognormal" else y, known_variance, by_size)
-
-    def _predictive(self, embedding, draws, classes, *, label_sd=None):
-        if self._family is not None:
-            for name in self._needed:
-                if getattr(embedding, name) is None:
-                    raise ValueError(missing(self.family, name))
-            if isinstance(self._family, Ordinal):
-                return ordinal_predictive(
-                    self.coordinates_, embedding, self._family, classes, draws
-                )
-            return outcome_predictive(self.coordinates_, embedding, self._family, draws)
-        return label_predictive(
-            self.coordinates_,
-            embedding,
-            known_variance=0.0 if label_sd is None else label_sd**2,
-            kind=LognormalPredictive if self.family == "lognormal" else Predictive,
-            **draws,
-        )
+        return replace(labels, y=self.label_model.latent(labels.y))
 
 
 class LinearClassifier(ProbabilisticClassifier, LinearEstimator):
@@ -781,10 +718,11 @@ class LinearClassifier(ProbabilisticClassifier, LinearEstimator):
 
     _log_cdf: ClassVar[Callable[[Array], Array]]  # of the latent noise
     prior_texts = CLASSES
-    predicts_from = ("intercept", "w", "eta")
 
-    def _predictive(self, embedding, draws, classes):
-        return class_predictive(self.coordinates_, embedding, classes, type(self)._log_cdf, **draws)
+    @property
+    def label_model(self) -> LabelModel:
+        """Two classes."""
+        return ClassLabels(type(self).__name__, type(self)._log_cdf)
 
 
 def _function(model, n_draws):

@@ -12,6 +12,7 @@ from bdr_stan.bags import Bags, values_of_bags
 from bdr_stan.bags.checks import checked_numbers
 from bdr_stan.cmdstan.programs import resolved_text
 from bdr_stan.estimators.validation import StanFileOfFit
+from bdr_stan.labels import Labels
 from bdr_stan.models.plain import NO_NODES, as_new, take_bags
 from bdr_stan.posterior.declarations import declared, declared_in, unread_parameters
 from bdr_stan.posterior.generated import generated_quantities
@@ -101,23 +102,25 @@ def check_own_data(program: PathName | None, given: Any, passed: Collection[str]
             )
 
 
-def own_data_of_bags(
-    program: PathName | None, bags: Bags, given: Mapping[str, Any] | None
-) -> tuple[dict[str, Array], dict[str, Array]]:
-    """Data of the bags, by name, shape (n, ...), and other data, out of the user's `stan_data`.
+def with_own_data(
+    labels: Labels, program: PathName | None, bags: Any, given: Mapping[str, Any] | None
+) -> Labels:
+    """Labels with the user's data `given` for the program.
 
-    Data declared as both `name` and `name_new`, and columns, are per bag.
+    Data declared as both `name` and `name_new`, and columns, are of each bag.
     """
     if program is None or given is None:
-        return {}, {}
+        return labels
     names = declared(program, "data")
-    of_bags, others = {}, {}
+    of_bags, shared, columns = {}, {}, dict(labels.columns)
     for name, values in given.items():
+        if isinstance(values, str):
+            columns[name] = values
         if isinstance(values, str) or f"{name}_new" in names:
             of_bags[name] = _one_per_bag(bags, values, name)
         else:
-            others[name] = _as_data(checked_numbers(values, f"stan_data[{name!r}]"))
-    return of_bags, others
+            shared[name] = _as_data(checked_numbers(values, f"stan_data[{name!r}]"))
+    return replace(labels, program_data=of_bags, shared_data=shared, columns=columns)
 
 
 def own_data_of_new_bags(
@@ -188,13 +191,10 @@ class OwnProgram:
     engine: str | None = None
 
     @classmethod
-    def of_fit(
-        cls, program: PathName, data: Mapping[str, Any], given: Mapping[str, Any]
-    ) -> "OwnProgram":
-        """The program at this path, with the data of a fit and the user's `stan_data`."""
-        names = declared(program, "data")
-        read = {name: value for name, value in given.items() if f"{name}_new" in names}
-        columns = {name: v if isinstance(v, str) else None for name, v in read.items()}
+    def of_fit(cls, program: PathName, data: Mapping[str, Any], labels: Labels) -> "OwnProgram":
+        """The program at this path, with the data of a fit to `labels`."""
+        names, given = declared(program, "data"), {*labels.program_data, *labels.shared_data}
+        columns = {name: labels.columns.get(name) for name in given if f"{name}_new" in names}
         text = resolved_text(program)
         used = {name: values for name, values in data.items() if name in names}
         return cls(Path(program).stem, text, used, columns)
@@ -319,13 +319,12 @@ def program_to_run(model: Any) -> OwnProgram:
     return replace(program, seed=seed, engine=model.engine)
 
 
-def draws_of_program(model: Any, step: int, repeated: int | None = None) -> dict[str, Array]:
-    """Every k-th draw of the fit's program, all chains in one, each `repeated`.
+def draws_of_program(model: Any, step: int) -> dict[str, Array]:
+    """Every k-th draw of the fit's program, all chains in one.
 
-    By default a single draw, of an optimisation, is repeated.
+    A single draw, of an optimisation, is repeated.
     """
-    drawn = model.result_.groups["posterior"]
-    some = Posterior({name: v.values[:, ::step] for name, v in drawn.items()}, {}, {}).flat()
-    if repeated is None:
-        repeated = FEWEST_DRAWS if len(next(iter(some.values()))) == 1 else 1
-    return {name: np.repeat(v, repeated, axis=0) for name, v in some.items()}
+    group = model.result_.groups["posterior"]
+    draws = Posterior({name: array.values for name, array in group.items()}, {}, {}).flat(step)
+    repeated = FEWEST_DRAWS if len(next(iter(draws.values()))) == 1 else 1
+    return {name: np.repeat(values, repeated, axis=0) for name, values in draws.items()}

@@ -1,6 +1,5 @@
 """Means and totals of labels over groups of bags."""
 
-from copy import copy
 from typing import Any
 
 from bdr_stan.bags import BagsLike, Samples
@@ -8,6 +7,7 @@ from bdr_stan.bags.groups import groups_of_bags, sum_coefficients
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.population import own_population
 from bdr_stan.estimators.base import BagEstimator
+from bdr_stan.labels import Labels
 from bdr_stan.models.latent import with_draws_of_new_levels
 from bdr_stan.predictive import Predictive
 from bdr_stan.predictive.classes import of_category
@@ -115,20 +115,20 @@ def _sums(model, bags, by, weights, total, category):
     if isinstance(bags, Samples):
         bags.check_order(weights=weights)
     names, group = groups_of_bags(bags, by)
+    given = model.labels_of_new(bags)
     embedding = model.embed(bags)
-    counted = embedding.trials if embedding.exposure is None else embedding.exposure
+    counted = given.trials if given.exposure is None else given.exposure
     rates = counted is not None and not total
     weights = counted if rates and weights is None else weights
     coefficients = sum_coefficients(bags, group, len(names), weights, total)
     if rates:
         coefficients.data /= counted  # one bag per column
-    labels = of_category(_predictive(model, embedding), category)
+    labels = of_category(_predictive(model, embedding, given), category)
     return names, weighted_sums(labels, coefficients)
 
 
-def _predictive(model: Any, embedding: Embedding) -> Any:
+def _predictive(model: Any, embedding: Embedding, labels: Labels) -> Any:
     """Predictive distribution of bags with their own prior of the embeddings."""
-    other = copy(model)
     draws = with_draws_of_new_levels(embedding, model._draws())
-    other.coordinates_, draws = own_population(model.coordinates_, embedding, draws)
-    return other._predictive(embedding, draws, getattr(model, "classes_", None))
+    coordinates, draws = own_population(model.coordinates_, embedding, draws)
+    return model._predictive(coordinates, embedding, labels, draws)

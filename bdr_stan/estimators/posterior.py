@@ -1,10 +1,9 @@
 """Base of the estimators that draw from a posterior."""
 
 import secrets
-from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, replace
 from html import escape
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from sklearn.utils.validation import check_is_fitted
@@ -18,17 +17,18 @@ from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.validation import check_prior, check_stan_file, checked_settings
 from bdr_stan.extras import require_stanli
 from bdr_stan.kernels import kernel_text
+from bdr_stan.labels import Labels
 from bdr_stan.posterior.engines import check_engine
 from bdr_stan.posterior.log_density import LogDensity
 from bdr_stan.posterior.model import Model
-from bdr_stan.posterior.priors import log_prior, table
+from bdr_stan.posterior.priors import table
 from bdr_stan.posterior.sampling import Posterior
 from bdr_stan.posterior.settings import METHODS, WARMUP, WARMUP_OF_VARIANTS, SamplerSettings
 from bdr_stan.results.advice import FEW_BAGS, headline, report, sampling_warnings
-from bdr_stan.results.arviz_groups import LARGEST_POINTWISE, named_groups
+from bdr_stan.results.arviz_groups import LARGEST_POINTWISE
 from bdr_stan.results.diagnostics import diagnostics, summary
-from bdr_stan.results.result import Result, run_settings
-from bdr_stan.types import Array, ArrayLike, PathName
+from bdr_stan.results.result import Result
+from bdr_stan.types import ArrayLike, PathName
 from bdr_stan.user_warnings import warn
 
 if TYPE_CHECKING:
@@ -314,48 +314,54 @@ class PosteriorEstimator(BagEstimator):
         )
         return checked_settings(settings, self)
 
-    def _keep_posterior(
+    def _own_program_of(
+        self, posterior: Posterior, labels: Labels, settings: SamplerSettings
+    ) -> OwnProgram | None:
+        """The user's plain program as it ran, if there is one."""
+        if not is_plain(self.stan_file):
+            return None
+        assert posterior.density is not None
+        data = posterior.density.stan_input.data
+        program = OwnProgram.of_fit(self.stan_file, data, labels)
+        return replace(program, seed=settings.seed, engine=self.engine)
+
+    def _finish(
         self,
         model: Model,
         posterior: Posterior,
         record: BagsRecord,
-        y: Array,
+        labels: Labels,
         settings: SamplerSettings,
         *,
-        constants: Mapping[str, tuple[ArrayLike, Sequence[str]]],
         covariates: Covariates | None = None,
-        coordinates: Mapping[str, Sequence[str]] = MappingProxyType({}),
-        stan_data: Mapping[str, Any] = MappingProxyType({}),
+        program: OwnProgram | None = None,
         **kept: Any,
-    ) -> None:
-        """Set the result of a fit: draws, `constants` for predictions, and settings."""
-        draws, stats, attrs = posterior.draws, posterior.stats, posterior.attrs
-        own = settings.stan_file is not None  # its priors may be others
-        densities = {} if own else log_prior(model.priors, self.prior_texts, draws)
-        names = dict(coordinates)
+    ) -> Self:
+        """Set the result of a fit, with what is `kept` as in `Result.of_fit`; warn of trouble."""
         if covariates is not None:
-            names |= covariates.coordinates
             kept["covariates"] = covariates.config()
-            if own:  # its gamma has all columns of x, in standard deviations
+            names = {**kept["coordinates"], **covariates.coordinates}
+            if settings.stan_file is not None:  # its gamma has all columns of x, in sds
                 names["covariate"] = [*names.get("covariate", ()), *names.get("effect", ())]
-            elif "gamma" in draws:
-                draws = {**draws, "gamma": covariates.in_given_units(draws["gamma"])}
-        constants = {**model.constants, **constants}
-        ids = record.index
-        groups = named_groups(
-            draws, stats, attrs, constants, ids, y, coordinates=names, log_prior=densities
-        )
-        run = run_settings(settings, attrs.get("engine"))
+            elif "gamma" in posterior.draws:
+                gamma = covariates.in_given_units(posterior.draws["gamma"])
+                posterior = replace(posterior, draws={**posterior.draws, "gamma": gamma})
+            kept["coordinates"] = names
+        if program is not None:
+            kept["program"] = program.kept()
+        texts = self.prior_texts if settings.stan_file is None else {}  # else it may have others
         density = posterior.density
         small = density is not None and density.n_numbers <= LARGEST_POINTWISE
         self._density = density if small else None
-        if is_plain(self.stan_file):
-            assert density is not None
-            kept["program"] = OwnProgram.of_fit(
-                self.stan_file, density.stan_input.data, stan_data
-            ).kept()
         self._program_ran_here = True
-        self._keep(Result(groups, {**record.settings, "priors": model.priors, "run": run, **kept}))
+        result = Result.of_fit(
+            model, posterior, record, labels, settings, prior_texts=texts, **kept
+        )
+        self._restore(result, {})
+        n_bags = len(record)
+        for trouble in sampling_warnings(self.diagnostics()):
+            warn(f"{trouble} {FEW_BAGS.format(n=n_bags)}" if n_bags < 20 else trouble)
+        return self
 
     @property
     def by_program(self) -> bool:
@@ -369,13 +375,8 @@ class PosteriorEstimator(BagEstimator):
         kept = None if fitted is None else fitted.settings.get("program")
         return None if kept is None else OwnProgram(**kept)
 
-    def _step_to(self, most: int) -> int:
-        """The step that uses at most this number of draws."""
+    @property
+    def _n_draws(self) -> int:
+        """Draws of all chains."""
         sizes = self.result_.groups["posterior"].sizes
-        return -(-sizes["chain"] * sizes["draw"] // most)
-
-    def _warn_of_trouble(self) -> None:
-        """Warn, at the call of `fit`, about poor diagnostics."""
-        n_bags = len(self.result_.labels)
-        for trouble in sampling_warnings(self.diagnostics()):
-            warn(f"{trouble} {FEW_BAGS.format(n=n_bags)}" if n_bags < 20 else trouble)
+        return sizes["chain"] * sizes["draw"]

@@ -15,6 +15,7 @@ import numpy as np
 from bdr_stan.bags import Bags, Samples
 from bdr_stan.embedding.mean_embedding import BagSums, Embedding, sums_of_part
 from bdr_stan.embedding.replicates import effective_sizes
+from bdr_stan.labels import WITH_LABELS, Labels
 from bdr_stan.types import Array
 
 if TYPE_CHECKING:
@@ -50,18 +51,18 @@ def _table_by_parts(model, bags, level):
     import pandas as pd
 
     sizes = effective_sizes(bags, model._feature_map)
-    cut, known = bags.cut, model.known_of_bags(bags)
+    cut, per_bag = bags.cut, model.labels_of_new(bags).given | model.covariates_of(bags)
     place = np.cumsum(cut) - 1  # of a bag among those that are cut
     joined = BagSums.empty(int(cut.sum()), model._feature_map.n_columns, scatter=False)
-    predict = partial(_predict_part, names=list(known), model=model, level=level)
+    predict = partial(_predict_part, names=list(per_bag), model=model, level=level)
     tables = []
-    for which, (columns, pieces) in bags.map_parts(predict, sizes, cut, *known.values()):
+    for which, (columns, pieces) in bags.map_parts(predict, sizes, cut, *per_bag.values()):
         own = cut[which]
         tables.append(pd.DataFrame(columns, index=which[~own]))
         joined.join(place[which[own]], pieces, None)
     if cut.any():
-        known = {name: values[cut] for name, values in known.items()}
-        columns = _columns(model, Embedding(sizes[cut], joined.mean, None, **known), level)
+        of_cut = {name: values[cut] for name, values in per_bag.items()}
+        columns = _columns(model, sizes[cut], joined.mean, of_cut, level)
         tables.append(pd.DataFrame(columns, index=np.flatnonzero(cut)))
     return pd.concat([table for table in tables if len(table)]).sort_index()
 
@@ -70,7 +71,7 @@ def _predict_part(
     bags: Bags,
     sizes: Array,
     cut: Array,
-    *known: Array,
+    *per_bag: Array,
     names: list[str],
     model: Any,
     level: float,
@@ -81,12 +82,17 @@ def _predict_part(
     pieces = BagSums(sums.weight[cut], sums.mean[cut], None)
     if cut.all():
         return {}, pieces
-    of_whole = {name: values[~cut] for name, values in zip(names, known, strict=True)}
-    whole = Embedding(sizes[~cut], sums.mean[~cut], None, **of_whole)
-    return _columns(model, whole, level), pieces
+    of_whole = {name: values[~cut] for name, values in zip(names, per_bag, strict=True)}
+    return _columns(model, sizes[~cut], sums.mean[~cut], of_whole, level), pieces
 
 
-def _columns(model, embedding, level):
-    """Predictions of embedded bags, and their familiarity, by name."""
-    predicted = model.predictive_features(embedding)._columns(level)
+def _columns(model, sizes, mean, per_bag, level):
+    """Predictions of embedded bags, and their familiarity, by name.
+
+    `per_bag` are their trials, exposure, offset and covariates, if the model has some.
+    """
+    given = {name: per_bag.pop(name) for name in WITH_LABELS if name in per_bag}
+    labels = Labels(classes=getattr(model, "classes_", None), **given)
+    embedding = Embedding(sizes, mean, None, **per_bag)
+    predicted = model.predictive_features(embedding, labels)._columns(level)
     return predicted | model._familiarity_columns(embedding)

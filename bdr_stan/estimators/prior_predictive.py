@@ -2,15 +2,17 @@
 
 import secrets
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
 
 from bdr_stan.bags import BagsLike
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.estimators.base import BagEstimator
 from bdr_stan.estimators.validation import check_counts, check_seed
+from bdr_stan.labels import Labels
 from bdr_stan.models.plain import GENERATED, as_new, data_of_bags, take_bags
 from bdr_stan.posterior.model import Draws, StanInput
 from bdr_stan.posterior.priors import draw_scale
@@ -96,28 +98,34 @@ class PriorPredictive(BagEstimator):
                 )
             fitted = clone(self).set_params(method="optimize")
             fitted.fit(bags, y, seed=seed, **given, **of_program)
-        embedding, bags = fitted._embedded(bags, given, stan_data=stan_data)
+        bags = fitted._like_training(bags)
+        labels = fitted.labels_of_new(bags, stan_data=stan_data, **given)
+        embedding = fitted.embedding_of(bags)
         seed = self._seed(seed)
         seed = secrets.randbelow(2**31) if seed is None else seed
-        groups = _prior_groups(fitted, embedding, bags.index, draws, seed)
+        groups = _prior_groups(fitted, embedding, labels, bags.index, draws, seed)
         if fitted is self:
-            self._keep_too(groups)
+            result = replace(self.result_, groups=self.result_.groups | groups)
+            self._restore(result, self.notes_)
         return build(groups)
 
 
-def _prior_groups(model: Any, embedding: Embedding, ids: Any, n: int, seed: int) -> Groups:
+def _prior_groups(
+    model: Any, embedding: Embedding, labels: Labels, ids: Any, n: int, seed: int
+) -> Groups:
     """Groups prior and prior_predictive of embedded bags, n draws, under the priors of a fit."""
     if model.by_program:
-        return _by_program(model, embedding, ids, n, seed)
+        return _by_program(model, embedding, labels, ids, n, seed)
     drawn, used = _stock_draws(model, n, np.random.default_rng(seed))
-    predictive = model._predictive(embedding, used, getattr(model, "classes_", None))
-    labels = predictive.sample(seed=seed)
-    if is_classifier(model):
-        labels = np.searchsorted(model.classes_, labels) if model._family is None else labels
+    kind = model.label_model
+    predictive = model._predictive(model.coordinates_, embedding, labels, used)
+    drawn_labels = predictive.sample(seed=seed)
+    if kind.has_classes and kind.distribution is None:
+        drawn_labels = np.searchsorted(model.classes_, drawn_labels)
     posterior = model.result_.groups["posterior"]
     return {
         "prior": draws_group({k: v[None] for k, v in drawn.items()}, posterior.coords),
-        "prior_predictive": labels_group(labels[None], ids),
+        "prior_predictive": labels_group(drawn_labels[None], ids),
     }
 
 
@@ -174,12 +182,15 @@ def _effects(terms: Any, scales: Draws, rng: np.random.Generator) -> Array:
     return sds * rng.standard_normal(sds.shape)
 
 
-def _by_program(model: Any, embedding: Embedding, ids: Any, n: int, seed: int) -> Groups:
+def _by_program(
+    model: Any, embedding: Embedding, labels: Labels, ids: Any, n: int, seed: int
+) -> Groups:
     """The same of a user's program: NUTS without training bags, and its y_new."""
     program: OwnProgram = model._program
     program.check_generates("y_new", "labels under the prior")
     y = program.data["y"]
-    per_bag = data_of_bags(model.coordinates_, embedding, np.resize(y, len(embedding.mean)))
+    of_any = replace(labels, y=np.resize(y, len(embedding.mean)))
+    per_bag = data_of_bags(model.coordinates_, embedding, of_any)
     data = dict(program.data)
     training = {name: data[name] for name in per_bag if name in data}
     data |= take_bags(training, np.arange(0))
@@ -203,10 +214,10 @@ def _by_program(model: Any, embedding: Embedding, ids: Any, n: int, seed: int) -
         )
     parameters = {k: v for k, v in drawn.items() if v.size and k not in GENERATED}
     posterior = model.result_.groups["posterior"]
-    labels = drawn["y_new"].reshape(1, -1, len(ids))
-    if getattr(model, "family", "normal") == "lognormal":
-        labels = np.exp(labels)
+    drawn_labels = drawn["y_new"].reshape(_CHAINS, -1, len(ids))
+    if model.label_model.logarithms:
+        drawn_labels = np.exp(drawn_labels)
     return {
         "prior": draws_group(parameters, posterior.coords),
-        "prior_predictive": labels_group(labels.reshape(_CHAINS, -1, len(ids)), ids),
+        "prior_predictive": labels_group(drawn_labels, ids),
     }

@@ -9,7 +9,6 @@ from bdr_stan.bags import Bags, BagsLike, Samples
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.selection import SelectedPoints
 from bdr_stan.estimators.base import BagEstimator
-from bdr_stan.estimators.embedding import embedded
 from bdr_stan.estimators.points import evenly_spaced
 from bdr_stan.estimators.validation import check_counts
 from bdr_stan.predictive.distributions import check_level
@@ -76,7 +75,7 @@ class Sensitivity(BagEstimator):
         check_level(level)
         check_counts(n_draws=n_draws)
         bags = self._like_training(bags)
-        if getattr(self, "_is_ordinal", False):
+        if self.label_model.has_classes and self.label_model.distribution is not None:
             raise TypeError(
                 "ordered categories have no expected label: sensitivity is for numbers and two "
                 "classes"
@@ -87,14 +86,12 @@ class Sensitivity(BagEstimator):
                     "sensitivity needs the points of each bag in memory, but these lie in "
                     "partitions: pass bags.load()"
                 )
-        if isinstance(bags, Samples):
-            bags.check_order(**given)
-        known = self.known_of_bags(bags, **given)
-        embedding = embedded(bags, self._feature_map, known)
+        labels = self.labels_of_new(bags, **given)
+        embedding = self.embedding_of(bags)
         self._warn_of_other_bags(embedding)
         draws = {name: evenly_spaced(drawn, n_draws) for name, drawn in self._draws().items()}
         parts = _parts(self, bags, embedding, draws)
-        classes, n_draws = getattr(self, "classes_", None), len(draws["w"])
+        n_draws = len(draws["w"])
 
         def shifts(i, factors):
             """How far the predictors of bags i move, (2, K, S, m): the sum over their samples."""
@@ -108,11 +105,9 @@ class Sensitivity(BagEstimator):
 
         def predictives(i, factors):
             """Of each factor the distributions of bags i at their least and largest predictors."""
-            some = embedding.take(i)
+            some = self.coordinates_, embedding.take(i), labels.take(i)
             return [
-                tuple(
-                    self._predictive(some, draws | {"shift": each}, classes) for each in of_factor
-                )
+                tuple(self._predictive(*some, draws | {"shift": shift}) for shift in of_factor)
                 for of_factor in np.swapaxes(shifts(i, factors), 0, 1)
             ]
 

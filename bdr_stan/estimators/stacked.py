@@ -17,7 +17,7 @@ from bdr_stan.estimators.embedding import EmbeddingEstimator
 from bdr_stan.estimators.inverse import InverseBDR, InverseBDRClassifier
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.prediction import ProbabilisticClassifier, ProbabilisticRegressor
-from bdr_stan.families import KNOWN
+from bdr_stan.labels import WITH_LABELS
 from bdr_stan.predictive import Contrast, mix
 from bdr_stan.results.inference_data import InferenceData
 from bdr_stan.results.result import Result
@@ -54,7 +54,7 @@ class Stack(BagEstimator):
     default_types: ClassVar[tuple[type[EmbeddingEstimator], type[EmbeddingEstimator]]]
     # Arguments that scikit-learn can route to `fit`, which accepts the models' options.
     __metadata_request__fit: ClassVar[dict[str, None]] = dict.fromkeys(
-        ("label_sd", *KNOWN, "chains", "warmup", "draws", "seed", "progress")
+        ("label_sd", *WITH_LABELS, "chains", "warmup", "draws", "seed", "progress")
     )
 
     def fit(self, bags: BagsLike, y: ArrayLike, **options: Any) -> Self:
@@ -84,8 +84,7 @@ class Stack(BagEstimator):
             model.check_parameters()
             if isinstance(bags, Samples):
                 model._check_samples(bags, None)
-            labels = model.check_labels(bags, y)
-            model.check_known(bags, labels, **{name: options.get(name) for name in KNOWN})
+            model.label_model.read(bags, y, **{name: options.get(name) for name in WITH_LABELS})
         with self._without_k_hat():
             fitted = [clone(model).fit(bags, y, **options) for model in models]
         return self._weigh(fitted)

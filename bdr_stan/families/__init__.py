@@ -1,6 +1,5 @@
 """Families of labels: the distribution of a bag's label given its linear predictor."""
 
-from bdr_stan.families.base import KNOWN as KNOWN
 from bdr_stan.families.base import Family as Family
 from bdr_stan.families.counts import NegativeBinomialCounts, PoissonCounts
 from bdr_stan.families.integrated import label_densities as label_densities

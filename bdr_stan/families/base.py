@@ -8,8 +8,6 @@ from scipy.special import expit, logit
 from bdr_stan.aggregate.likelihoods import Likelihood
 from bdr_stan.types import Array
 
-KNOWN = ("trials", "exposure", "offset")  # arguments that may be given with labels
-
 _LINKS = {"log": np.log, "logit": logit, "identity": np.asarray}
 _INVERSE_LINKS = {"log": np.exp, "logit": expit, "identity": np.asarray}
 _LEAST_SPREAD = 0.1  # on a log or logit scale, for priors if labels hardly differ
@@ -55,7 +53,7 @@ class Family:
 
     @property
     def takes(self) -> tuple[str, ...]:
-        """What may be known of each label, out of `KNOWN`."""
+        """Arguments that go with its labels: trials or exposure, and offset."""
         if self.likelihood.has_trials:
             return ("trials", "offset")
         return ("exposure", "offset") if self.link == "log" else ("offset",)

@@ -20,6 +20,7 @@ from bdr_stan.embedding.terms import NO_TERMS, Terms
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.families import Family, label_densities
 from bdr_stan.families.integrated import Integrated
+from bdr_stan.labels import Labels
 from bdr_stan.models.bdr_probit import order_by_size, rows_by_size, size_groups
 from bdr_stan.models.likelihoods import family_likelihood, normal_likelihood
 from bdr_stan.models.prior_choice import model_of_best_prior
@@ -120,7 +121,7 @@ def entries(name: str, samples: Iterable[str]) -> list[str]:
 
 def bdr_glm_model(
     training: TrainingFeatures,
-    y: Array,
+    labels: Labels,
     family: Family,
     *,
     prior: Mapping[str, float] | None = None,
@@ -133,22 +134,22 @@ def bdr_glm_model(
         return partial(
             _model,
             embedding=training.embedding.take(bags) if some else training.embedding,
-            y=y[bags] if some else y,
+            labels=labels.take(bags) if some else labels,
             family=family,
             prior=prior,
             own_priors=prior_of_eta,
             terms=training.terms,
         )
 
-    some_bags = None
-    if len(y) > 2 * _FIRST_BAGS:
-        some_bags = np.random.default_rng(0).choice(len(y), _FIRST_BAGS, replace=False)
+    some_bags, n = None, len(labels.y)
+    if n > 2 * _FIRST_BAGS:
+        some_bags = np.random.default_rng(0).choice(n, _FIRST_BAGS, replace=False)
     return model_of_best_prior(model_in, training, some_bags=some_bags, **choices)
 
 
 def blr_glm_model(
     embedding: Embedding,
-    y: Array,
+    labels: Labels,
     family: Family,
     *,
     terms: Terms = NO_TERMS,
@@ -156,12 +157,12 @@ def blr_glm_model(
 ) -> LatentGaussianModel:
     """The same with exact embeddings; see `bdr_glm_model`."""
     coordinates = principal_axes(embedding)
-    return _model(coordinates, embedding, y, family, prior, {}, terms)
+    return _model(coordinates, embedding, labels, family, prior, {}, terms)
 
 
 def samples_model(
     training: SamplesFeatures,
-    y: Array,
+    labels: Labels,
     family: Family,
     alone: Mapping[str, LatentGaussianModel],
     *,
@@ -186,7 +187,7 @@ def samples_model(
                 constants[f"{key}[{name}]"] = model.constants[key]
     samples = {name: len(part.lam) for name, part in zip(alone, parts, strict=True)}
     model = _model(
-        joined(parts), training.embedding, y, family, prior, priors, training.terms, samples
+        joined(parts), training.embedding, labels, family, prior, priors, training.terms, samples
     )
     return replace(model, constants={**model.constants, **constants})
 
@@ -200,7 +201,7 @@ def _information(found: Integrated, nu: Array) -> Array:
 def _model(
     coordinates: Coordinates,
     embedding: Embedding,
-    y: Array,
+    labels: Labels,
     family: Family,
     prior: Mapping[str, float] | None,
     own_priors: Mapping[str, float],
@@ -215,9 +216,9 @@ def _model(
         coordinates.prior_factor,
         coordinates.lam,
     )
-    order = order_by_size(sizes)
+    order, y = order_by_size(sizes), labels.y
     rows = rows_by_size(np.column_stack([z, x]), y, sizes)
-    offsets, trials = embedding.offsets, embedding.trials
+    offsets, trials = labels.offsets, labels.trials
     known_part = np.zeros(len(y)) if offsets is None else offsets[order]
     trials = None if trials is None else trials[order]
     rho_names = entries("rho", samples or ())

@@ -22,6 +22,7 @@ from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.shrinkage import shrinkage_factors
 from bdr_stan.families import Family, Ordinal
+from bdr_stan.labels import Labels
 from bdr_stan.predictive import (
     ClassPredictive,
     Contrast,
@@ -108,6 +109,7 @@ def label_predictive(
 def outcome_predictive(
     coordinates: Coordinates,
     embedding: Embedding,
+    labels: Labels,
     family: Family,
     draws: Mapping[str, Array],
 ) -> OutcomePredictive:
@@ -119,22 +121,23 @@ def outcome_predictive(
     (S,).
     """
     scales = {name: draws[name] for name in family.likelihood.scales}
-    latent = _latent(coordinates, embedding, {k: v for k, v in draws.items() if k not in scales})
+    others = {name: values for name, values in draws.items() if name not in scales}
+    latent = _latent(coordinates, embedding, others, labels.offsets)
     return OutcomePredictive(
         latent,
         len(embedding.mean),
         len(draws["intercept"]),
         family,
         scales,
-        embedding.trials,
+        labels.trials,
     )
 
 
 def ordinal_predictive(
     coordinates: Coordinates,
     embedding: Embedding,
+    labels: Labels,
     family: Ordinal,
-    classes: Any,
     draws: Mapping[str, Array],
 ) -> OrdinalPredictive:
     """Predictive distribution of ordered categories, predictors N(xi_i + o_i, nu_i).
@@ -142,13 +145,14 @@ def ordinal_predictive(
     For o_i and `draws` see `outcome_predictive`.
     """
     gaps = {name: draws[name] for name in family.likelihood.scales}
-    latent = _latent(coordinates, embedding, {k: v for k, v in draws.items() if k not in gaps})
+    others = {name: values for name, values in draws.items() if name not in gaps}
+    latent = _latent(coordinates, embedding, others, labels.offsets)
 
     def log_probabilities(i):
         return family.log_probabilities(*latent(i), **gaps)
 
     return OrdinalPredictive(
-        log_probabilities, len(embedding.mean), len(draws["intercept"]), classes
+        log_probabilities, len(embedding.mean), len(draws["intercept"]), labels.classes
     )
 
 
@@ -189,7 +193,7 @@ def contributions(
     n, S = len(embedding.mean), len(draws["w"])
     alone = {name: values for name, values in draws.items() if name in ("w", "eta")}
     alone["intercept"] = np.zeros(S)
-    points = replace(embedding, covariates=None, new_levels=None, exposure=None, offset=None)
+    points = replace(embedding, covariates=None, new_levels=None)
     most = np.max(draws.get("eta", 1.0)) * np.max(draws["w"] ** 2 @ (coordinates.lam > 0))
     found: dict[str, Mixture] = {}
     for m, name in enumerate(samples or ["embedding"]):
@@ -222,13 +226,12 @@ def _part(moments, most, n, n_draws):
     return Predictive(components, n, n_draws)
 
 
-def _latent(coordinates, embedding, draws):
-    """`latent_moments` of embedded bags, offsets included, as a function of i.
+def _latent(coordinates, embedding, draws, offsets=None):
+    """`latent_moments` of embedded bags plus their `offsets`, (n,), as a function of i.
 
     Under a contrast, both versions have the same drawn predictors, except for the movement.
     """
-    new, offsets = _new_levels(embedding, draws), embedding.offsets
-    movement = embedding.movement
+    new, movement = _new_levels(embedding, draws), embedding.movement
     moments = partial(
         latent_moments,
         z=coordinates.transform(embedding.mean),

@@ -16,6 +16,7 @@ from bdr_stan.cmdstan.data_file import write_data
 from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.kernels import FieldFeatures
+from bdr_stan.labels import Labels
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel, most_probable_scales
 from bdr_stan.posterior.model import Draws, Model, StanInput
 from bdr_stan.posterior.priors import FIXED_LOG_SD
@@ -49,10 +50,11 @@ DATA_OF_TOTALS = (
 )
 
 
-def data_of_bags(
-    coordinates: Coordinates, embedding: Embedding, y: Array, label_sd: Array | None = None
-) -> dict[str, Any]:
-    """Data of a plain program that have an entry for each of n bags, and their number."""
+def data_of_bags(coordinates: Coordinates, embedding: Embedding, labels: Labels) -> dict[str, Any]:
+    """Data of a plain program that have an entry for each of n bags, and their number.
+
+    `labels` are in the form of the program.
+    """
     n = len(embedding.mean)
     zeros = np.zeros(n)
     return {
@@ -60,11 +62,11 @@ def data_of_bags(
         "z": coordinates.transform(embedding.mean),
         "x": embedding.x,
         "size": embedding.sizes,
-        "label_sd": zeros if label_sd is None else label_sd,
-        "known_part": zeros if embedding.offsets is None else embedding.offsets,
-        "trials": (zeros if embedding.trials is None else embedding.trials).astype(int),
-        "y": y,
-        **(embedding.own_data or {}),
+        "label_sd": zeros if labels.label_sd is None else labels.label_sd,
+        "known_part": zeros if labels.offsets is None else labels.offsets,
+        "trials": (zeros if labels.trials is None else labels.trials).astype(int),
+        "y": labels.y,
+        **labels.program_data,
     }
 
 
@@ -181,12 +183,10 @@ class PlainModel(PlainProgram):
         }
 
 
-def plain_model(
-    stock: LatentGaussianModel, embedding: Embedding, y: Array, label_sd: Array | None = None
-) -> PlainModel:
-    """The model of the plain program of a stock model, with labels `y` for that model."""
+def plain_model(stock: LatentGaussianModel, embedding: Embedding, labels: Labels) -> PlainModel:
+    """The model of the plain program of a stock model, with `labels` in the program's form."""
     coordinates = Coordinates.from_constants({n: v for n, (v, _) in stock.constants.items()})
-    bags = data_of_bags(coordinates, embedding, y, label_sd)
+    bags = data_of_bags(coordinates, embedding, labels)
     gaps = [v for name, v in stock.priors.items() if name.startswith("gap_")]
     # CmdStan crashes in vectorised random numbers of an empty vector and a number.
     one_bag = as_new(take_bags(bags, np.arange(1)))
@@ -204,6 +204,7 @@ def plain_model(
         **NODES,
         **bags,
         **one_bag,
+        **labels.shared_data,
     }
     return PlainModel.of(stock, data, as_new(bags))
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.labels import Labels
 from bdr_stan.models.bayes_rule import InverseCoordinates, noise_sds
 from bdr_stan.models.embedding_curves import coefficient_scales, curves_given
 from bdr_stan.models.inverse import POSTERIOR_LOG_SDS, PRIORS, InverseModel, starts
@@ -67,7 +68,7 @@ class PlainInverseModel(PlainProgram):
 
 
 def plain_inverse_model(
-    stock: InverseModel, embedding: Embedding, y: Array, label_sd: Array | None = None
+    stock: InverseModel, embedding: Embedding, labels: Labels
 ) -> PlainInverseModel:
     """The model of the plain program of a stock model, `embedding` of the training bags.
 
@@ -76,9 +77,9 @@ def plain_inverse_model(
     """
     own, (B, z) = stock.fitted.coordinates, stock.fitted.rows
     n_labels = len(own.labels)
-    bags = inverse_data_of_bags(own, embedding, label_sd)
+    bags = inverse_data_of_bags(own, embedding, labels)
     no_bags = as_new(take_bags(bags, np.arange(0)))
-    given_labels = {"y_at_given": density_given_labels(own, y, bags["label_sd"])}
+    given_labels = {"y_at_given": density_given_labels(own, labels.y, bags["label_sd"])}
     data = {
         "N": len(z),
         "D": len(own.lam),
@@ -96,7 +97,8 @@ def plain_inverse_model(
         "smooth": own.functions.smooth,
         "power": own.power,
         **no_bags,
-        **(embedding.own_data or {}),
+        **labels.program_data,
+        **labels.shared_data,
         "y_at_given": np.empty((0, n_labels)),
         **{name: stock.priors[name] for name in PRIORS},
     }
@@ -104,16 +106,16 @@ def plain_inverse_model(
 
 
 def inverse_data_of_bags(
-    coordinates: InverseCoordinates, embedding: Embedding, label_sd: Array | None = None
+    coordinates: InverseCoordinates, embedding: Embedding, labels: Labels
 ) -> dict[str, Any]:
     """Data of the plain program that have an entry for each of n bags, and their number."""
-    known_variance = 0.0 if label_sd is None else label_sd**2
+    error_variance = 0.0 if labels.error_variance is None else labels.error_variance
     return {
         "N": len(embedding.mean),
         "z": coordinates.transform(embedding.mean),
         "size": embedding.sizes,
-        "label_sd": noise_sds(coordinates, embedding.sizes, known_variance),
-        **(embedding.own_data or {}),
+        "label_sd": noise_sds(coordinates, embedding.sizes, error_variance),
+        **labels.program_data,
     }
 
 

@@ -37,9 +37,16 @@ class Posterior:
     attrs: dict[str, Any]  # inference_method and its settings
     density: LogDensity | None = None  # if Stan drew from it
 
-    def flat(self) -> Draws:
-        """The draws, all chains in one, shape (S, ...)."""
-        return {name: v.reshape(-1, *v.shape[2:]) for name, v in self.draws.items()}
+    @property
+    def n_draws(self) -> int:
+        """Draws of all chains."""
+        chains, draws = next(iter(self.draws.values())).shape[:2]
+        return chains * draws
+
+    def flat(self, step: int = 1) -> Draws:
+        """Every `step`th draw of each chain, all chains in one, shape (S, ...)."""
+        some = {name: values[:, ::step] for name, values in self.draws.items()}
+        return {name: values.reshape(-1, *values.shape[2:]) for name, values in some.items()}
 
 
 def sample_posterior(

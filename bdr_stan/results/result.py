@@ -1,15 +1,22 @@
 """The state of a fitted estimator: groups of arrays, and settings."""
 
 import platform
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Self
 
 from bdr_stan import __version__
+from bdr_stan.bags.record import BagsRecord
+from bdr_stan.labels import WITH_LABELS, Labels
+from bdr_stan.posterior.model import Model
+from bdr_stan.posterior.priors import Texts, log_prior
+from bdr_stan.posterior.sampling import Posterior
 from bdr_stan.posterior.settings import SamplerSettings
+from bdr_stan.results.arviz_groups import named_groups
 from bdr_stan.results.inference_data import Groups
-from bdr_stan.types import Array
+from bdr_stan.types import Array, ArrayLike
 
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "cmdstanpy")  # with versions in a report
 
@@ -24,6 +31,47 @@ class Result:
     # lists, tuples and dicts of them.
     settings: dict[str, Any] = field(default_factory=dict)
     members: tuple = ()  # fitted estimators of an average
+
+    @classmethod
+    def of_fit(
+        cls,
+        model: Model,
+        posterior: Posterior,
+        record: BagsRecord,
+        labels: Labels,
+        settings: SamplerSettings,
+        *,
+        constants: Mapping[str, tuple[ArrayLike, Sequence[str]]],
+        coordinates: Mapping[str, Sequence[str]],
+        prior_texts: Texts,
+        groups: Groups,
+        **kept: Any,
+    ) -> Self:
+        """Result of Bayesian inference.
+
+        `constants`, (values, dimensions) by name, are for predictions, in addition to the model's;
+        `coordinates` name entries along dimensions of draws; `groups` are predictions of the
+        training bags. What else is `kept` are settings.
+        """
+        draws, attrs = posterior.draws, posterior.attrs
+        of_fit = named_groups(
+            draws,
+            posterior.stats,
+            attrs,
+            {**model.constants, **constants},
+            record.index,
+            labels.y,
+            coordinates=coordinates,
+            log_prior=log_prior(model.priors, prior_texts, draws) if prior_texts else {},
+        )
+        run = run_settings(settings, attrs.get("engine"))
+        named = {
+            "classes": labels.classes,
+            "label_name": labels.name,
+            "label_columns": {n: c for n, c in labels.columns.items() if n in WITH_LABELS} or None,
+        }
+        kept |= {name: value for name, value in named.items() if value is not None}
+        return cls(of_fit | groups, {**record.settings, "priors": model.priors, "run": run, **kept})
 
     @cached_property
     def constants(self) -> dict[str, Array]:

@@ -1,0 +1,401 @@
+"""Kinds of labels: how they are read with what belongs to them, and their predictive distribution.
+
+A label model is the only place that differs between families, and between numbers and classes.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from numbers import Number
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from bdr_stan.aggregate.labels import check_counts, check_each, check_trials, checked_trials
+from bdr_stan.bags import Bags, check_classes, check_labels, label_sd_values, values_of_bags
+from bdr_stan.bags.checks import checked_numbers, near_names, plain
+from bdr_stan.bags.labels import (
+    check_finite_labels,
+    check_plausible,
+    class_labels,
+    classes_and_codes,
+    ordered_categories,
+)
+from bdr_stan.bags.matching import label_name
+from bdr_stan.bags.missing_codes import CODES_OF_BAGS, ends_of, warn_of_codes
+from bdr_stan.embedding.coordinates import Coordinates
+from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.families import FAMILIES, Family, Ordinal
+from bdr_stan.families.ordinal import FEWEST_CATEGORIES, MOST_CATEGORIES
+from bdr_stan.labels import Labels
+from bdr_stan.models.latent import (
+    class_predictive,
+    label_predictive,
+    ordinal_predictive,
+    outcome_predictive,
+)
+from bdr_stan.posterior.priors import CLASSES, REGRESSION, family_texts
+from bdr_stan.predictive import LognormalPredictive, Predictive
+from bdr_stan.types import Array, ArrayLike
+from bdr_stan.user_warnings import warn
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# On a log or logit scale: a factor of 5e21; a larger offset must be on another scale.
+_LARGEST_OFFSET = 50.0
+_OFFSETS = "an offset is finite and on the scale of the linear predictor: a logarithm or log odds"
+_POSITIVE = "the lognormal family needs labels > 0: leave these bags out, or use family='normal'"
+_MOST_INTEGRATED_DRAWS = 1000  # whose densities are integrals
+
+
+class LabelModel:
+    """Labels of one kind; messages call their estimator, or their family, `owner`."""
+
+    distribution: Family | None = None  # given the linear predictor, if neither normal nor classes
+    takes: tuple[str, ...] = ()  # what `fit` accepts with each label, out of `WITH_LABELS`
+    scales: tuple[str, ...] = ("sigma", "sigma_point")  # of the likelihood, with draws
+    prior_texts: Mapping[str, tuple[str, str, str]] = REGRESSION
+    has_classes: ClassVar[bool] = False
+    first_class: ClassVar[int] = 0  # number of the first in plain programs
+    logarithms: ClassVar[bool] = False  # whether the model is of logarithms of the labels
+    most_draws: int | None = None  # that predictions use
+
+    def __init__(self, owner: str):
+        self.owner = owner
+
+    @property
+    def is_count(self) -> bool:
+        """Whether labels have probabilities as counts, not a density or classes."""
+        return self.distribution is not None and self.distribution.likelihood.is_count
+
+    @property
+    def is_normal(self) -> bool:
+        """Whether labels, or their logarithms, are normal given the linear predictor."""
+        return self.distribution is None and not self.has_classes
+
+    def checked(self, bags: Bags, y: ArrayLike) -> Any:
+        """Labels `y` of `bags` that are valid, shape (n,), in their order."""
+        return check_labels(bags, y)
+
+    def checked_errors(self, bags: Bags, y: Array, label_sd: ArrayLike | str) -> Array:
+        """Known standard errors of labels `y`, shape (n,)."""
+        return label_sd_values(bags, label_sd)
+
+    def coded(self, labels: Any) -> tuple[Array, Array | None]:
+        """Labels as numbers, shape (n,), and the classes that they encode, if any."""
+        return np.asarray(labels, float), None
+
+    def read(
+        self,
+        bags: Bags,
+        y: ArrayLike,
+        *,
+        label_sd: ArrayLike | str | None = None,
+        **given: ArrayLike | str | None,
+    ) -> Labels:
+        """Labels of training bags with `given` trials, exposure and offset, all checked.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Values that the labels cannot have or do not go with, and missing ones.
+        """
+        labels = self.checked(bags, y)
+        errors = None if label_sd is None else self.checked_errors(bags, labels, label_sd)
+        required = [name for name in self.takes if name == "trials"]
+        arrays = self._arrays(bags, given, required, labels)
+        columns = {name: value for name, value in given.items() if isinstance(value, str)}
+        values, classes = self.coded(labels)
+        return Labels(values, classes, errors, **arrays, name=label_name(y), columns=columns)
+
+    def of_new(
+        self, bags: Bags, given: Mapping[str, Any], required: Collection[str], classes: Any
+    ) -> Labels:
+        """What labels of bags to predict need: `given` arrays or names of columns."""
+        return Labels(classes=classes, **self._arrays(bags, given, required))
+
+    def latent(self, y: Array) -> Array:
+        """Labels in the form of the model, shape (n,)."""
+        return np.log(y) if self.logarithms else y
+
+    def of_program(self, y: Array) -> Array:
+        """Labels in the form of plain programs, shape (n,)."""
+        return y.astype(int) if self.is_count else self.latent(y)
+
+    def predictive(
+        self,
+        coordinates: Coordinates,
+        embedding: Embedding,
+        labels: Labels,
+        draws: Mapping[str, Array],
+    ) -> Any:
+        """Predictive distribution of embedded bags under draws of intercept, w and scales."""
+        return label_predictive(
+            coordinates,
+            embedding,
+            known_variance=0.0 if labels.error_variance is None else labels.error_variance,
+            kind=LognormalPredictive if self.logarithms else Predictive,
+            **draws,
+        )
+
+    def _arrays(self, bags, given, required, labels=None):
+        """Trials, exposure and offset of bags, by name, shape (n,); no label above its trials."""
+        arrays = {}
+        for name, values in given.items():
+            if values is None:
+                if name in required:
+                    raise ValueError(self.missing(name))
+                continue
+            if name not in self.takes:
+                raise TypeError(self._refusal(name))
+            values = values_of_bags(bags, values, name)
+            if name == "trials":
+                arrays[name] = checked_trials(bags, values)
+                if labels is not None:
+                    check_trials(bags, labels, arrays[name])
+            elif name == "exposure":
+                arrays[name] = _one_per_bag(bags, values, name)
+                good = np.isfinite(arrays[name]) & (arrays[name] > 0)
+                rule = "exposure is finite and > 0: leave others out"
+                check_each(bags, arrays[name], good, name, rule)
+            else:
+                arrays[name] = _one_per_bag(bags, values, name)
+                good = np.isfinite(arrays[name]) & (np.abs(arrays[name]) <= self._largest_offset)
+                check_each(bags, arrays[name], good, name, _OFFSETS)
+        ends = {name: ends_of(values) for name, values in arrays.items() if name != "trials"}
+        warn_of_codes(ends, "bags", CODES_OF_BAGS)  # `checked_trials` warns of those
+        return arrays
+
+    _largest_offset = np.inf
+
+    def missing(self, name: str) -> str:
+        """Message if trials, exposure or offset of bags are missing."""
+        return (
+            f"{self.owner} needs {name} of these bags: give {name}=, one number per bag, to fit, "
+            "predict, predictive, score or contrast, or give fit the name of a column of the bags' "
+            "metadata, which all predictions then use"
+        )
+
+    def _refusal(self, name):
+        """Message if trials, exposure or offset do not go with the labels."""
+        return f"{self.owner} takes no {name}: leave it out"
+
+
+class FamilyLabels(LabelModel):
+    """Numbers of a family that is a parameter of the estimator; here the normal family."""
+
+    def __init__(self, family: str):
+        super().__init__(f"family={family!r}")
+
+    def _refusal(self, name):
+        if name == "offset":
+            change = (
+                "divide the labels by its exponential"
+                if self.logarithms
+                else "subtract it from the labels"
+            )
+            return f"{self.owner} takes no offset: {change}"
+        others = " and ".join(repr(f.name) for f in FAMILIES.values() if name in f.takes)
+        return (
+            f"{self.owner} takes no {name}, which {others} do: leave {name}= out, or "
+            "choose one of these families"
+        )
+
+
+class LognormalLabels(FamilyLabels):
+    """Numbers > 0 with normal logarithms."""
+
+    logarithms = True
+
+    def checked(self, bags: Bags, y: ArrayLike) -> Array:
+        labels = super().checked(bags, y)
+        check_each(bags, labels, labels > 0, "label", _POSITIVE)
+        return labels
+
+    def checked_errors(self, bags: Bags, y: Array, label_sd: ArrayLike | str) -> Array:
+        raise ValueError(_NO_ERRORS.format(self.owner))
+
+
+class OutcomeLabels(FamilyLabels):
+    """Counts, shares and other numbers with a distribution given the linear predictor."""
+
+    most_draws = _MOST_INTEGRATED_DRAWS
+
+    def __init__(self, distribution: Family):
+        super().__init__(distribution.name)
+        self.distribution: Family = distribution
+        self.takes = distribution.takes
+        self.scales = tuple(distribution.likelihood.scales)
+        self.prior_texts = family_texts(distribution.likelihood.scales)
+        self._largest_offset = np.inf if distribution.link == "identity" else _LARGEST_OFFSET
+
+    checked_errors = LognormalLabels.checked_errors
+
+    def checked(self, bags: Bags, y: ArrayLike) -> Any:
+        """Labels that the family can have; counts may be equal, as trials or exposures differ."""
+        family = self.distribution
+        if not family.likelihood.is_count:
+            labels, (low, high) = check_labels(bags, y), family.bounds
+            check_each(bags, labels, (low < labels) & (labels < high), "label", family.needs)
+            return labels
+        labels = check_finite_labels(bags, y)
+        check_counts(bags, labels, "label", family.needs)
+        if not labels.any():
+            raise ValueError(f"all {len(labels)} labels are 0: there is no rate to learn from them")
+        return labels
+
+    def predictive(
+        self,
+        coordinates: Coordinates,
+        embedding: Embedding,
+        labels: Labels,
+        draws: Mapping[str, Array],
+    ) -> Any:
+        return outcome_predictive(coordinates, embedding, labels, self.distribution, draws)
+
+
+class OrdinalLabels(OutcomeLabels):
+    """Ordered categories."""
+
+    has_classes = True
+    first_class = 1
+
+    def checked(self, bags: Bags, y: ArrayLike) -> "pd.Categorical":
+        return check_categories(bags, y)
+
+    def coded(self, labels: Any) -> tuple[Array, Array | None]:
+        classes, codes = classes_and_codes(labels)
+        return codes, classes
+
+    def of_program(self, y: Array) -> Array:
+        return y.astype(int) + self.first_class
+
+    def predictive(
+        self,
+        coordinates: Coordinates,
+        embedding: Embedding,
+        labels: Labels,
+        draws: Mapping[str, Array],
+    ) -> Any:
+        assert isinstance(self.distribution, Ordinal)
+        return ordinal_predictive(coordinates, embedding, labels, self.distribution, draws)
+
+
+class ClassLabels(LabelModel):
+    """Two classes, the second of probability F(predictor), or with `several` more."""
+
+    has_classes = True
+    scales = ()
+    prior_texts = CLASSES
+
+    def __init__(
+        self,
+        owner: str,
+        log_cdf: Callable[[Array], Array] | None = None,  # log F
+        *,
+        several: bool = False,
+    ):
+        super().__init__(owner)
+        self.log_cdf, self.several = log_cdf, several
+
+    def checked(self, bags: Bags, y: ArrayLike) -> Array:
+        return check_classes(bags, y, several=self.several)
+
+    def coded(self, labels: Any) -> tuple[Array, Array | None]:
+        classes, codes = classes_and_codes(np.asarray(labels))
+        return codes, classes
+
+    def of_program(self, y: Array) -> Array:
+        return y.astype(int)
+
+    def predictive(
+        self,
+        coordinates: Coordinates,
+        embedding: Embedding,
+        labels: Labels,
+        draws: Mapping[str, Array],
+    ) -> Any:
+        assert self.log_cdf is not None
+        return class_predictive(coordinates, embedding, labels.classes, self.log_cdf, **draws)
+
+
+_NO_ERRORS = "label_sd are errors of normal labels, not of {}: leave them out"
+
+
+def labels_of_family(family: Any, n_classes: int | None = None) -> LabelModel:
+    """The label model of a regressor's parameter `family`; ValueError if there is none.
+
+    `n_classes` is the number of categories of a fit to ordered ones.
+    """
+    names = ("normal", "lognormal", *FAMILIES)
+    if not isinstance(family, str) or family not in names:
+        raise ValueError(
+            f"there is no family {family!r} (classes are for BDRClassifier); "
+            f"{near_names(family, names)}"
+        )
+    if family == "normal":
+        return FamilyLabels(family)
+    if family == "lognormal":
+        return LognormalLabels(family)
+    if family == "ordinal":
+        return OrdinalLabels(FAMILIES[family] if n_classes is None else Ordinal(n_classes))
+    return OutcomeLabels(FAMILIES[family])
+
+
+def check_categories(bags: Bags, y: ArrayLike) -> "pd.Categorical":
+    """Labels of ordered categories, shape (n,); numbers are ordered by size.
+
+    Categories that no bag has stay, with a warning: folds of cross-validation may lack some.
+
+    Raises
+    ------
+    TypeError
+        Text without an order, or categories that are neither text nor numbers.
+    ValueError
+        Missing labels, or too few or too many categories.
+    """
+    import pandas as pd
+
+    y = values_of_bags(bags, y, "y")
+    labels = ordered_categories(y)
+    if labels is not None and not all(isinstance(name, str | Number) for name in labels.categories):
+        raise TypeError(
+            f"categories are text or numbers, found {labels.categories[0]!r}: pass "
+            "y.cat.rename_categories(str)"
+        )
+    given = class_labels(bags, y)
+    if labels is None and given.dtype.kind in "iuf":
+        check_plausible(bags, given.astype(float))
+    if labels is None:
+        if given.dtype.kind == "U":
+            raise TypeError(
+                "family='ordinal' needs the order of labels that are text: pass pd.Categorical(y, "
+                "categories=['lowest', .., 'highest'], ordered=True), or a Series of it"
+            )
+        labels = pd.Categorical(given, ordered=True)
+    used, names = np.unique(labels.codes), labels.categories
+    if len(used) < FEWEST_CATEGORIES:
+        raise ValueError(
+            f"family='ordinal' needs labels of at least {FEWEST_CATEGORIES} categories, found "
+            f"{len(used)}: use BDRClassifier or BLRClassifier for two"
+        )
+    if len(names) > MOST_CATEGORIES:
+        raise ValueError(
+            f"family='ordinal' takes at most {MOST_CATEGORIES} categories, found {len(names)}: "
+            "merge some, or use family='normal' for numbers"
+        )
+    unused = names.delete(used)
+    if len(unused):
+        warn(
+            f"no bag has the label {plain(unused[0])!r} ({len(unused)} such categories): the prior "
+            "alone gives it a probability; y.cat.remove_unused_categories() leaves it out"
+        )
+    return labels
+
+
+def _one_per_bag(bags, values, name):
+    numbers = checked_numbers(values, name, bags.ids)
+    if numbers.shape != (len(bags),):
+        raise ValueError(
+            f"{name} has shape {numbers.shape}, but there are {len(bags)} bags: one number per bag"
+        )
+    return numbers

@@ -1,0 +1,55 @@
+"""Labels of bags with all that belongs to them: one object on the way from `fit` to Stan's data."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+
+from bdr_stan.types import Array, ArrayLike
+
+WITH_LABELS = ("trials", "exposure", "offset")  # arguments that may be given with labels
+_PER_BAG = ("y", "label_sd", *WITH_LABELS)
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Labels of n bags; of bags to predict, what their labels need, without `y`."""
+
+    y: Any = None  # numbers, or codes 0, 1, ... of `classes`, shape (n,)
+    classes: Any = None  # array, shape (C,), if labels are classes
+    label_sd: Array | None = None  # known standard errors, units of y, shape (n,)
+    trials: Array | None = None  # of counts, shape (n,)
+    exposure: Array | None = None  # quantity to which the mean is proportional, shape (n,)
+    offset: Array | None = None  # known part of the linear predictor, shape (n,)
+    name: str | None = None
+    # Data of a user's own program: of each bag, shape (n, ...), and others.
+    program_data: Mapping[str, Array] = field(default_factory=dict)
+    shared_data: Mapping[str, Array] = field(default_factory=dict)
+    # Columns of the metadata that trials, exposure, offset and data of the program were read from.
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def given(self) -> dict[str, Array]:
+        """Trials, exposure and offset, by name, if there are any."""
+        values = {name: getattr(self, name) for name in WITH_LABELS}
+        return {name: array for name, array in values.items() if array is not None}
+
+    @property
+    def offsets(self) -> Array | None:
+        """Offset plus log exposure of each bag, shape (n,); None if there is neither."""
+        if self.exposure is None:
+            return self.offset
+        return np.log(self.exposure) + (0.0 if self.offset is None else self.offset)
+
+    @property
+    def error_variance(self) -> Array | None:
+        """Variance of the known error of each label, units of y squared, shape (n,)."""
+        return None if self.label_sd is None else self.label_sd**2
+
+    def take(self, bags: ArrayLike) -> Self:
+        """Labels of the bags with these indices."""
+        arrays = {name: getattr(self, name) for name in _PER_BAG}
+        taken = {name: array[bags] for name, array in arrays.items() if array is not None}
+        data = {name: array[bags] for name, array in self.program_data.items()}
+        return replace(self, **taken, program_data=data)
