@@ -145,7 +145,7 @@ class BagEstimator(BaseEstimator):
             this column, a p-value: small if a bag is unlike the training bags.
         """
         interval_ends(level)  # raises before any work is done
-        return prediction_table(self, self._like_training(bags), level)
+        return prediction_table(self, self.like_training(bags), level)
 
     @property
     def columns_of_bags(self) -> list[str]:
@@ -261,7 +261,7 @@ class BagEstimator(BaseEstimator):
         for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
             delattr(self, name)
 
-    def _like_training(self, bags: BagsLike, *, need_weights: bool = True) -> Any:
+    def like_training(self, bags: BagsLike, *, need_weights: bool = True) -> Any:
         """New bags, or a table of them, with the columns and weights of the bags of the fit."""
         check_is_fitted(self, "result_")
         settings = self.result_.settings
@@ -319,7 +319,7 @@ class BagEstimator(BaseEstimator):
 
     def _two_versions(self, bags_a: BagsLike, bags_b: BagsLike) -> tuple[Bags, Bags]:
         """Two versions of the same bags, with the columns of the bags of the fit."""
-        first, second = self._like_training(bags_a), self._like_training(bags_b)
+        first, second = self.like_training(bags_a), self.like_training(bags_b)
         if len(first) != len(second):
             raise ValueError(
                 f"bags_a holds {len(first)} bags, but bags_b {len(second)}: a contrast is between "
@@ -337,7 +337,7 @@ class BagEstimator(BaseEstimator):
                 )
         return first, second
 
-    def _seed(self, seed: Seed) -> Any:
+    def checked_seed(self, seed: Seed) -> Any:
         """Seed of a call, else `random_state`; a generator only if Stan needs no seed."""
         if isinstance(seed, np.random.Generator) and not self.samples_posterior:
             return seed
@@ -393,7 +393,7 @@ class BagClassifier(ClassifierMixin, BagEstimator):
 
 def scored(model, bags, y, sample_weight):
     """Bags, labels and weights for a score, matched to the order of the bags."""
-    bags = model._like_training(bags)
+    bags = model.like_training(bags)
     if isinstance(bags, Samples):
         bags.check_order(y=y, sample_weight=sample_weight)
     y = values_of_bags(bags, y, "y")

@@ -63,8 +63,8 @@ class UncertainEmbeddings(LinearEstimator):
     measure_scale: float | str = "evidence"
     tau: float = 1.0
 
-    def _warn_of_other_bags(self, embedding: Embedding) -> None:
-        shift, sd = shift_by_shrinkage(self.coordinates_, embedding, self._draws())
+    def warn_of_other_bags(self, embedding: Embedding) -> None:
+        shift, sd = shift_by_shrinkage(self.coordinates_, embedding, self.draws())
         if shift:
             warn(
                 "the bags lie to one side of the training bags, towards which their embeddings are "

@@ -137,28 +137,28 @@ class Conformal(BagEstimator):
         check_is_fitted(self, "result_")
         _check_conformal(self, level, by_size)
         given = {"trials": trials, "exposure": exposure, "offset": offset}
-        bags = self._like_training(bags)
+        bags = self.like_training(bags)
         labels = self.labels_of_new(bags, stan_data=stan_data, **given)
         embedding = self.embedding_of(bags)
         if not self.by_program:
-            self._warn_of_other_bags(embedding)
+            self.warn_of_other_bags(embedding)
         groups = self.result_.groups
         if self.by_program:
             every = groups["log_likelihood"]["y"].values
             step = -(-every.shape[0] * every.shape[1] // _MOST_COSTLY_DRAWS)
             log_likelihood = every[:, ::step].reshape(-1, every.shape[-1])
-            step *= self._program_step(self._n_draws, every.shape[-1])
+            step *= self.program_step(self._n_draws, every.shape[-1])
             drawn = draws_of_program(self, step)
-            predictive = self._program_predictive(
+            predictive = self.program_predictive(
                 program_to_run(self), self.coordinates_, embedding, labels, drawn
             )
         else:
-            draws = self._draws()
+            draws = self.draws()
             integrated = self.label_model.distribution is not None
             most = _MOST_COSTLY_DRAWS if integrated else _MOST_DRAWS
             step = -(-len(next(iter(draws.values()))) // most)
             thinned = {name: values[::step] for name, values in draws.items()}
-            predictive = self._predictive(self.coordinates_, embedding, labels, thinned)
+            predictive = self.predictive_of_draws(self.coordinates_, embedding, labels, thinned)
             if self.has_likelihood:
                 log_likelihood = _flat(groups["log_likelihood"])[::step]
             else:

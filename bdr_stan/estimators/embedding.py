@@ -73,7 +73,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
 
     Bags become mean embeddings at landmarks (`training_features`), these the data of a model
     (`_model`), draws from its posterior a result. New bags pass the same feature map (`embed`) to
-    the predictive distribution (`_predictive`).
+    the predictive distribution (`predictive_of_draws`).
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         labels = self.read_labels(bags, y, label_sd=label_sd, stan_data=stan_data, **given)
         if isinstance(bags, Samples):
             raise ValueError("plain programs are for bags with one sample: fit one of these alone")
-        training = self._training_features(bags, self._seed(None), False)
+        training = self._training_features(bags, self.checked_seed(None), False)
         model = clone(self)
         if labels.classes is not None:
             model.classes_ = labels.classes
@@ -216,7 +216,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         """
         if isinstance(bags, Samples):
             bags.check_order(y=y, **given)
-            self._check_samples(bags, label_sd)
+            self.check_samples(bags, label_sd)
         self.check_parameters()
         if label_sd is not None and not self.takes_label_sd:
             raise TypeError(
@@ -247,7 +247,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         started = time.monotonic()
         y = labels_of_training(training, TrainingFeatures, y)
         if isinstance(training, SamplesFeatures):
-            self._check_samples(training, label_sd)
+            self.check_samples(training, label_sd)
         given = {"trials": trials, "exposure": exposure, "offset": offset}
         # The record has the ids and names of the bags.
         labels = self.read_labels(training.record, y, label_sd=label_sd, **given)
@@ -301,9 +301,9 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         if self.stan_file is not None:
             if program is None or not program.generates("y_new"):
                 return {}
-            step = self._program_step(posterior.n_draws, n)
+            step = self.program_step(posterior.n_draws, n)
             draws = posterior.flat(step)
-            predictive = self._program_predictive(program, coordinates, embedding, coded, draws)
+            predictive = self.program_predictive(program, coordinates, embedding, coded, draws)
             has_likelihood &= program.generates("log_lik")
             if self.has_likelihood and not has_likelihood:
                 warn(
@@ -316,7 +316,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
             integrated = self.label_model.distribution is not None
             if not few_enough(n_draws, n, integrated=integrated):
                 return {}
-            predictive = self._predictive(coordinates, embedding, coded, draws)
+            predictive = self.predictive_of_draws(coordinates, embedding, coded, draws)
         return training_groups(
             predictive,
             posterior.draws,
@@ -380,8 +380,8 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         """
         bags = as_bags(bags, in_parts=True, samples=self.takes_samples)
         if isinstance(bags, Samples):
-            self._check_samples(bags, None)
-        return self._training_features(bags, self._seed(seed), progress)
+            self.check_samples(bags, None)
+        return self._training_features(bags, self.checked_seed(seed), progress)
 
     def _training_features(self, bags, seed, progress, labels=None):
         """Training features, of normal `labels` perhaps sums over only the bags."""
@@ -422,7 +422,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         Embedding
         """
         if training is None:
-            bags = self._like_training(bags)
+            bags = self.like_training(bags)
             return self.embedding_of(bags)
         bags = as_bags(bags, in_parts=True, samples=self.takes_samples)
         covariates = training.covariates
@@ -460,7 +460,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         its y_new are the draws and its log_lik is the log density. The measurement errors
         `label_sd` of the training labels are excluded.
         """
-        bags = self._like_training(bags)
+        bags = self.like_training(bags)
         given = {"trials": trials, "exposure": exposure, "offset": offset}
         labels = self.labels_of_new(bags, stan_data=stan_data, **given)
         embedding = self.embedding_of(bags, groups=groups)
@@ -493,14 +493,14 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         given = dict.fromkeys(self._required) | given
         classes = getattr(self, "classes_", None)
         labels = self.label_model.of_new(bags, given, self._required, classes)
-        if self._program is None:
+        if self.own_program is None:
             return labels
-        data = own_data_of_new_bags(self._program.columns, bags, stan_data)
+        data = own_data_of_new_bags(self.own_program.columns, bags, stan_data)
         return replace(labels, program_data=data)
 
     def embedding_of(self, bags: Any, *, groups: bool = True) -> Embedding:
         """Mean embeddings of bags like the training bags, and their covariates."""
-        return embedded(bags, self._feature_map, self.covariates_of(bags, groups=groups))
+        return embedded(bags, self.feature_map_, self.covariates_of(bags, groups=groups))
 
     def predictive_features(self, embedding: Embedding, labels: Labels | None = None) -> Any:
         """Posterior predictive distribution of bags, from their `embedding` by `embed`.
@@ -514,10 +514,10 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
                 raise ValueError(self.label_model.missing(name))
         if self.by_program:
             program = program_to_run(self)
-            draws = draws_of_program(self, self._program_step(self._n_draws, len(embedding.mean)))
-            return self._program_predictive(program, self.coordinates_, embedding, labels, draws)
-        self._warn_of_other_bags(embedding)
-        return self._predictive(self.coordinates_, embedding, labels, self._draws())
+            draws = draws_of_program(self, self.program_step(self._n_draws, len(embedding.mean)))
+            return self.program_predictive(program, self.coordinates_, embedding, labels, draws)
+        self.warn_of_other_bags(embedding)
+        return self.predictive_of_draws(self.coordinates_, embedding, labels, self.draws())
 
     @property
     def _required(self):
@@ -527,7 +527,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
     @property
     def columns_of_bags(self) -> list[str]:
         """Columns of the bags' metadata that predictions need."""
-        own = {} if self._program is None else self._program.columns
+        own = {} if self.own_program is None else self.own_program.columns
         return [*super().columns_of_bags, *(column for column in own.values() if column)]
 
     @property
@@ -572,7 +572,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
             one.classes_ = self.classes_
         return one
 
-    def _check_samples(self, bags: Samples | SamplesFeatures, label_sd: Any) -> None:
+    def check_samples(self, bags: Samples | SamplesFeatures, label_sd: Any) -> None:
         """Raise if the parameters do not match the samples of the bags."""
         if self.stan_file is not None:
             raise ValueError("stan_file is for bags with one sample: leave it out")
@@ -612,13 +612,13 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         of_any = replace(labels, y=possible.astype(y.dtype))
         return data_of_bags(coordinates, embedding, of_any), at_labels
 
-    def _program_step(self, n_draws: int, n_bags: int) -> int:
+    def program_step(self, n_draws: int, n_bags: int) -> int:
         """k, if a program's predictions use every k-th draw of each chain; families use fewer."""
         integrated = self.label_model.distribution is not None
         most = FEWEST_DRAWS if integrated else MOST_NUMBERS // max(n_bags, 1)
         return -(-n_draws // max(most, FEWEST_DRAWS))
 
-    def _program_predictive(self, program, coordinates, embedding, labels, draws):
+    def program_predictive(self, program, coordinates, embedding, labels, draws):
         """Predictive distribution of embedded bags by the user's own program, at `draws`."""
         bags, data_at = self._program_bags(program, coordinates, embedding, labels)
         kind = self.label_model
@@ -657,7 +657,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         """The statistical model with its data, priors and constants."""
         raise NotImplementedError
 
-    def _predictive(
+    def predictive_of_draws(
         self, coordinates: Any, embedding: Embedding, labels: Labels, draws: Mapping[str, Array]
     ) -> Any:
         """Predictive distribution of embedded bags given draws of `predicts_from`, and of gamma."""
@@ -669,7 +669,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         """Further settings of the result, by name."""
         return {}
 
-    def _warn_of_other_bags(self, embedding: Embedding) -> None:
+    def warn_of_other_bags(self, embedding: Embedding) -> None:
         """Warn of out-of-distribution bags that would mislead the model."""
 
     def _sample(self, model: Any, settings: SamplerSettings) -> tuple[Posterior, dict[str, Any]]:
@@ -681,7 +681,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         """The most draws that predictions use."""
         return self.label_model.most_draws
 
-    def _draws(self) -> dict[str, Array]:
+    def draws(self) -> dict[str, Array]:
         """Draws that predictions use, all chains in one, with gamma for scaled covariates.
 
         Raises ValueError for a user's program, which may use other formulas.
@@ -690,20 +690,20 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         group = self.result_.groups["posterior"]
         names = (*self.predicts_from, "gamma", "term_effect")
         draws = {name: group[name].values for name in names if name in group}
-        if "gamma" in draws and self._covariates is not None:
-            draws["gamma"] = draws["gamma"] * self._covariates.scale
+        if "gamma" in draws and self.covariates_ is not None:
+            draws["gamma"] = draws["gamma"] * self.covariates_.scale
         return self._for_predictions(Posterior(draws, {}, {}))[1]
 
     def covariates_of(self, bags: Bags, *, groups: bool = True) -> dict[str, Array]:
         """Covariates and terms of new bags: fields of `Embedding`; without effects of groups."""
         if not groups and not getattr(self, "groups", None):
             raise ValueError("groups=False leaves out effects of groups, but the fit has none")
-        if self._covariates is None:
+        if self.covariates_ is None:
             return {}
         if groups:
-            self._covariates.terms.warn_of_new(bags)
-        self._covariates.warn_of_codes(bags, new=True)
-        return self._covariates.of_bags(bags, groups=groups)
+            self.covariates_.terms.warn_of_new(bags)
+        self.covariates_.warn_of_codes(bags, new=True)
+        return self.covariates_.of_bags(bags, groups=groups)
 
     # ------------------------------------------------------------ state
 
@@ -712,19 +712,19 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         self.kernel_ = settings["kernel"]
         self.coordinates_ = self.coordinates.from_constants(constants)
         encoding = settings.get("covariates")
-        self._covariates = None if encoding is None else Covariates.from_config(encoding)
+        self.covariates_ = None if encoding is None else Covariates.from_config(encoding)
         self._familiarity = Familiarity.from_constants(constants)
         if "classes" in settings:
             self.classes_ = settings["classes"]
         if isinstance(self.kernel_, Mapping):
             self.landmarks_: Any = {name: constants[f"landmarks_{name}"] for name in self.kernel_}
-            self._feature_map: Any = {
+            self.feature_map_: Any = {
                 name: landmark_features(kernel, self.landmarks_[name])
                 for name, kernel in self.kernel_.items()
             }
             return
         self.landmarks_ = constants["landmarks"]
-        self._feature_map = landmark_features(self.kernel_, self.landmarks_)
+        self.feature_map_ = landmark_features(self.kernel_, self.landmarks_)
         bandwidth = single_bandwidth(self.kernel_)
         if bandwidth is not None:
             self.bandwidth_ = bandwidth

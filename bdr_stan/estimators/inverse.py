@@ -104,7 +104,7 @@ class InverseEstimator(EmbeddingEstimator):
     def _most_draws(self) -> int:
         return _MAX_DRAWS
 
-    def _warn_of_other_bags(self, embedding: Embedding) -> None:
+    def warn_of_other_bags(self, embedding: Embedding) -> None:
         if self._familiarity is not None:
             n = too_many_unfamiliar(self._familiarity.p_values(embedding))
             if n:
@@ -133,10 +133,10 @@ class InverseEstimator(EmbeddingEstimator):
 
         return bags, data_at
 
-    def _program_step(self, n_draws, n_bags):
+    def program_step(self, n_draws, n_bags):
         return -(-n_draws // FEWEST_DRAWS)
 
-    def _predictive(self, coordinates, embedding, labels, draws):
+    def predictive_of_draws(self, coordinates, embedding, labels, draws):
         variance = labels.error_variance
         return inverse_predictive(
             coordinates,

@@ -67,17 +67,17 @@ class ProgramOfTotals(PosteriorEstimator):
 
     def _keep_predictions_of_program(self, training, posterior, y, of_bags, seed):
         """Add the program's predictions of the training bags, as if they were new."""
-        program = self._program
+        program = self.own_program
         if program is None or not program.generates("y_new"):
             return
         data = self._data_of_training(training, y, of_bags)
         groups = training_groups(
-            self._program_predictive(data, repeated=1),
+            self.program_predictive(data, repeated=1),
             posterior.draws,
             y,
             training.record.index,
             has_likelihood=program.generates("log_lik"),
-            thinning=self._program_step(data),
+            thinning=self.program_step(data),
             seed=seed,
         )
         self._keep_too(groups)
@@ -95,10 +95,10 @@ class ProgramOfTotals(PosteriorEstimator):
 
     # ------------------------------------------------------------ predictions
 
-    def _program_predictive(self, data, repeated=None):
+    def program_predictive(self, data, repeated=None):
         """Predictive distribution of the bags with these data by the user's own program."""
         return program_to_run(self).predictive(
-            draws_of_program(self, self._program_step(data), repeated),
+            draws_of_program(self, self.program_step(data), repeated),
             data,
             is_count=self._family.is_count,
         )
@@ -130,7 +130,7 @@ class ProgramOfTotals(PosteriorEstimator):
         check_in_memory(self.stan_file, bags)
         self._check_stan_data(stan_data)
         own = own_data_of_new_bags(program.columns, bags, stan_data)
-        trials = self._trials_of(bags, trials)
+        trials = self.trials_of(bags, trials)
         points = data_of_points(bags, self.feature_map_)
         labels = self._any_labels(program, len(bags))
         return {**data_of_totals(points, labels, trials=trials), **own}
@@ -140,7 +140,7 @@ class ProgramOfTotals(PosteriorEstimator):
         y = program.data["y"]
         return np.full(n, 0 if self._family.is_count else y.min(), y.dtype)
 
-    def _program_step(self, data):
+    def program_step(self, data):
         """k, if a program's predictions use every k-th draw of each chain."""
         return self._step_to(max(MOST_NUMBERS // (data["N"] + data["P"]), FEWEST_DRAWS))
 

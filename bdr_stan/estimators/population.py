@@ -111,7 +111,7 @@ class Population(BagEstimator):
 
 def _sums(model, bags, by, weights, total, category):
     """Names of the groups, and the distribution of their sums."""
-    bags = model._like_training(bags)
+    bags = model.like_training(bags)
     if isinstance(bags, Samples):
         bags.check_order(weights=weights)
     names, group = groups_of_bags(bags, by)
@@ -129,6 +129,6 @@ def _sums(model, bags, by, weights, total, category):
 
 def _predictive(model: Any, embedding: Embedding, labels: Labels) -> Any:
     """Predictive distribution of bags with their own prior of the embeddings."""
-    draws = with_draws_of_new_levels(embedding, model._draws())
+    draws = with_draws_of_new_levels(embedding, model.draws())
     coordinates, draws = own_population(model.coordinates_, embedding, draws)
-    return model._predictive(coordinates, embedding, labels, draws)
+    return model.predictive_of_draws(coordinates, embedding, labels, draws)

@@ -50,10 +50,10 @@ def _table_by_parts(model, bags, level):
     """Predictions of all bags, in their order."""
     import pandas as pd
 
-    sizes = effective_sizes(bags, model._feature_map)
+    sizes = effective_sizes(bags, model.feature_map_)
     cut, per_bag = bags.cut, model.labels_of_new(bags).given | model.covariates_of(bags)
     place = np.cumsum(cut) - 1  # of a bag among those that are cut
-    joined = BagSums.empty(int(cut.sum()), model._feature_map.n_columns, scatter=False)
+    joined = BagSums.empty(int(cut.sum()), model.feature_map_.n_columns, scatter=False)
     predict = partial(_predict_part, names=list(per_bag), model=model, level=level)
     tables = []
     for which, (columns, pieces) in bags.map_parts(predict, sizes, cut, *per_bag.values()):
@@ -78,7 +78,7 @@ def _predict_part(
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[dict[str, Array], BagSums]:
     """Predictions of bags that have all their points here, and the sums of other bags."""
-    sums = sums_of_part(bags, features=model._feature_map, progress=progress)
+    sums = sums_of_part(bags, features=model.feature_map_, progress=progress)
     pieces = BagSums(sums.weight[cut], sums.mean[cut], None)
     if cut.all():
         return {}, pieces
@@ -95,4 +95,4 @@ def _columns(model, sizes, mean, per_bag, level):
     labels = Labels(classes=getattr(model, "classes_", None), **given)
     embedding = Embedding(sizes, mean, None, **per_bag)
     predicted = model.predictive_features(embedding, labels)._columns(level)
-    return predicted | model._familiarity_columns(embedding)
+    return predicted | model.familiarity_columns(embedding)

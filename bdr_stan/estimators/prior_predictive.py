@@ -98,10 +98,10 @@ class PriorPredictive(BagEstimator):
                 )
             fitted = clone(self).set_params(method="optimize")
             fitted.fit(bags, y, seed=seed, **given, **of_program)
-        bags = fitted._like_training(bags)
+        bags = fitted.like_training(bags)
         labels = fitted.labels_of_new(bags, stan_data=stan_data, **given)
         embedding = fitted.embedding_of(bags)
-        seed = self._seed(seed)
+        seed = self.checked_seed(seed)
         seed = secrets.randbelow(2**31) if seed is None else seed
         groups = _prior_groups(fitted, embedding, labels, bags.index, draws, seed)
         if fitted is self:
@@ -118,7 +118,7 @@ def _prior_groups(
         return _by_program(model, embedding, labels, ids, n, seed)
     drawn, used = _stock_draws(model, n, np.random.default_rng(seed))
     kind = model.label_model
-    predictive = model._predictive(model.coordinates_, embedding, labels, used)
+    predictive = model.predictive_of_draws(model.coordinates_, embedding, labels, used)
     drawn_labels = predictive.sample(seed=seed)
     if kind.has_classes and kind.distribution is None:
         drawn_labels = np.searchsorted(model.classes_, drawn_labels)
@@ -146,7 +146,7 @@ def _stock_draws(model: Any, n: int, rng: np.random.Generator) -> tuple[Draws, D
     used = {name: drawn[name] for name in model.predicts_from if name in drawn}
     if "beta" in posterior:
         drawn["beta"] = w @ own.basis.T
-    covariates = model._covariates
+    covariates = model.covariates_
     if covariates is None:
         return drawn, used
     gamma = rng.normal(0, priors.get("gamma_scale", 1.0), (n, len(covariates.scale)))
@@ -186,7 +186,7 @@ def _by_program(
     model: Any, embedding: Embedding, labels: Labels, ids: Any, n: int, seed: int
 ) -> Groups:
     """The same of a user's program: NUTS without training bags, and its y_new."""
-    program: OwnProgram = model._program
+    program: OwnProgram = model.own_program
     program.check_generates("y_new", "labels under the prior")
     y = program.data["y"]
     of_any = replace(labels, y=np.resize(y, len(embedding.mean)))

@@ -74,7 +74,7 @@ class Sensitivity(BagEstimator):
         factors = _factors(selection)
         check_level(level)
         check_counts(n_draws=n_draws)
-        bags = self._like_training(bags)
+        bags = self.like_training(bags)
         if self.label_model.has_classes and self.label_model.distribution is not None:
             raise TypeError(
                 "ordered categories have no expected label: sensitivity is for numbers and two "
@@ -88,8 +88,8 @@ class Sensitivity(BagEstimator):
                 )
         labels = self.labels_of_new(bags, **given)
         embedding = self.embedding_of(bags)
-        self._warn_of_other_bags(embedding)
-        draws = {name: evenly_spaced(drawn, n_draws) for name, drawn in self._draws().items()}
+        self.warn_of_other_bags(embedding)
+        draws = {name: evenly_spaced(drawn, n_draws) for name, drawn in self.draws().items()}
         parts = _parts(self, bags, embedding, draws)
         n_draws = len(draws["w"])
 
@@ -107,7 +107,7 @@ class Sensitivity(BagEstimator):
             """Of each factor the distributions of bags i at their least and largest predictors."""
             some = self.coordinates_, embedding.take(i), labels.take(i)
             return [
-                tuple(self._predictive(*some, draws | {"shift": shift}) for shift in of_factor)
+                tuple(self.predictive_of_draws(*some, draws | {"shift": shift}) for shift in of_factor)
                 for of_factor in np.swapaxes(shifts(i, factors), 0, 1)
             ]
 
@@ -119,10 +119,10 @@ def _parts(model: Any, bags: Any, embedding: Embedding, draws: dict[str, Array])
     """The points of each sample, and the number there of each of the bags, -1 if it has none."""
     eta = draws.get("eta", np.ones(len(draws["w"])))
     if not isinstance(bags, Samples):
-        own = (embedding.sizes, model._feature_map, model.coordinates_, draws["w"], eta)
+        own = (embedding.sizes, model.feature_map_, model.coordinates_, draws["w"], eta)
         return [(np.arange(len(bags)), SelectedPoints(bags, *own))]
     found, of = [], model.coordinates_.sample
-    for m, (name, features) in enumerate(model._feature_map.items()):
+    for m, (name, features) in enumerate(model.feature_map_.items()):
         has, rows = bags.has(name), np.full(len(bags), -1)
         if not has.any():
             continue

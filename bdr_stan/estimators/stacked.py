@@ -83,7 +83,7 @@ class Stack(BagEstimator):
         for model in models:
             model.check_parameters()
             if isinstance(bags, Samples):
-                model._check_samples(bags, None)
+                model.check_samples(bags, None)
             model.label_model.read(bags, y, **{name: options.get(name) for name in WITH_LABELS})
         with self._without_k_hat():
             fitted = [clone(model).fit(bags, y, **options) for model in models]
@@ -110,7 +110,7 @@ class Stack(BagEstimator):
         -------
         Predictive or ClassPredictive, or Blend if one of the models is an InverseBDR
         """
-        bags = self._like_training(bags)
+        bags = self.like_training(bags)
         used = np.flatnonzero(self.weights_)
         predictives = [self.models_[k].predictive(bags) for k in used]
         return mix(predictives, self.weights_[used])
