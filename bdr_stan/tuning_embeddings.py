@@ -46,7 +46,7 @@ class EmbeddingTask(Task):
             if search.refine is not None:
                 raise ValueError("refine is for bags with one sample of points: leave it out")
             for model in models:
-                model._check_samples(bags, None)
+                model.check_samples(bags, None)
         labels = _check_of_labels(models)(bags, y)
         return Labelled(bags, labels, _known_of_labels(models, known, bags, labels))
 

@@ -193,7 +193,7 @@ def read_like(
     return Samples(
         {
             name: _read_sample(
-                model._of_sample(name),
+                model.fit_of_sample(name),
                 fitted,
                 tables[name],
                 **how,

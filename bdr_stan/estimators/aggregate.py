@@ -318,14 +318,14 @@ class AggregateRegressor(
         with status("Choosing the kernel, compressing the points", visible, after=10):
             training = self.training_features(bags, totals, **known, seed=settings.seed)
         self._fit_features(training, totals, settings, own)
-        self._keep_too(
+        self.keep_too(
             **kept,
             **self._thinning(bags, training.rows),
             **self._overdispersion(training, totals),
         )
         if self._link.name == "exp" and self.stan_file is None:
             counts = totals if self._family.is_count else None
-            warn_of_omitted_totals(bags, counts, self.feature_map_, self._draws())
+            warn_of_omitted_totals(bags, counts, self.feature_map_, self.draws())
         return self
 
     def training_features(
@@ -367,7 +367,7 @@ class AggregateRegressor(
             bag_effects=self.bag_effects,
             known_variance=0.0 if label_sd is None else self._error_variance(y, label_sd),
             thin=self.thin,
-            seed=self._seed(seed),
+            seed=self.checked_seed(seed),
         )
         if not is_plain(self.stan_file):
             return found
@@ -485,7 +485,7 @@ class AggregateRegressor(
             expected = np.mean(means * np.exp(effects), axis=0)
             constants = self.result_.groups["constant_data"]
             groups["constant_data"] = constants.assign(expected_total=("bag", expected))
-        self._keep_too(groups)
+        self.keep_too(groups)
 
     def report(self) -> str:
         """As for other estimators, and the likelihood, with the dispersion of the counts; a str.
@@ -500,7 +500,7 @@ class AggregateRegressor(
         if self.by_program:
             return f"that of {self.stan_file}"
         found = self.result_.settings.get("overdispersion")
-        scales, units = self._scales(self._draws()), self._family.scales
+        scales, units = self._scales(self.draws()), self._family.scales
         return likelihood_text(
             self.likelihood,
             self._link.name,
@@ -580,18 +580,18 @@ class AggregateRegressor(
             With `mean`, `sd`, `quantile(q)`, `interval(level)`, `log_prob(y)`, `sample(size)`.
             Holds draws x bags numbers in memory.
         """
-        bags = self._like_training(bags)
+        bags = self.like_training(bags)
         self._check_effects_in_parts(bags)
         if self.by_program:
             self._check_asks_for_new(district)
             data = self._data_of_new(bags, trials, stan_data)
             return self._program_predictive(data).with_ids_of(bags)
         self._check_stan_data(stan_data)
-        training = self._training_effects
+        training = self.training_effects
         number, itself = training.districts(bags, district)
         if self.effect_columns_ is not None:
             return self._predictive_with_effects(bags, number).with_ids_of(bags)
-        effects = training.of_bags(bags, number, itself, self._draws().get("tau"))
+        effects = training.of_bags(bags, number, itself, self.draws().get("tau"))
         return self._predictive_of(bags, trials, effects, number, itself).with_ids_of(bags)
 
     def contrast(
@@ -619,13 +619,13 @@ class AggregateRegressor(
         first, second = self._two_versions(bags_a, bags_b)
         self._check_effects_in_parts(first)
         # A changed version of a training bag has the effect of that bag.
-        training = self._training_effects
+        training = self.training_effects
         number = np.maximum(*(training.districts(bags, True)[0] for bags in (first, second)))
         known = number >= 0
         if self.effect_columns_ is not None:
             versions = self._with_same_effects(first, second, number)
             return Contrast.between(*versions).with_ids_of(first)
-        effects = training.of_bags(first, number, known, self._draws().get("tau"))
+        effects = training.of_bags(first, number, known, self.draws().get("tau"))
         return Contrast.between(
             self._predictive_of(first, trials, effects, number, known),
             self._predictive_of(second, trials, effects, number, known),
@@ -674,12 +674,12 @@ class AggregateRegressor(
             raise TypeError(
                 f"totals are those of bags in memory, but points are a {type(points).__name__}"
             )
-        bags = self._like_training(as_points(self, points), need_weights=totals is not None)
+        bags = self.like_training(as_points(self, points), need_weights=totals is not None)
         if self.by_program:
             in_bags = isinstance(points, (Bags, PartitionedBags))
             return self._program_rates(bags, in_bags, district, totals, n_draws, stan_data)
         self._check_stan_data(stan_data)
-        drawn, training, effects, bag = self._draws(), self._training_effects, None, None
+        drawn, training, effects, bag = self.draws(), self.training_effects, None, None
         if totals is not None:
             effects = self._effects_of_totals(bags, totals, n_draws)
             bag = np.repeat(np.arange(len(bags)), bags.sizes)
@@ -715,8 +715,8 @@ class AggregateRegressor(
             the intercept plus their sum.
         """
         check_counts(n_draws=n_draws)
-        bags = self._like_training(as_points(self, points), need_weights=False)
-        drawn, features = self._draws(), self.feature_map_
+        bags = self.like_training(as_points(self, points), need_weights=False)
+        drawn, features = self.draws(), self.feature_map_
         rho = evenly_spaced(drawn["rho"], n_draws)
         w = evenly_spaced(drawn["w"], n_draws)
         return {
@@ -754,7 +754,7 @@ class AggregateRegressor(
         return self._family.check_labels(bags, y, trials)
 
     @property
-    def _training_effects(self) -> TrainingEffects:
+    def training_effects(self) -> TrainingEffects:
         """Effects of the training bags under each draw, if the model has and keeps them."""
         check_stock(self)
         groups, effects = self.result_.groups, None
@@ -765,15 +765,15 @@ class AggregateRegressor(
         ids = groups["observed_data"]["bag"].values
         return TrainingEffects(effects, ids, self.result_.constants.get("mean_point"))
 
-    def _like_training(self, bags: BagsLike, *, need_weights: bool = True) -> Any:
+    def like_training(self, bags: BagsLike, *, need_weights: bool = True) -> Any:
         """As for all estimators; warns of points beyond the basis functions."""
-        like = super()._like_training(bags, need_weights=need_weights)
+        like = super().like_training(bags, need_weights=need_weights)
         warn_beyond_box(like, self.kernel_)
         return like
 
     def _predictive_of(self, bags, trials, effects, number, itself):
-        trials, drawn = self._trials_of(bags, trials), self._draws()
-        means = self._mean_totals(bags, effects)
+        trials, drawn = self.trials_of(bags, trials), self.draws()
+        means = self.mean_totals(bags, effects)
         if self._family.has_effects and np.any(number >= 0):
             share = np.ones(len(bags))
             inside = number >= 0
@@ -784,10 +784,10 @@ class AggregateRegressor(
 
     def _predictive_with_effects(self, bags: Bags, number: Array) -> Predictive:
         """Totals of bags in the training bags of these numbers (-1: none), and of new ones."""
-        drawn, sums = self._draws(), self._effect_sums(bags)
-        means = self._mean_totals(bags, None)
+        drawn, sums = self.draws(), self._effect_sums(bags)
+        means = self.mean_totals(bags, None)
         variance = effect_variance(sums, _covariances(drawn))
-        known, effects = np.flatnonzero(number >= 0), self._training_effects.effects
+        known, effects = np.flatnonzero(number >= 0), self.training_effects.effects
         if effects is not None and len(known):
             of_known = effects[:, number[known]]
             means[:, known] += np.einsum("nk,snk->sn", sums[known], of_known)
@@ -796,9 +796,9 @@ class AggregateRegressor(
 
     def _with_same_effects(self, first, second, number):
         """Predictive distributions of two versions of bags with the same effects, drawn if new."""
-        drawn = self._draws()
+        drawn = self.draws()
         S, K = drawn["effect_sd"].shape
-        known, training = number >= 0, self._training_effects.effects
+        known, training = number >= 0, self.training_effects.effects
         noise = np.random.default_rng(0).standard_normal((S, len(first), K))
         factor = np.linalg.cholesky(drawn["effect_correlation"])
         effects = np.einsum("snk,slk,sl->snl", noise, factor, drawn["effect_sd"])
@@ -806,7 +806,7 @@ class AggregateRegressor(
             effects[:, known] = training[:, number[known]]
         for bags in (first, second):
             shift = np.einsum("nk,snk->sn", self._effect_sums(bags), effects)
-            means = self._mean_totals(bags, None) + shift
+            means = self.mean_totals(bags, None) + shift
             yield totals_predictive(means, noise_factor(bags), sigma=drawn["sigma"])
 
     def _effect_sums(self, bags: Bags) -> Array:
@@ -815,15 +815,15 @@ class AggregateRegressor(
         assert columns is not None
         return columns.sums(mean_points(bags).points, bags.totals)
 
-    def _subsets_given_totals(self, subset: Bags, bags: Bags, totals: Array) -> tuple[Array, Array]:
+    def subsets_given_totals(self, subset: Bags, bags: Bags, totals: Array) -> tuple[Array, Array]:
         """Mean and sd of the totals of subsets of the bags' points given the bags', (S, m)."""
-        drawn = self._draws()
+        drawn = self.draws()
         of_subset, of_bags = (
             np.multiply.outer(drawn["sigma"], noise_factor(each)) ** 2 for each in (subset, bags)
         )
         return subsets_given_totals(
-            self._mean_totals(subset, None),
-            totals - self._mean_totals(bags, None),
+            self.mean_totals(subset, None),
+            totals - self.mean_totals(bags, None),
             self._effect_sums(subset),
             self._effect_sums(bags),
             of_subset,
@@ -839,7 +839,7 @@ class AggregateRegressor(
                 "leave them out"
             )
         y = self.check_labels(bags, values_of_bags(bags, totals, "totals"))
-        drawn = {name: evenly_spaced(draws, n_draws) for name, draws in self._draws().items()}
+        drawn = {name: evenly_spaced(draws, n_draws) for name, draws in self.draws().items()}
         means = self._link.means_of_bags(
             bags, self.feature_map_, _thetas(drawn), None, rho=drawn["rho"]
         )
@@ -851,12 +851,12 @@ class AggregateRegressor(
         sums = self._effect_sums(bags)
         return effects_given_totals(y - means, sums, np.zeros_like(means), _covariances(drawn), 0)
 
-    def _mean_totals(self, bags: Bags, effects: Array | None) -> Array:
+    def mean_totals(self, bags: Bags, effects: Array | None) -> Array:
         """Mean of each bag's label under each draw, shape (S, n), given its effects, (S, n).
 
         Under the binomial likelihood: the probability.
         """
-        drawn = self._draws()
+        drawn = self.draws()
         return self._link.means_of_bags(
             bags, self.feature_map_, _thetas(drawn), effects, rho=drawn["rho"]
         )
@@ -969,7 +969,7 @@ class AggregateRegressor(
         """What thinning changes at some of the draws, as a setting of the result."""
         if self.thin is None or self.stan_file is not None:
             return {}
-        theta = _thetas(self._draws())
+        theta = _thetas(self.draws())
         some = theta[:: max(1, len(theta) // _THINNING_DRAWS)]
         error = thinning_error(bags, self.feature_map_, rows, some, self._link.rate)
         if abs(error.mean()) > _WARNED_THINNING_ERROR:
@@ -1016,7 +1016,7 @@ class AggregateRegressor(
         column = self.result_.settings.get("trials_column")
         return [] if column is None else [column]
 
-    def _trials_of(self, bags: Bags, trials: ArrayLike | str | None) -> Array | None:
+    def trials_of(self, bags: Bags, trials: ArrayLike | str | None) -> Array | None:
         """Trials of bags to predict: one number each, or one for all."""
         if trials is None:
             trials = self.result_.settings.get("trials_column")
@@ -1043,7 +1043,7 @@ class AggregateRegressor(
         """Scales of the likelihood among draws."""
         return {name: drawn[name] for name in self._family.scales}
 
-    def _draws(self) -> dict[str, Array]:
+    def draws(self) -> dict[str, Array]:
         """Draws that predictions need, all chains in one.
 
         Raises ValueError for a user's program, which may use other formulas.

@@ -24,6 +24,7 @@ from bdr_stan.estimators.parameters import describe
 from bdr_stan.estimators.prediction_table import prediction_table
 from bdr_stan.estimators.validation import StanFileOfFit, check_seed
 from bdr_stan.predictive.distributions import interval_ends
+from bdr_stan.questions.protocol import FOR_MODULES, Fit
 from bdr_stan.results import files
 from bdr_stan.results.encoding import decode, encode, packed, unpacked
 from bdr_stan.results.inference_data import Groups, InferenceData, build, dataset
@@ -44,7 +45,7 @@ def _has_predictive(estimator):
     return hasattr(estimator, "predictive")
 
 
-class BagEstimator(BaseEstimator):
+class BagEstimator(Fit, BaseEstimator):
     """Base of estimators on bags, for scikit-learn; a fit is one `Result`.
 
     A subclass ends `fit` with ``return self._keep(Result(...), bags)`` and sets the public
@@ -79,6 +80,9 @@ class BagEstimator(BaseEstimator):
 
         def __getattr__(self, name):
             return unknown_attribute(self, name)
+
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if name not in FOR_MODULES]
 
     def fit(self, *args: Any, **kwargs: Any) -> Self:
         """Fit to bags and their labels.
@@ -145,7 +149,7 @@ class BagEstimator(BaseEstimator):
             this column, a p-value: small if a bag is unlike the training bags.
         """
         interval_ends(level)  # raises before any work is done
-        return prediction_table(self, self._like_training(bags), level)
+        return prediction_table(self, self.like_training(bags), level)
 
     @property
     def columns_of_bags(self) -> list[str]:
@@ -231,7 +235,7 @@ class BagEstimator(BaseEstimator):
             )
         return self._restore(result, {})
 
-    def _keep_too(self, groups: Groups | None = None, **settings: Any) -> Self:
+    def keep_too(self, groups: Groups | None = None, **settings: Any) -> Self:
         """Add groups of arrays, and settings, to the result of a fit."""
         result = self.result_
         groups, settings = result.groups | (groups or {}), {**result.settings, **settings}
@@ -261,7 +265,7 @@ class BagEstimator(BaseEstimator):
         for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
             delattr(self, name)
 
-    def _like_training(self, bags: BagsLike, *, need_weights: bool = True) -> Any:
+    def like_training(self, bags: BagsLike, *, need_weights: bool = True) -> Any:
         """New bags, or a table of them, with the columns and weights of the bags of the fit."""
         check_is_fitted(self, "result_")
         settings = self.result_.settings
@@ -319,7 +323,7 @@ class BagEstimator(BaseEstimator):
 
     def _two_versions(self, bags_a: BagsLike, bags_b: BagsLike) -> tuple[Bags, Bags]:
         """Two versions of the same bags, with the columns of the bags of the fit."""
-        first, second = self._like_training(bags_a), self._like_training(bags_b)
+        first, second = self.like_training(bags_a), self.like_training(bags_b)
         if len(first) != len(second):
             raise ValueError(
                 f"bags_a holds {len(first)} bags, but bags_b {len(second)}: a contrast is between "
@@ -337,7 +341,7 @@ class BagEstimator(BaseEstimator):
                 )
         return first, second
 
-    def _seed(self, seed: Seed) -> Any:
+    def checked_seed(self, seed: Seed) -> Any:
         """Seed of a call, else `random_state`; a generator only if Stan needs no seed."""
         if isinstance(seed, np.random.Generator) and not self.samples_posterior:
             return seed
@@ -393,7 +397,7 @@ class BagClassifier(ClassifierMixin, BagEstimator):
 
 def scored(model, bags, y, sample_weight):
     """Bags, labels and weights for a score, matched to the order of the bags."""
-    bags = model._like_training(bags)
+    bags = model.like_training(bags)
     if isinstance(bags, Samples):
         bags.check_order(y=y, sample_weight=sample_weight)
     y = values_of_bags(bags, y, "y")

@@ -65,8 +65,8 @@ class UncertainEmbeddings(LinearEstimator):
     measure_scale: float | str = "evidence"
     tau: float = 1.0
 
-    def _warn_of_other_bags(self, embedding: Embedding) -> None:
-        shift, sd = shift_by_shrinkage(self.coordinates_, embedding, self._draws())
+    def warn_of_other_bags(self, embedding: Embedding) -> None:
+        shift, sd = shift_by_shrinkage(self.coordinates_, embedding, self.draws())
         if shift:
             warn(
                 "the bags lie to one side of the training bags, towards which their embeddings are "
@@ -78,8 +78,8 @@ class UncertainEmbeddings(LinearEstimator):
     def _keep_training_predictions(self, training, posterior, y, known_errors, seed):
         super()._keep_training_predictions(training, posterior, y, known_errors, seed)
         if not isinstance(training, SamplesFeatures) and self.stan_file is None:
-            own, w = self.coordinates_, self._draws()["w"].mean(axis=0)
-            self._keep_too(reliability=reliability(training.embedding, own.basis, own.lam, w))
+            own, w = self.coordinates_, self.draws()["w"].mean(axis=0)
+            self.keep_too(reliability=reliability(training.embedding, own.basis, own.lam, w))
 
     def report(self) -> str:
         """Diagnostics, kernel, labels that the model does not describe, attenuation; a str."""

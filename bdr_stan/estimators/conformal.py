@@ -136,22 +136,22 @@ class Conformal(BagEstimator):
         check_is_fitted(self, "result_")
         _check_conformal(self, level, by_size)
         given = {"trials": trials, "exposure": exposure, "offset": offset}
-        embedding, bags = self._embedded(bags, given, stan_data=stan_data)
+        embedding, bags = self.embed_for_labels(bags, given, stan_data=stan_data)
         if not self.by_program:
-            self._warn_of_other_bags(embedding)
+            self.warn_of_other_bags(embedding)
         groups, classes = self.result_.groups, getattr(self, "classes_", None)
         if self.by_program:
             every = groups["log_likelihood"]["y"].values
             step = -(-every.shape[0] * every.shape[1] // _MOST_COSTLY_DRAWS)
             log_likelihood = every[:, ::step].reshape(-1, every.shape[-1])
-            step *= self._program_step(every.shape[-1])
-            predictive = self._program_predictive(embedding, classes, step=step)
+            step *= self.program_step(every.shape[-1])
+            predictive = self.program_predictive(embedding, classes, step=step)
         else:
-            draws = self._draws()
+            draws = self.draws()
             most = _MOST_DRAWS if self._family is None else _MOST_COSTLY_DRAWS
             step = -(-len(next(iter(draws.values()))) // most)
             thinned = {name: values[::step] for name, values in draws.items()}
-            predictive = self._predictive(embedding, thinned, classes)
+            predictive = self.predictive_of_draws(embedding, thinned, classes)
             if self.has_likelihood:
                 log_likelihood = _flat(groups["log_likelihood"])[::step]
             else:

@@ -131,7 +131,7 @@ class DoubtedPredictions(BagEstimator):
          'Means of few points are measured with error (attenuation)']
         """
         check_level(level)
-        bags = self._like_training(bags)
+        bags = self.like_training(bags)
         if len(bags) < 2:
             raise ValueError("doubts are about the order of bags: pass two bags or more")
         found = self.predictive(bags)

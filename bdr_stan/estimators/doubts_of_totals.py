@@ -94,7 +94,7 @@ class DoubtedRates(BagEstimator):
             As for `bounds`.
         """
         interval_ends(level)
-        found, lowest, highest, _ = self._bounded_rates(bags, y, subset, highest_rate, trials)
+        found, lowest, highest, _ = self.bounded_rates(bags, y, subset, highest_rate, trials)
         question = Question(self, found, lowest, highest, level)
         rows = [reason(question) for reason in (sampling, totals_alone, context, effects)]
         return Doubts(question.conclusion, [row for row in rows if row is not None])

@@ -107,7 +107,7 @@ class EcologicalInference(BagEstimator):
         ['The totals of bags alone', 'Rates that depend on the bag as well (context)']
         """
         ends = interval_ends(level)
-        found, lowest, highest, inside = self._bounded_rates(bags, y, subset, highest_rate, trials)
+        found, lowest, highest, inside = self.bounded_rates(bags, y, subset, highest_rate, trials)
         lower, upper = np.quantile(found.rates, ends, axis=0)
         return _table(
             found.subset,
@@ -196,7 +196,7 @@ class EcologicalInference(BagEstimator):
 
         check_is_fitted(self, "result_")
         interval_ends(level)
-        training, columns = self._training_effects, self.effect_columns_
+        training, columns = self.training_effects, self.effect_columns_
         if training.effects is None or training.mean_points is None:
             raise ValueError(
                 "the check needs effects of the training bags, which this fit does not have: use "
@@ -215,7 +215,14 @@ class EcologicalInference(BagEstimator):
         columns = {"mean": slope, "sd": sd, "lower": slope - z * sd, "upper": slope + z * sd}
         return pd.DataFrame(columns, index=index)
 
-    def _bounded_rates(self, bags, y, subset, highest_rate, trials):
+    def bounded_rates(
+        self: Any,
+        bags: BagsLike,
+        y: ArrayLike | str,
+        subset: BagsLike,
+        highest_rate: float | None,
+        trials: ArrayLike | str | None,
+    ) -> tuple[SubsetRates, Array, Array, Array]:
         """Rates of subsets under each draw, their deterministic bounds, probability between them.
 
         The last three have the shape (m,). Rates given the totals are those between the bounds.
@@ -244,7 +251,7 @@ class EcologicalInference(BagEstimator):
         If coefficients differ between districts: rates of the outcomes of the subsets' points,
         given the districts' totals.
         """
-        bags, subset = self._like_training(bags), self._like_training(subset)
+        bags, subset = self.like_training(bags), self.like_training(subset)
         if not (isinstance(bags, Bags) and isinstance(subset, Bags)):
             raise TypeError(
                 "bounds need points in memory, but these lie in partitions: use bags.load()"
@@ -256,7 +263,7 @@ class EcologicalInference(BagEstimator):
             )
         totals = self.check_labels(bags, y, _given_trials(self, trials))
         if self._family.has_trials:
-            totals = bags.totals * totals / self._trials_of(bags, trials)
+            totals = bags.totals * totals / self.trials_of(bags, trials)
         negative = np.flatnonzero(totals < 0)
         if len(negative):
             i = negative[0]
@@ -275,15 +282,15 @@ class EcologicalInference(BagEstimator):
         names = [bags.name(row) for row in rows]
         if self.effect_columns_ is not None:
             whole = bags.take(rows)
-            mean, sd = self._subsets_given_totals(subset, whole, totals[rows])
+            mean, sd = self.subsets_given_totals(subset, whole, totals[rows])
             if len(mean) == 1:
                 mean, sd = (np.repeat(a, _OF_MODE, axis=0) for a in (mean, sd))
             rates = mean / subset.totals
             return SubsetRates(subset, rates, sd / subset.totals, totals[rows], weights, names)
-        training = self._training_effects
+        training = self.training_effects
         number = training.districts(bags, True)[0][rows]
-        effects = training.of_bags(subset, number, number >= 0, self._draws().get("tau"))
-        rates = self._mean_totals(subset, effects)
+        effects = training.of_bags(subset, number, number >= 0, self.draws().get("tau"))
+        rates = self.mean_totals(subset, effects)
         if not self._family.has_trials:
             rates = rates / subset.totals
         return SubsetRates(subset, rates, None, totals[rows], weights, names)

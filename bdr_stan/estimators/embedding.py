@@ -85,7 +85,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
 
     Bags become mean embeddings at landmarks (`training_features`), these the data of a model
     (`_model`), draws from its posterior a result. New bags pass the same feature map (`embed`) to
-    the predictive distribution (`_predictive`).
+    the predictive distribution (`predictive_of_draws`).
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         columns = {name: value for name, value in given.items() if isinstance(value, str)}
         kept: dict[str, Any] = {"label_columns": columns} if columns else {}
         kept |= self._overdispersion(training, labels)
-        return self._keep_too(label_name=label_name(y), seconds=time.monotonic() - start, **kept)
+        return self.keep_too(label_name=label_name(y), seconds=time.monotonic() - start, **kept)
 
     def stan_data(
         self,
@@ -212,7 +212,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         bags, labels, errors, known, others = self._checked(bags, y, label_sd, given, stan_data)
         if isinstance(bags, Samples):
             raise ValueError("plain programs are for bags with one sample: fit one of these alone")
-        training = self._training_features(bags, self._seed(None), False)
+        training = self._training_features(bags, self.checked_seed(None), False)
         training = replace(training, embedding=replace(training.embedding, **known))
         known_errors = {} if errors is None else {"label_sd": errors}
         y, classes = self._coded(labels)
@@ -229,7 +229,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         bags = as_bags(bags, in_parts=True, samples=self.takes_samples)
         if isinstance(bags, Samples):
             bags.check_order(y=y, **given)
-            self._check_samples(bags, label_sd)
+            self.check_samples(bags, label_sd)
         labels = self.check_labels(bags, y)
         self.check_parameters()
         if label_sd is not None:
@@ -261,7 +261,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         self.check_parameters()
         self._check_program(self._needed_data({}, label_sd))
         if isinstance(training, SamplesFeatures):
-            self._check_samples(training, label_sd)
+            self.check_samples(training, label_sd)
         labels = labels_of_training(training, TrainingFeatures, y)
         record: Any = training.record  # names bags in messages as these do themselves
         if getattr(self, "family", "normal") != "normal":
@@ -329,25 +329,25 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
             return
         codes = np.arange(len(self.classes_)) if is_classifier(self) else None
         if self.by_program:
-            program = self._program
+            program = self.own_program
             if program is None or not program.generates("y_new"):
                 return
-            predictive = self._program_predictive(
+            predictive = self.program_predictive(
                 training.embedding, codes, **known_errors, repeated=1
             )
             has_likelihood = self.has_likelihood and program.generates("log_lik")
-            thinning = self._program_step(len(y))
+            thinning = self.program_step(len(y))
             if self.has_likelihood and not has_likelihood:
                 warn(
                     f"{self.stan_file} has no log_lik in its generated quantities, so the fit has "
                     "no log_likelihood, which az.loo, stacking and conformal need"
                 )
         else:
-            draws = self._draws()
+            draws = self.draws()
             n_draws = len(next(iter(draws.values())))
             if not few_enough(n_draws, len(y), integrated=self._family is not None):
                 return
-            predictive = self._predictive(training.embedding, draws, codes, **known_errors)
+            predictive = self.predictive_of_draws(training.embedding, draws, codes, **known_errors)
             has_likelihood, thinning = self.has_likelihood, self._step
         groups = training_groups(
             predictive,
@@ -358,7 +358,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
             thinning=thinning,
             seed=seed,
         )
-        self._keep_too(groups)
+        self.keep_too(groups)
 
     def report(self) -> str:
         """Diagnostics, kernel, and labels that the errors of the model do not describe; a str."""
@@ -405,8 +405,8 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         """
         bags = as_bags(bags, in_parts=True, samples=self.takes_samples)
         if isinstance(bags, Samples):
-            self._check_samples(bags, None)
-        return self._training_features(bags, self._seed(seed), progress)
+            self.check_samples(bags, None)
+        return self._training_features(bags, self.checked_seed(seed), progress)
 
     def _training_features(self, bags, seed, progress, labels=None):
         """Training features, which may have sums over only the bags if there are `labels`."""
@@ -446,8 +446,8 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         Embedding
         """
         if training is None:
-            bags = self._like_training(bags)
-            return embedded(bags, self._feature_map, self.known_of_bags(bags, complete=False))
+            bags = self.like_training(bags)
+            return embedded(bags, self.feature_map_, self.known_of_bags(bags, complete=False))
         bags = as_bags(bags, in_parts=True, samples=self.takes_samples)
         covariates = training.covariates
         known = {} if covariates is None else covariates.of_bags(bags)
@@ -485,7 +485,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         `label_sd` of the training labels are excluded.
         """
         given = {"trials": trials, "exposure": exposure, "offset": offset}
-        embedding, bags = self._embedded(bags, given, groups, stan_data)
+        embedding, bags = self.embed_for_labels(bags, given, groups, stan_data)
         return self.predictive_features(embedding).with_ids_of(bags)
 
     @property
@@ -496,26 +496,32 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
             "were another sample: fit BDR, or BDRClassifier, for the effect of a change"
         )
 
-    def _embedded(self, bags, given, groups=True, stan_data=None):
+    def embed_for_labels(
+        self,
+        bags: BagsLike,
+        given: Mapping[str, Any],
+        groups: bool = True,
+        stan_data: Mapping[str, ArrayLike | str] | None = None,
+    ) -> tuple[Embedding, Any]:
         """New bags embedded with the trials, exposure or offset of their labels, and the bags."""
-        bags = self._like_training(bags)
+        bags = self.like_training(bags)
         if isinstance(bags, Samples):
             bags.check_order(**given)
         self._check_stan_data(stan_data)
-        known = self.known_of_bags(bags, **given, groups=groups)
-        program = self._program
+        known: dict[str, Any] = self.known_of_bags(bags, **given, groups=groups)
+        program = self.own_program
         if program is not None:
             known["own_data"] = own_data_of_new_bags(program.columns, bags, stan_data)
-        return embedded(bags, self._feature_map, known), bags
+        return embedded(bags, self.feature_map_, known), bags
 
     def predictive_features(self, embedding: Embedding) -> Any:
         """Posterior predictive distribution of bags, from their `embedding` by `embed`."""
         check_is_fitted(self, "result_")
         classes = getattr(self, "classes_", None)
         if self.by_program:
-            return self._program_predictive(embedding, classes)
-        self._warn_of_other_bags(embedding)
-        return self._predictive(embedding, self._draws(), classes)
+            return self.program_predictive(embedding, classes)
+        self.warn_of_other_bags(embedding)
+        return self.predictive_of_draws(embedding, self.draws(), classes)
 
     def check_labels(self, bags: Bags, y: ArrayLike) -> Array:
         """Labels `y` of `bags` as an array, checked."""
@@ -524,7 +530,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
     @property
     def columns_of_bags(self) -> list[str]:
         """Columns of the bags' metadata that predictions need."""
-        own = {} if self._program is None else self._program.columns
+        own = {} if self.own_program is None else self.own_program.columns
         return [*super().columns_of_bags, *(column for column in own.values() if column)]
 
     def check_known(
@@ -605,7 +611,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
             one.classes_ = self.classes_
         return one
 
-    def _check_samples(self, bags: Samples | SamplesFeatures, label_sd: Any) -> None:
+    def check_samples(self, bags: Samples | SamplesFeatures, label_sd: Any) -> None:
         """Raise if the parameters do not match the samples of the bags."""
         if self.stan_file is not None:
             raise ValueError("stan_file is for bags with one sample: leave it out")
@@ -659,19 +665,27 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
             return np.log(y)
         return y.astype(int) if self.counts_labels else y
 
-    def _program_step(self, n_bags: int) -> int:
+    def program_step(self, n_bags: int) -> int:
         """k, if a program's predictions use every k-th draw of each chain; families use fewer."""
         most = FEWEST_DRAWS if self._family is not None else MOST_NUMBERS // max(n_bags, 1)
         return self._step_to(max(most, FEWEST_DRAWS))
 
-    def _program_predictive(self, embedding, classes, *, label_sd=None, step=None, repeated=None):
+    def program_predictive(
+        self,
+        embedding: Embedding,
+        classes: Array | None,
+        *,
+        label_sd: Array | None = None,
+        step: int | None = None,
+        repeated: int | None = None,
+    ) -> Any:
         """Predictive distribution of embedded bags by the user's own program.
 
         A single draw, of an optimisation, is repeated.
         """
         program = program_to_run(self)
         n = len(embedding.mean)
-        step = self._program_step(n) if step is None else step
+        step = self.program_step(n) if step is None else step
         bags, data_at = self._program_bags(program, embedding, label_sd)
         predictive = program.predictive(
             draws_of_program(self, step, repeated),
@@ -693,7 +707,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         """The statistical model with its data, priors and constants."""
         raise NotImplementedError
 
-    def _predictive(
+    def predictive_of_draws(
         self, embedding: Embedding, draws: dict[str, Array], classes: Array | None
     ) -> Predictive | ClassPredictive:
         """Predictive distribution of embedded bags given draws of `predicts_from`, and of gamma."""
@@ -703,7 +717,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         """Whether counts scatter more than the family allows, as a setting of the result."""
         return {}
 
-    def _warn_of_other_bags(self, embedding: Embedding) -> None:
+    def warn_of_other_bags(self, embedding: Embedding) -> None:
         """Warn of out-of-distribution bags that would mislead the model."""
 
     def _sample(self, model: Any, settings: SamplerSettings) -> tuple[Posterior, dict[str, Any]]:
@@ -715,7 +729,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         """k, if predictions use every k-th draw of each chain."""
         return 1
 
-    def _draws(self) -> dict[str, Array]:
+    def draws(self) -> dict[str, Array]:
         """Draws that predictions use, all chains in one, with gamma for scaled covariates.
 
         Raises ValueError for a user's program, which may use other formulas.
@@ -723,8 +737,8 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         check_stock(self)
         kept = self.result_.groups["posterior"]
         drawn = {name: kept[name].values for name in self.predicts_from if name in kept}
-        if self._covariates is not None:
-            parts = [kept["gamma"].values * self._covariates.scale] if "gamma" in kept else []
+        if self.covariates_ is not None:
+            parts = [kept["gamma"].values * self.covariates_.scale] if "gamma" in kept else []
             parts += [kept["term_effect"].values] if "term_effect" in kept else []
             drawn["gamma"] = np.concatenate(parts, axis=-1)
         return Posterior({n: v[:, :: self._step] for n, v in drawn.items()}, {}, {}).flat()
@@ -745,11 +759,11 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         known = self.check_known(bags, None, complete=complete, **given)
         if not groups and not getattr(self, "groups", None):
             raise ValueError("groups=False leaves out effects of groups, but the fit has none")
-        if self._covariates is not None:
+        if self.covariates_ is not None:
             if groups:
-                self._covariates.terms.warn_of_new(bags)
-            known |= self._covariates.of_bags(bags, groups=groups)
-            self._covariates.warn_of_codes(bags, new=True)
+                self.covariates_.terms.warn_of_new(bags)
+            known |= self.covariates_.of_bags(bags, groups=groups)
+            self.covariates_.warn_of_codes(bags, new=True)
         return known
 
     # ------------------------------------------------------------ state
@@ -759,19 +773,19 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         self.kernel_ = settings["kernel"]
         self.coordinates_ = self.coordinates.from_constants(constants)
         encoding = settings.get("covariates")
-        self._covariates = None if encoding is None else Covariates.from_config(encoding)
+        self.covariates_ = None if encoding is None else Covariates.from_config(encoding)
         self._familiarity = Familiarity.from_constants(constants)
         if "classes" in settings:
             self.classes_ = settings["classes"]
         if isinstance(self.kernel_, Mapping):
             self.landmarks_: Any = {name: constants[f"landmarks_{name}"] for name in self.kernel_}
-            self._feature_map: Any = {
+            self.feature_map_: Any = {
                 name: landmark_features(kernel, self.landmarks_[name])
                 for name, kernel in self.kernel_.items()
             }
             return
         self.landmarks_ = constants["landmarks"]
-        self._feature_map = landmark_features(self.kernel_, self.landmarks_)
+        self.feature_map_ = landmark_features(self.kernel_, self.landmarks_)
         bandwidth = single_bandwidth(self.kernel_)
         if bandwidth is not None:
             self.bandwidth_ = bandwidth

@@ -66,8 +66,8 @@ class Familiar(BagEstimator):
 
         check_is_fitted(self, "result_")
         self._check_familiarity()
-        bags = self._like_training(bags)
-        found = self._familiarity_columns(embed(bags, self._feature_map), distance=True)
+        bags = self.like_training(bags)
+        found = self.familiarity_columns(embed(bags, self.feature_map_), distance=True)
         return pd.DataFrame(found, index=pd.Index(bags.index, name=bags.id_name))
 
     @property
@@ -93,7 +93,7 @@ class Familiar(BagEstimator):
             "versions: fit again to bags in memory, such as a sample of them"
         )
 
-    def _familiarity_columns(
+    def familiarity_columns(
         self: Any, embedding: Embedding, *, distance: bool = False
     ) -> dict[str, Array]:
         """P-values of embedded bags, and distances, by name; none if the fit has none."""

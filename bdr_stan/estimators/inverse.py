@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from bdr_stan.models.plain_inverse import (
     inverse_data_of_bags,
     plain_inverse_model,
 )
+from bdr_stan.posterior.model import Draws
 from bdr_stan.posterior.priors import INVERSE
 from bdr_stan.types import Array, ArrayLike
 from bdr_stan.user_warnings import warn
@@ -103,7 +105,7 @@ class InverseEstimator(EmbeddingEstimator):
     def _step(self) -> int:
         return self._step_to(_MAX_DRAWS)
 
-    def _warn_of_other_bags(self, embedding: Embedding) -> None:
+    def warn_of_other_bags(self, embedding: Embedding) -> None:
         if self._familiarity is not None:
             n = too_many_unfamiliar(self._familiarity.p_values(embedding))
             if n:
@@ -133,10 +135,17 @@ class InverseEstimator(EmbeddingEstimator):
 
         return bags, data_at
 
-    def _program_step(self, n_bags):
+    def program_step(self, n_bags: int) -> int:
         return self._step_to(FEWEST_DRAWS)
 
-    def _predictive(self, embedding, draws, classes, *, label_sd=None):
+    def predictive_of_draws(
+        self,
+        embedding: Embedding,
+        draws: Draws,
+        classes: Array | None,
+        *,
+        label_sd: Array | None = None,
+    ) -> Any:
         return inverse_predictive(
             self.coordinates_,
             embedding,

@@ -192,12 +192,12 @@ class JointRegressor(AggregateRegressor):
 
     def _fit_features(self, training, y, settings, own=({}, {}, {})):
         super()._fit_features(training, y, settings, own)
-        drawn = self._draws()
+        drawn = self.draws()
         theta = np.append(drawn["w"].mean(axis=0), drawn["intercept"].mean())
         percentiles = percentiles_of_places(training, theta)
         constants = self.result_.groups["constant_data"]
         constants = constants.assign(survey_percentile=("place", percentiles))
-        self._keep_too({"constant_data": constants})
+        self.keep_too({"constant_data": constants})
         for name, found in self._agreements.items():
             if found.disagrees and len(found.slope) > 1:
                 warn(f"{name}: {found.slope_text}")
@@ -248,7 +248,7 @@ class JointRegressor(AggregateRegressor):
             The fit has no such survey, or several and none is named.
         """
         check_counts(n_draws=n_draws)
-        bags = self._like_training(as_points(self, points), need_weights=False)
+        bags = self.like_training(as_points(self, points), need_weights=False)
         thetas = self._survey_thetas(survey)
         scale = np.abs(self._of_survey("survey_slope", survey)) * self.result_.draws("rho")
         return PointPredictive(
@@ -282,7 +282,7 @@ class JointRegressor(AggregateRegressor):
         ValueError
             As for `predict_prevalence`; unusable places or numbers of people.
         """
-        places = self._like_training(surveys, need_weights=False)
+        places = self.like_training(surveys, need_weights=False)
         examined = checked_examined(places, examined)
         means = LOGIT.means_of_bags(places, self.feature_map_, self._survey_thetas(survey))
         scales = {
@@ -315,7 +315,7 @@ class JointRegressor(AggregateRegressor):
 
     def _survey_thetas(self, survey: str | None) -> Array:
         """Weights and intercept of a survey's log odds under each draw, shape (S, d + 1)."""
-        drawn = self._draws()
+        drawn = self.draws()
         return survey_theta(
             np.column_stack([drawn["w"], drawn["intercept"]]),
             self._of_survey("survey_intercept", survey),

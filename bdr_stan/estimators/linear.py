@@ -15,7 +15,7 @@ from bdr_stan.bags import Bags, BagsLike, Samples
 from bdr_stan.bags.checks import near_names
 from bdr_stan.embedding.compressed_embedding import Labels
 from bdr_stan.embedding.coordinates import Coordinates
-from bdr_stan.embedding.mean_embedding import Movement
+from bdr_stan.embedding.mean_embedding import Embedding, Movement
 from bdr_stan.embedding.movement import movement
 from bdr_stan.embedding.samples import SamplesFeatures
 from bdr_stan.embedding.shrinkage import ATTENUATED, attenuation
@@ -45,6 +45,7 @@ from bdr_stan.models.latent import (
 from bdr_stan.models.overdispersion import overdispersion
 from bdr_stan.posterior.laplace import laplace_posterior
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
+from bdr_stan.posterior.model import Draws
 from bdr_stan.posterior.priors import CLASSES, REGRESSION, family_texts
 from bdr_stan.posterior.sampling import Posterior
 from bdr_stan.posterior.settings import SamplerSettings
@@ -144,16 +145,16 @@ class LinearEstimator(PriorPredictive, Population, Sensitivity, EmbeddingEstimat
         if isinstance(first, Samples):
             first.check_order(**given)
         after, before = (self.known_of_bags(bags, **given) for bags in (first, second))
-        draws = self._draws()
+        draws = self.draws()
         if len(draws["w"]) == 1:  # repeated for the sampling errors
             draws = {name: np.repeat(each, _DRAWS_OF_MODE, axis=0) for name, each in draws.items()}
-        embedding = embedded(second, self._feature_map, {})
+        embedding = embedded(second, self.feature_map_, {})
         moved = self._movement(first, second, embedding, draws["w"])
         still = np.zeros_like(moved.sd)
 
         def expected(known, movement):
             like = replace(embedding, movement=movement, **known)
-            predictive = self._predictive(like, draws, getattr(self, "classes_", None))
+            predictive = self.predictive_of_draws(like, draws, getattr(self, "classes_", None))
             return of_category(predictive, category)
 
         unchanged = expected(before, Movement(np.zeros_like(moved.mean), still))
@@ -175,14 +176,14 @@ class LinearEstimator(PriorPredictive, Population, Sensitivity, EmbeddingEstimat
 
     def _movement(self, first, second, embedding, w):
         """Movement of the bags between two versions; without error if embeddings are exact."""
-        moved, coordinates = embedded(first, self._feature_map, {}).mean, self.coordinates_
+        moved, coordinates = embedded(first, self.feature_map_, {}).mean, self.coordinates_
         moved, sd = moved - embedding.mean, np.zeros(len(moved))
         if not np.any(coordinates.lam):
             return Movement(moved, sd)
         root = np.linalg.qr(w / np.sqrt(len(w)), mode="r") @ coordinates.basis.T
         if not isinstance(first, Samples):
-            return movement(first, second, self._feature_map, root, embedding.sizes, moved)
-        for m, (name, feature_map) in enumerate(self._feature_map.items()):
+            return movement(first, second, self.feature_map_, root, embedding.sizes, moved)
+        for m, (name, feature_map) in enumerate(self.feature_map_.items()):
             has, own = first.has(name), coordinates.sample == m
             both, sizes = np.ix_(has, own), embedding.sizes[has, m]
             versions = [bags.samples[name].take(bags.rows(name)) for bags in (first, second)]
@@ -213,10 +214,10 @@ class LinearEstimator(PriorPredictive, Population, Sensitivity, EmbeddingEstimat
             With `mean`, `sd`, `quantile(q)`, `interval(level)`, each of shape (n,), in units of y,
             of classes on the scale of the latent function; computed in chunks when asked for.
         """
-        model = self._of_sample(sample)
-        bags = model._like_training(as_points(model, points), need_weights=False)
+        model = self.fit_of_sample(sample)
+        bags = model.like_training(as_points(model, points), need_weights=False)
         return posterior_of_influence(
-            bags.read_checked, len(bags.points), model._feature_map, *_function(model, n_draws)
+            bags.read_checked, len(bags.points), model.feature_map_, *_function(model, n_draws)
         )
 
     def influence_along(
@@ -301,7 +302,7 @@ class LinearEstimator(PriorPredictive, Population, Sensitivity, EmbeddingEstimat
         """
         import pandas as pd
 
-        ends, model, rows = interval_ends(level), self._of_sample(sample), {}
+        ends, model, rows = interval_ends(level), self.fit_of_sample(sample), {}
         names = getattr(model, "feature_names_in_", None)
         for name in named_columns(model.n_features_in_, names, model.columns_):
             _, shares, found = self._along(name, bags, sample, n_points, n_draws, seed)
@@ -315,7 +316,7 @@ class LinearEstimator(PriorPredictive, Population, Sensitivity, EmbeddingEstimat
         """Values of a column, the share of the points at each, and the influence there."""
         check_counts(n_points=n_points)
         check_seed(seed, "seed")
-        model = self._of_sample(sample)
+        model = self.fit_of_sample(sample)
         several = getattr(bags, "samples", bags)
         bags = several[sample] if isinstance(several, Mapping) and sample in several else bags
         of_landmarks = _function(model, n_draws)
@@ -324,17 +325,17 @@ class LinearEstimator(PriorPredictive, Population, Sensitivity, EmbeddingEstimat
         if bags is None:
             chosen = without_gaps(model.landmarks_)
         else:
-            like = model._like_training(bags, need_weights=False)
+            like = model.like_training(bags, need_weights=False)
             chosen = like.sample_points(n_points, np.random.default_rng(seed))
         values = where.values(chosen)
-        along = AlongColumn(model._feature_map, where, chosen)
+        along = AlongColumn(model.feature_map_, where, chosen)
         found = posterior_of_influence(
             lambda start, stop: values[start:stop, None], len(values), along, *of_landmarks
         )
         shares = where.shares(chosen, values)
         return (values if where.levels is None else np.array(where.levels)), shares, found
 
-    def _of_sample(self, sample: str | None) -> Any:
+    def fit_of_sample(self, sample: str | None) -> Any:
         """If bags have several samples, this fit as a fit to only this sample."""
         check_is_fitted(self, "result_")
         result = self.result_
@@ -359,7 +360,7 @@ class LinearEstimator(PriorPredictive, Population, Sensitivity, EmbeddingEstimat
         one._set_columns(samples[sample])
         one.coordinates_ = replace(Coordinates.from_constants(one.result_.constants), sample=None)
         one.kernel_, one.landmarks_ = self.kernel_[sample], self.landmarks_[sample]
-        one._feature_map, one._covariates = self._feature_map[sample], None
+        one.feature_map_, one.covariates_ = self.feature_map_[sample], None
         for role in self._columns():
             setattr(one, role, None)
         return one
@@ -550,11 +551,11 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         import pandas as pd
 
         check_is_fitted(self, "result_")
-        bags = self._like_training(bags)
-        slices = {} if self._covariates is None else self._covariates.slices
+        bags = self.like_training(bags)
+        slices = {} if self.covariates_ is None else self.covariates_.slices
         embedding = self.embed(bags)
         samples = list(self.result_.settings.get("samples", ()))
-        found = contributions(self.coordinates_, embedding, slices, self._draws(), samples)
+        found = contributions(self.coordinates_, embedding, slices, self.draws(), samples)
         tables = {name: p.with_ids_of(bags).to_dataframe(level) for name, p in found.items()}
         return pd.concat(tables, axis=1)
 
@@ -586,7 +587,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         check_is_fitted(self, "result_")
         check_counts(n_points=n_points)
         check_stock(self)
-        terms = NO_TERMS if self._covariates is None else self._covariates.terms
+        terms = NO_TERMS if self.covariates_ is None else self.covariates_.terms
         values, columns = terms.along(name, n_points)
         effects = self.result_.draws("term_effect")[:, terms.slices[terms.names.index(name)]]
         drawn = effects @ columns.T
@@ -595,24 +596,24 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
     def _regression_of_contrast(self, first: Any, second: Any) -> Regression | None:
         if self.family != "normal":
             return None
-        n, draws = len(self.result_.labels) - 1, self._draws()
+        n, draws = len(self.result_.labels) - 1, self.draws()
         names = [name for name in _SCALES if self.result_.has_draws(name)]
         scales = np.column_stack([self.result_.draws(name) for name in names])
-        if self._covariates is None or first is None or second is None:
+        if self.covariates_ is None or first is None or second is None:
             return Regression(n, scales)
         # A covariate that differs between the versions is part of the contrast: no benchmark.
         changed = np.any(first != second, axis=0)
-        levels = self._covariates.levels.values()
+        levels = self.covariates_.levels.values()
         coefficients = {
             name: draws["gamma"][:, columns]
-            for name, columns in self._covariates.slices.items()
+            for name, columns in self.covariates_.slices.items()
             if not changed[columns].any()
         }
         n_levels = sum(len(each or (0, 1)) - 1 for each in levels)
         return Regression(n - n_levels, scales, coefficients)
 
-    def _check_samples(self, bags: Samples | SamplesFeatures, label_sd: Any) -> None:
-        super()._check_samples(bags, label_sd)
+    def check_samples(self, bags: Samples | SamplesFeatures, label_sd: Any) -> None:
+        super().check_samples(bags, label_sd)
         given = {
             "label_sd": label_sd is not None,
             "label_noise='size'": self.label_noise == "size",
@@ -632,8 +633,8 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
                     f"{type(self).__name__} takes embeddings as exact: use BDR or Shrinkage"
                 )
 
-    def _like_training(self, bags: BagsLike, *, need_weights: bool = True) -> Any:
-        like = super()._like_training(bags, need_weights=need_weights)
+    def like_training(self, bags: BagsLike, *, need_weights: bool = True) -> Any:
+        like = super().like_training(bags, need_weights=need_weights)
         if isinstance(like, Samples):
             self._check_complete(like, self.result_.settings["samples"])
         return like
@@ -747,7 +748,14 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         by_size = self.label_noise == "size" or not self.exact_embeddings
         return Labels(np.log(y) if self.family == "lognormal" else y, known_variance, by_size)
 
-    def _predictive(self, embedding, draws, classes, *, label_sd=None):
+    def predictive_of_draws(
+        self,
+        embedding: Embedding,
+        draws: Draws,
+        classes: Array | None,
+        *,
+        label_sd: Array | None = None,
+    ) -> Any:
         if self._family is not None:
             for name in self._needed:
                 if getattr(embedding, name) is None:
@@ -783,7 +791,7 @@ class LinearClassifier(ProbabilisticClassifier, LinearEstimator):
     prior_texts = CLASSES
     predicts_from = ("intercept", "w", "eta")
 
-    def _predictive(self, embedding, draws, classes):
+    def predictive_of_draws(self, embedding: Embedding, draws: Draws, classes: Array | None) -> Any:
         return class_predictive(self.coordinates_, embedding, classes, type(self)._log_cdf, **draws)
 
 

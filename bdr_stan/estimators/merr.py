@@ -137,7 +137,7 @@ class MERR(ProbabilisticRegressor):
         if validation is not None:
             check_validation_chooses(self.alpha)
             validation = checked_validation(validation, bags)
-        seed = self._seed(seed)
+        seed = self.checked_seed(seed)
         kernel = resolve_kernel(self.kernel, self.bandwidth, bags, seed=seed)
         landmarks = self._landmarks(bags, kernel, seed)
         self._forget()
@@ -184,7 +184,7 @@ class MERR(ProbabilisticRegressor):
         if return_std:
             return super().predict(bags, return_std=True)
         # Without the eigendecomposition that standard deviations need.
-        means = _means(self._like_training(bags), self.kernel_, self.landmarks_)
+        means = _means(self.like_training(bags), self.kernel_, self.landmarks_)
         return self._mean(_between_means(self.outer_, means, self.means_, self._squares))
 
     def predict_products(self, products: Array, squares: Array | None = None) -> Array:
@@ -221,7 +221,7 @@ class MERR(ProbabilisticRegressor):
         -------
         Predictive
         """
-        means = _means(self._like_training(bags), self.kernel_, self.landmarks_)
+        means = _means(self.like_training(bags), self.kernel_, self.landmarks_)
         squares = means.squared_norms()
         cross = between(self.outer_, means.products(self.means_), squares, self._squares)
         variance = squares if self.outer_ is None else np.full(len(squares), self.outer_.variance)

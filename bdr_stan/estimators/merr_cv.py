@@ -122,7 +122,7 @@ class MERRCV(BagRegressor):
         bags = as_bags(bags)
         y = check_labels(bags, y)
         self.check_parameters()
-        seed = self._seed(seed)
+        seed = self.checked_seed(seed)
         families = self._families(bags, seed)
         together, labels = bags, y
         if validation is None:
@@ -160,7 +160,7 @@ class MERRCV(BagRegressor):
         return self._keep(Result(groups, {"table": _table(scores)}, members), bags)
 
     def predict(self, bags: BagsLike) -> Array:
-        bags = self._like_training(bags)
+        bags = self.like_training(bags)
         shares = bags.point_shares
         kernels = [member.kernel_ for member in self.members_]
         crosses = set_kernels(bags, kernels, self.best_.means_.bags)

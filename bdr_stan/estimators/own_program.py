@@ -307,13 +307,13 @@ class OwnProgram:
 
 def program_to_run(model: Any) -> OwnProgram:
     """The user's plain program for predictions; ValueError if there is none that may run."""
-    program = model._program
+    program = model.own_program
     if program is None:
         raise ValueError(
             f"{model.stan_file} is a variant of an accelerated program, which draws no labels of "
             "new bags: for predictions edit the plain program, from bdr-stan eject"
         )
-    if not getattr(model, "_program_ran_here", False):
+    if not model.program_ran_here:
         program.check_may_run(model.stan_file)
     seed = model.result_.settings["run"]["arguments"]["seed"]
     return replace(program, seed=seed, engine=model.engine)

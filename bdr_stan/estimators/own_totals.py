@@ -67,7 +67,7 @@ class ProgramOfTotals(PosteriorEstimator):
 
     def _keep_predictions_of_program(self, training, posterior, y, of_bags, seed):
         """Add the program's predictions of the training bags, as if they were new."""
-        program = self._program
+        program = self.own_program
         if program is None or not program.generates("y_new"):
             return
         data = self._data_of_training(training, y, of_bags)
@@ -80,7 +80,7 @@ class ProgramOfTotals(PosteriorEstimator):
             thinning=self._program_step(data),
             seed=seed,
         )
-        self._keep_too(groups)
+        self.keep_too(groups)
 
     def _data_of_training(self, training, y, of_bags):
         labels = y.astype(int) if self._family.is_count else y
@@ -130,7 +130,7 @@ class ProgramOfTotals(PosteriorEstimator):
         check_in_memory(self.stan_file, bags)
         self._check_stan_data(stan_data)
         own = own_data_of_new_bags(program.columns, bags, stan_data)
-        trials = self._trials_of(bags, trials)
+        trials = self.trials_of(bags, trials)
         points = data_of_points(bags, self.feature_map_)
         labels = self._any_labels(program, len(bags))
         return {**data_of_totals(points, labels, trials=trials), **own}

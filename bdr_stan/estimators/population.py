@@ -111,7 +111,7 @@ class Population(BagEstimator):
 
 def _sums(model, bags, by, weights, total, category):
     """Names of the groups, and the distribution of their sums."""
-    bags = model._like_training(bags)
+    bags = model.like_training(bags)
     if isinstance(bags, Samples):
         bags.check_order(weights=weights)
     names, group = groups_of_bags(bags, by)
@@ -129,6 +129,6 @@ def _sums(model, bags, by, weights, total, category):
 def _predictive(model: Any, embedding: Embedding) -> Any:
     """Predictive distribution of bags with their own prior of the embeddings."""
     other = copy(model)
-    draws = with_draws_of_new_levels(embedding, model._draws())
+    draws = with_draws_of_new_levels(embedding, model.draws())
     other.coordinates_, draws = own_population(model.coordinates_, embedding, draws)
-    return other._predictive(embedding, draws, getattr(model, "classes_", None))
+    return other.predictive_of_draws(embedding, draws, getattr(model, "classes_", None))

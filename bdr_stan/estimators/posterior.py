@@ -188,7 +188,7 @@ class PosteriorEstimator(BagEstimator):
         for name, text in {"label": label, "title": title, "author": author}.items():
             if text is not None and not isinstance(text, str):
                 raise TypeError(f"{name} must be a str, found {text!r}")
-        bags = None if bags is None else self._like_training(bags)
+        bags = None if bags is None else self.like_training(bags)
         write_report(self, path, bags, label, title, author)
 
     def log_density(self) -> LogDensity:
@@ -298,7 +298,7 @@ class PosteriorEstimator(BagEstimator):
         """Settings of the sampler from the arguments of `fit`, checked."""
         if warmup is None:
             warmup = self._default_warmup if self.stan_file is None else WARMUP_OF_VARIANTS
-        seed = self._seed(seed)
+        seed = self.checked_seed(seed)
         if seed is None:  # drawn here so that the fit keeps it and can be repeated
             seed = secrets.randbelow(2**31)
         settings = SamplerSettings(
@@ -354,16 +354,16 @@ class PosteriorEstimator(BagEstimator):
             kept["program"] = OwnProgram.of_fit(
                 self.stan_file, density.stan_input.data, stan_data
             ).kept()
-        self._program_ran_here = True
+        self.program_ran_here = True
         self._keep(Result(groups, {**record.settings, "priors": model.priors, "run": run, **kept}))
 
     @property
     def by_program(self) -> bool:
         """Whether predictions come from a user's Stan program."""
-        return self.stan_file is not None or self._program is not None
+        return self.stan_file is not None or self.own_program is not None
 
     @property
-    def _program(self) -> OwnProgram | None:
+    def own_program(self) -> OwnProgram | None:
         """The user's plain program as the fit ran it."""
         fitted = vars(self).get("result_")
         kept = None if fitted is None else fitted.settings.get("program")

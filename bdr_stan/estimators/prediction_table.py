@@ -49,10 +49,10 @@ def _table_by_parts(model, bags, level):
     """Predictions of all bags, in their order."""
     import pandas as pd
 
-    sizes = effective_sizes(bags, model._feature_map)
+    sizes = effective_sizes(bags, model.feature_map_)
     cut, known = bags.cut, model.known_of_bags(bags)
     place = np.cumsum(cut) - 1  # of a bag among those that are cut
-    joined = BagSums.empty(int(cut.sum()), model._feature_map.n_columns, scatter=False)
+    joined = BagSums.empty(int(cut.sum()), model.feature_map_.n_columns, scatter=False)
     predict = partial(_predict_part, names=list(known), model=model, level=level)
     tables = []
     for which, (columns, pieces) in bags.map_parts(predict, sizes, cut, *known.values()):
@@ -77,7 +77,7 @@ def _predict_part(
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[dict[str, Array], BagSums]:
     """Predictions of bags that have all their points here, and the sums of other bags."""
-    sums = sums_of_part(bags, features=model._feature_map, progress=progress)
+    sums = sums_of_part(bags, features=model.feature_map_, progress=progress)
     pieces = BagSums(sums.weight[cut], sums.mean[cut], None)
     if cut.all():
         return {}, pieces
@@ -89,4 +89,4 @@ def _predict_part(
 def _columns(model, embedding, level):
     """Predictions of embedded bags, and their familiarity, by name."""
     predicted = model.predictive_features(embedding)._columns(level)
-    return predicted | model._familiarity_columns(embedding)
+    return predicted | model.familiarity_columns(embedding)

@@ -96,12 +96,12 @@ class PriorPredictive(BagEstimator):
                 )
             fitted = clone(self).set_params(method="optimize")
             fitted.fit(bags, y, seed=seed, **given, **of_program)
-        embedding, bags = fitted._embedded(bags, given, stan_data=stan_data)
-        seed = self._seed(seed)
+        embedding, bags = fitted.embed_for_labels(bags, given, stan_data=stan_data)
+        seed = self.checked_seed(seed)
         seed = secrets.randbelow(2**31) if seed is None else seed
         groups = _prior_groups(fitted, embedding, bags.index, draws, seed)
         if fitted is self:
-            self._keep_too(groups)
+            self.keep_too(groups)
         return build(groups)
 
 
@@ -110,7 +110,7 @@ def _prior_groups(model: Any, embedding: Embedding, ids: Any, n: int, seed: int)
     if model.by_program:
         return _by_program(model, embedding, ids, n, seed)
     drawn, used = _stock_draws(model, n, np.random.default_rng(seed))
-    predictive = model._predictive(embedding, used, getattr(model, "classes_", None))
+    predictive = model.predictive_of_draws(embedding, used, getattr(model, "classes_", None))
     labels = predictive.sample(seed=seed)
     if is_classifier(model):
         labels = np.searchsorted(model.classes_, labels) if model._family is None else labels
@@ -138,7 +138,7 @@ def _stock_draws(model: Any, n: int, rng: np.random.Generator) -> tuple[Draws, D
     used = {name: drawn[name] for name in model.predicts_from if name in drawn}
     if "beta" in posterior:
         drawn["beta"] = w @ own.basis.T
-    covariates = model._covariates
+    covariates = model.covariates_
     if covariates is None:
         return drawn, used
     gamma = rng.normal(0, priors.get("gamma_scale", 1.0), (n, len(covariates.scale)))
@@ -176,7 +176,7 @@ def _effects(terms: Any, scales: Draws, rng: np.random.Generator) -> Array:
 
 def _by_program(model: Any, embedding: Embedding, ids: Any, n: int, seed: int) -> Groups:
     """The same of a user's program: NUTS without training bags, and its y_new."""
-    program: OwnProgram = model._program
+    program: OwnProgram = model.own_program
     program.check_generates("y_new", "labels under the prior")
     y = program.data["y"]
     per_bag = data_of_bags(model.coordinates_, embedding, np.resize(y, len(embedding.mean)))

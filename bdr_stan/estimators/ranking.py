@@ -62,7 +62,7 @@ class Ranking(BagEstimator):
 
         ends = interval_ends(level)
         check_stock(self)
-        bags = self._like_training(bags)
+        bags = self.like_training(bags)
         n = len(bags)
         if top is not None:
             check_counts(top=top)
@@ -76,7 +76,7 @@ class Ranking(BagEstimator):
                 f"method={self.method!r} has one draw, so that ranks have no uncertainty: fit with "
                 "method='nuts' or 'laplace'"
             )
-        people = self._trials_of(bags, trials) if self._family.has_trials else bags.totals
+        people = self.trials_of(bags, trials) if self._family.has_trials else bags.totals
         rates = totals / people
         ranks = rankdata(-rates, axis=1)
         lower, upper = np.quantile(ranks, ends, axis=0, method="inverted_cdf")
@@ -93,7 +93,7 @@ class Ranking(BagEstimator):
 
 
 def _check_effects_are_known(model: Any, bags: Bags) -> None:
-    training = model._training_effects
+    training = model.training_effects
     new = np.flatnonzero(training.districts(bags, True)[0] < 0)
     if len(new) or training.effects is None:
         i = new[0] if len(new) else 0

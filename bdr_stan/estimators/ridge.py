@@ -125,7 +125,7 @@ class RBFNetwork(BagRegressor):
         if validation is not None:
             check_validation_chooses(self.alpha)
             held_out, held_out_y = checked_validation(validation, bags)
-        seed = self._seed(seed)
+        seed = self.checked_seed(seed)
         training = self.training_features(bags, seed=seed)
         if validation is not None:
             validation = self.embed(held_out, training), held_out_y
@@ -195,7 +195,7 @@ class RBFNetwork(BagRegressor):
         TrainingFeatures
             For `fit_features`; several models may share it.
         """
-        seed = self._seed(seed)
+        seed = self.checked_seed(seed)
         if self.features == "landmarks":
             return training_features(
                 bags,
@@ -218,8 +218,8 @@ class RBFNetwork(BagRegressor):
     def embed(self, bags: BagsLike, training: TrainingFeatures | None = None) -> Embedding:
         """Mean embeddings of new bags, for training features or, by default, the fit."""
         if training is None:
-            bags = self._like_training(bags)
-        return embed(bags, self._feature_map if training is None else training.feature_map)
+            bags = self.like_training(bags)
+        return embed(bags, self.feature_map_ if training is None else training.feature_map)
 
     def predict(self, bags: BagsLike) -> Array:
         return self.predict_features(self.embed(bags))
@@ -251,9 +251,9 @@ class RBFNetwork(BagRegressor):
         if hasattr(self.kernel_, "bandwidth"):
             self.bandwidth_ = self.kernel_.lengths
         if result.settings["features"] == "fourier":
-            self._feature_map = FourierFeatures(self.landmarks_, self.bandwidth_)
+            self.feature_map_ = FourierFeatures(self.landmarks_, self.bandwidth_)
         else:
-            self._feature_map = landmark_features(self.kernel_, self.landmarks_)
+            self.feature_map_ = landmark_features(self.kernel_, self.landmarks_)
 
 
 def _gaussian(kernel: Kernel) -> RBF:

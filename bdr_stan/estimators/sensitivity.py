@@ -75,7 +75,7 @@ class Sensitivity(BagEstimator):
         factors = _factors(selection)
         check_level(level)
         check_counts(n_draws=n_draws)
-        bags = self._like_training(bags)
+        bags = self.like_training(bags)
         if getattr(self, "_is_ordinal", False):
             raise TypeError(
                 "ordered categories have no expected label: sensitivity is for numbers and two "
@@ -90,9 +90,9 @@ class Sensitivity(BagEstimator):
         if isinstance(bags, Samples):
             bags.check_order(**given)
         known = self.known_of_bags(bags, **given)
-        embedding = embedded(bags, self._feature_map, known)
-        self._warn_of_other_bags(embedding)
-        draws = {name: evenly_spaced(drawn, n_draws) for name, drawn in self._draws().items()}
+        embedding = embedded(bags, self.feature_map_, known)
+        self.warn_of_other_bags(embedding)
+        draws = {name: evenly_spaced(drawn, n_draws) for name, drawn in self.draws().items()}
         parts = _parts(self, bags, embedding, draws)
         classes, n_draws = getattr(self, "classes_", None), len(draws["w"])
 
@@ -111,7 +111,8 @@ class Sensitivity(BagEstimator):
             some = embedding.take(i)
             return [
                 tuple(
-                    self._predictive(some, draws | {"shift": each}, classes) for each in of_factor
+                    self.predictive_of_draws(some, draws | {"shift": each}, classes)
+                    for each in of_factor
                 )
                 for of_factor in np.swapaxes(shifts(i, factors), 0, 1)
             ]
@@ -124,10 +125,10 @@ def _parts(model: Any, bags: Any, embedding: Embedding, draws: dict[str, Array])
     """The points of each sample, and the number there of each of the bags, -1 if it has none."""
     eta = draws.get("eta", np.ones(len(draws["w"])))
     if not isinstance(bags, Samples):
-        own = (embedding.sizes, model._feature_map, model.coordinates_, draws["w"], eta)
+        own = (embedding.sizes, model.feature_map_, model.coordinates_, draws["w"], eta)
         return [(np.arange(len(bags)), SelectedPoints(bags, *own))]
     found, of = [], model.coordinates_.sample
-    for m, (name, features) in enumerate(model._feature_map.items()):
+    for m, (name, features) in enumerate(model.feature_map_.items()):
         has, rows = bags.has(name), np.full(len(bags), -1)
         if not has.any():
             continue

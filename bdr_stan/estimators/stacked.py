@@ -83,7 +83,7 @@ class Stack(BagEstimator):
         for model in models:
             model.check_parameters()
             if isinstance(bags, Samples):
-                model._check_samples(bags, None)
+                model.check_samples(bags, None)
             labels = model.check_labels(bags, y)
             model.check_known(bags, labels, **{name: options.get(name) for name in KNOWN})
         with self._without_k_hat():
@@ -111,7 +111,7 @@ class Stack(BagEstimator):
         -------
         Predictive or ClassPredictive, or Blend if one of the models is an InverseBDR
         """
-        bags = self._like_training(bags)
+        bags = self.like_training(bags)
         used = np.flatnonzero(self.weights_)
         predictives = [self.models_[k].predictive(bags) for k in used]
         return mix(predictives, self.weights_[used])

@@ -32,7 +32,9 @@ class FitSummary:
         if names is None:
             return {"": self}
         return {
-            name: FitSummary(self.model._of_sample(name), _of_sample(self.bags, name), self.label)
+            name: FitSummary(
+                self.model.fit_of_sample(name), _of_sample(self.bags, name), self.label
+            )
             for name in names
         }
 
@@ -182,7 +184,7 @@ def fit_summary(
             )
         bags = _in_order(bags, ids)
         for name in model.result_.settings["samples"]:
-            fit_summary(model._of_sample(name), _of_sample(bags, name), label)
+            fit_summary(model.fit_of_sample(name), _of_sample(bags, name), label)
     elif bags is not None:
         bags = _in_order(bags, ids)
         if "bag_size" in model.result_.constants:
