@@ -14,7 +14,7 @@ BUDGETS = {
     "cmdstan": 960,
     "datasets": 320,
     "embedding": 3120,
-    "estimators": 8820,
+    "estimators": 8860,
     "families": 820,
     "kernel_means": 1130,
     "kernels": 2670,
@@ -23,6 +23,7 @@ BUDGETS = {
     "plots": 1710,
     "posterior": 2420,
     "predictive": 3710,
+    "questions": 50,
     "report": 1420,
     "results": 1300,
 }

@@ -318,7 +318,7 @@ class AggregateRegressor(
         with status("Choosing the kernel, compressing the points", visible, after=10):
             training = self.training_features(bags, totals, **known, seed=settings.seed)
         self._fit_features(training, totals, settings, own)
-        self._keep_too(
+        self.keep_too(
             **kept,
             **self._thinning(bags, training.rows),
             **self._overdispersion(training, totals),
@@ -485,7 +485,7 @@ class AggregateRegressor(
             expected = np.mean(means * np.exp(effects), axis=0)
             constants = self.result_.groups["constant_data"]
             groups["constant_data"] = constants.assign(expected_total=("bag", expected))
-        self._keep_too(groups)
+        self.keep_too(groups)
 
     def report(self) -> str:
         """As for other estimators, and the likelihood, with the dispersion of the counts; a str.

@@ -24,6 +24,7 @@ from bdr_stan.estimators.parameters import describe
 from bdr_stan.estimators.prediction_table import prediction_table
 from bdr_stan.estimators.validation import StanFileOfFit, check_seed
 from bdr_stan.predictive.distributions import interval_ends
+from bdr_stan.questions.protocol import FOR_MODULES, Fit
 from bdr_stan.results import files
 from bdr_stan.results.encoding import decode, encode, packed, unpacked
 from bdr_stan.results.inference_data import Groups, InferenceData, build, dataset
@@ -44,7 +45,7 @@ def _has_predictive(estimator):
     return hasattr(estimator, "predictive")
 
 
-class BagEstimator(BaseEstimator):
+class BagEstimator(Fit, BaseEstimator):
     """Base of estimators on bags, for scikit-learn; a fit is one `Result`.
 
     A subclass ends `fit` with ``return self._keep(Result(...), bags)`` and sets the public
@@ -79,6 +80,9 @@ class BagEstimator(BaseEstimator):
 
         def __getattr__(self, name):
             return unknown_attribute(self, name)
+
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if name not in FOR_MODULES]
 
     def fit(self, *args: Any, **kwargs: Any) -> Self:
         """Fit to bags and their labels.
@@ -231,7 +235,7 @@ class BagEstimator(BaseEstimator):
             )
         return self._restore(result, {})
 
-    def _keep_too(self, groups: Groups | None = None, **settings: Any) -> Self:
+    def keep_too(self, groups: Groups | None = None, **settings: Any) -> Self:
         """Add groups of arrays, and settings, to the result of a fit."""
         result = self.result_
         groups, settings = result.groups | (groups or {}), {**result.settings, **settings}

@@ -215,7 +215,14 @@ class EcologicalInference(BagEstimator):
         columns = {"mean": slope, "sd": sd, "lower": slope - z * sd, "upper": slope + z * sd}
         return pd.DataFrame(columns, index=index)
 
-    def _bounded_rates(self, bags, y, subset, highest_rate, trials):
+    def bounded_rates(
+        self: Any,
+        bags: BagsLike,
+        y: ArrayLike | str,
+        subset: BagsLike,
+        highest_rate: float | None,
+        trials: ArrayLike | str | None,
+    ) -> tuple[SubsetRates, Array, Array, Array]:
         """Rates of subsets under each draw, their deterministic bounds, probability between them.
 
         The last three have the shape (m,). Rates given the totals are those between the bounds.

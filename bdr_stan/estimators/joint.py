@@ -197,7 +197,7 @@ class JointRegressor(AggregateRegressor):
         percentiles = percentiles_of_places(training, theta)
         constants = self.result_.groups["constant_data"]
         constants = constants.assign(survey_percentile=("place", percentiles))
-        self._keep_too({"constant_data": constants})
+        self.keep_too({"constant_data": constants})
         for name, found in self._agreements.items():
             if found.disagrees and len(found.slope) > 1:
                 warn(f"{name}: {found.slope_text}")

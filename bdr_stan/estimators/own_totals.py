@@ -80,7 +80,7 @@ class ProgramOfTotals(PosteriorEstimator):
             thinning=self.program_step(data),
             seed=seed,
         )
-        self._keep_too(groups)
+        self.keep_too(groups)
 
     def _data_of_training(self, training, y, of_bags):
         labels = y.astype(int) if self._family.is_count else y

@@ -30,7 +30,8 @@ def public_objects():
 def inner_names():
     """Members that completions of a user's prompt omit, as they are for other modules."""
     bags = bdr_stan.Bags([[0.0]], [0, 1])
-    objects = (bags, bdr_stan.Samples({"x": bags}))
+    models = (bdr_stan.BLR(), bdr_stan.AggregateRegressor())
+    objects = (bags, bdr_stan.Samples({"x": bags}), *models)
     return {name for each in objects for name in set(object.__dir__(each)) - set(dir(each))}
 
 

@@ -186,7 +186,7 @@ def test_what_an_edited_program_cannot_do(own, kind):
     with pytest.raises(ValueError, match=what):
         own.conformal(bags[NEW])
     with pytest.raises(ValueError, match="need not hold for the program of the fit"):
-        own._draws()
+        own.draws()
 
 
 def test_stan_data_are_those_of_the_fit_with_the_training_bags_as_new_ones(kind, own):

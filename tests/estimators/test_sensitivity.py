@@ -54,7 +54,7 @@ def fitted(request):
 
 def expected_by_draw(model, embedding):
     """Expected label of each bag under each draw, (S, n)."""
-    found = model._predictive(embedding, model._draws(), getattr(model, "classes_", None))
+    found = model.predictive_of_draws(embedding, model.draws(), getattr(model, "classes_", None))
     return found.expected(np.arange(len(found)))
 
 
@@ -70,7 +70,7 @@ def test_bounds_cover_the_prediction_by_any_weights_within_the_factor(fitted):
     model, trials = fitted
     bounds = model.sensitivity(WEIGHTED, selection=[1, 1.5], **trials, n_draws=5000)
     known = model.known_of_bags(WEIGHTED, **trials)
-    embedding = replace(embed(WEIGHTED, model._feature_map), **known)
+    embedding = replace(embed(WEIGHTED, model.feature_map_), **known)
     low, high = expected_bounds(bounds, np.arange(40), [1.0, 1.5])
     plain = expected_by_draw(model, embedding)
     np.testing.assert_allclose(low[0], plain, rtol=1e-12)
@@ -80,7 +80,7 @@ def test_bounds_cover_the_prediction_by_any_weights_within_the_factor(fitted):
         factor = 1.5 ** rng.choice([-1, 1], size=WEIGHTED.n_points)
         other = Bags(WEIGHTED.points, WEIGHTED.offsets, weights=WEIGHTED.weights * factor)
         # Sizes are as given: selection is a matter of what the points show, not of their number.
-        moved = replace(embedding, mean=embed(other, model._feature_map).mean)
+        moved = replace(embedding, mean=embed(other, model.feature_map_).mean)
         drawn = expected_by_draw(model, moved)
         tolerance = 1e-10 * np.abs(plain).max()
         assert np.all((low[1] - tolerance <= drawn) & (drawn <= high[1] + tolerance))

@@ -1,0 +1,1 @@
+"""Questions to a fit: each file has the mathematics, the result, and a class with the method."""
