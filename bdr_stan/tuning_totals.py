@@ -36,7 +36,7 @@ class TotalsTask(Task):
                     f"AggregateRegressor takes no {name}: give the points of the bags weights"
                 )
         for model in search.models.values():
-            labels = model.check_labels(bags, y, known["trials"])
+            labels = model.label_model.read(bags, y, trials=known["trials"]).y
         return Labelled(bags, labels, _numbers(bags, known["trials"]))
 
     @classmethod
@@ -53,8 +53,10 @@ class TotalsTask(Task):
                 "name of a column of the bags' metadata"
             )
         for model in search.models.values():
-            check = partial(model.check_labels, trials=trials)
-            held_out, labels = checked_validation(validation, training.bags, check)
+            read = partial(model.label_model.read, trials=trials)
+            held_out, labels = checked_validation(
+                validation, training.bags, lambda bags, y, read=read: read(bags, y).y
+            )
         return Labelled(held_out, labels, _numbers(held_out, trials))
 
     def with_bandwidth(self, candidate: Any, scale: float) -> Any:

@@ -1,5 +1,6 @@
 """Rates at points, learned from totals of bags (Law et al. 2018, aggregate outputs)."""
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -7,41 +8,26 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from bdr_stan.aggregate.bag_effects import TrainingEffects
 from bdr_stan.aggregate.effect_columns import (
-    EffectColumns,
     covariances,
-    effect_variance,
     effects_given_totals,
-    subsets_given_totals,
 )
-from bdr_stan.aggregate.labels import checked_trials
-from bdr_stan.aggregate.likelihoods import Likelihood, likelihood_named
 from bdr_stan.aggregate.likelihoods.base import with_errors
-from bdr_stan.aggregate.links import IDENTITY, Link, link_of
-from bdr_stan.aggregate.mean_points import mean_points
-from bdr_stan.aggregate.outside_basis import warn_beyond_box, warn_of_omitted_totals
-from bdr_stan.aggregate.rows import AggregateRows, noise_factor
+from bdr_stan.aggregate.outside_basis import warn_of_omitted_totals
 from bdr_stan.aggregate.thinning import thinning_error
 from bdr_stan.aggregate.training import AggregateFeatures, training_features
 from bdr_stan.bags import (
-    Bags,
     BagsLike,
     PartitionedBags,
     as_bags,
-    label_sd_values,
-    values_of_bags,
 )
-from bdr_stan.bags.matching import label_name
-from bdr_stan.estimators.base import scored
 from bdr_stan.estimators.doubts_of_totals import DoubtedRates
 from bdr_stan.estimators.ecological import EcologicalInference
-from bdr_stan.estimators.own_program import check_stock, is_plain, own_data_of_bags
-from bdr_stan.estimators.own_totals import ProgramOfTotals, check_in_memory
+from bdr_stan.estimators.own_program import is_plain, with_own_data
+from bdr_stan.estimators.own_totals import check_in_memory
 from bdr_stan.estimators.parameters import estimator
-from bdr_stan.estimators.points import as_points, district_of_points, evenly_spaced
-from bdr_stan.estimators.prediction import ProbabilisticRegressor
 from bdr_stan.estimators.ranking import Ranking
+from bdr_stan.estimators.rates import RatePredictions, effect_columns_of, thetas
 from bdr_stan.estimators.validation import (
     LANDMARKS,
     check_bag_effects,
@@ -49,9 +35,9 @@ from bdr_stan.estimators.validation import (
     check_landmarks,
     labels_of_training,
 )
-from bdr_stan.kernels import FieldFeatures, Kernel, check_kernel, field_names
+from bdr_stan.kernels import FieldFeatures, Kernel, check_kernel
+from bdr_stan.labels import Labels
 from bdr_stan.models.aggregate import aggregate_model, variational_fit
-from bdr_stan.models.label_errors import spread_of_true_labels
 from bdr_stan.models.overdispersion import (
     WIDER_TOTALS,
     Overdispersion,
@@ -59,37 +45,27 @@ from bdr_stan.models.overdispersion import (
     overdispersion,
 )
 from bdr_stan.models.plain import StanData, data_of_points, data_of_training_bags
-from bdr_stan.models.totals import totals_predictive, totals_with_effects
+from bdr_stan.models.totals import totals_with_effects
 from bdr_stan.posterior.priors import RATES
 from bdr_stan.posterior.sampling import sample_posterior
 from bdr_stan.posterior.settings import METHODS
-from bdr_stan.predictive import (
-    AggregatePredictive,
-    Contrast,
-    PointPredictive,
-    Predictive,
-    ProgramPredictive,
-)
 from bdr_stan.progress import status
 from bdr_stan.results.arviz_groups import few_enough, training_groups
 from bdr_stan.results.result import Result
 from bdr_stan.threads import limited_blas
-from bdr_stan.types import Array, ArrayLike, check_flags
+from bdr_stan.types import ArrayLike, check_flags
 from bdr_stan.user_warnings import warn
 
 if TYPE_CHECKING:
     pass
 
+_OF_EFFECTS = ("effect_column", "other_column")  # dimensions of draws
 _THINNING_DRAWS = 20
 _WARNED_THINNING_ERROR = 0.02  # on average over draws and bags
-_POINTS_CHECKED = 100
-_MAX_SHARE_BEYOND = 0.05  # of the points, above which a warning is given
 
 
 @estimator
-class AggregateRegressor(
-    Ranking, EcologicalInference, DoubtedRates, ProbabilisticRegressor, ProgramOfTotals
-):
+class AggregateRegressor(Ranking, EcologicalInference, DoubtedRates, RatePredictions):
     """Rates at points from totals of bags: malaria at a pixel from counts of districts.
 
     The function f = f0 + (a Gaussian process, by Nystrom features at landmarks) gives the rate at
@@ -253,11 +229,11 @@ class AggregateRegressor(
             error is relative; it is 1 if a label is below its `label_sd`. Predicted totals exclude
             this error.
         """
-        bags, totals, known, own = self._checked(bags, y, trials, label_sd, stan_data)
-        column = trials if isinstance(trials, str) else None
+        started = time.monotonic()
+        bags = as_bags(bags, in_parts=self.takes_parts)
+        labels = self.read_labels(bags, y, trials=trials, label_sd=label_sd, stan_data=stan_data)
         settings = self._settings(chains, warmup, draws, seed, progress, **cmdstan_options)
-        kept = {"label_name": label_name(y), "trials_column": column}
-        return self._fit_totals(bags, totals, settings, known, (stan_data or {}, *own), **kept)
+        return self._fit_bags(bags, labels, settings, started)
 
     def stan_data(
         self,
@@ -289,42 +265,39 @@ class AggregateRegressor(
             Unusable bags, labels or parameters, and options that plain programs do not have.
         """
         self._check_program_options("a plain program")
-        bags, totals, known, own = self._checked(bags, y, trials, label_sd, stan_data)
+        bags = as_bags(bags, in_parts=self.takes_parts)
+        labels = self.read_labels(bags, y, trials=trials, label_sd=label_sd, stan_data=stan_data)
         check_in_memory("a plain program", bags)
-        training = self.training_features(bags, totals, **known)
+        training = self._training_features(bags, labels, self.checked_seed(None))
         training = replace(training, plain_data=data_of_points(bags, training.feature_map))
         with limited_blas():
-            stock = self._model(training, totals)
-        model = self._plain_model(training, totals, stock, *own)
-        return data_of_training_bags(model)
+            stock = self._model(training, labels)
+        return data_of_training_bags(self._plain_model(stock, training, labels))
 
-    def _checked(self, bags: Any, y: Any, trials: Any, label_sd: Any, stan_data: Any) -> tuple:
-        """Bags, totals, their known trials or errors, and the user's data, all checked."""
-        bags = as_bags(bags, in_parts=self.takes_parts)
+    def read_labels(
+        self,
+        bags: Any,
+        y: ArrayLike,
+        *,
+        trials: ArrayLike | str | None = None,
+        label_sd: ArrayLike | str | None = None,
+        stan_data: Mapping[str, ArrayLike | str] | None = None,
+    ) -> Labels:
+        """Totals of training bags and all that belongs to them, checked with the parameters."""
         self.check_parameters()
         self._check_parts(bags)
-        totals = self.check_labels(bags, y, trials)
-        trials = None if trials is None else values_of_bags(bags, trials, "trials")
+        labels = self.label_model.read(bags, y, label_sd=label_sd, trials=trials)
         self._check_program(self._needed_data(label_sd), stan_data)
-        own = own_data_of_bags(self.stan_file, bags, stan_data)
-        return bags, totals, {"trials": trials, "label_sd": label_sd}, own
+        return with_own_data(labels, self.stan_file, bags, stan_data)
 
-    def _fit_totals(self, bags, totals, settings, known, own=({}, {}, {}), **kept):
-        """Fit to bags with checked totals, and to their `known` trials or errors.
-
-        `own` are data of the user's program: as given, of the bags, and other data.
-        """
+    def _fit_bags(self, bags, labels, settings, started, **surveys):
+        """Fit to bags with labels that were checked, and to surveys."""
         visible = settings.progress is not False
         with status("Choosing the kernel, compressing the points", visible, after=10):
-            training = self.training_features(bags, totals, **known, seed=settings.seed)
-        self._fit_features(training, totals, settings, own)
-        self.keep_too(
-            **kept,
-            **self._thinning(bags, training.rows),
-            **self._overdispersion(training, totals),
-        )
+            training = self._training_features(bags, labels, settings.seed, **surveys)
+        self._fit_labels(training, labels, settings, started, bags)
         if self._link.name == "exp" and self.stan_file is None:
-            counts = totals if self._family.is_count else None
+            counts = labels.y if self._family.is_count else None
             warn_of_omitted_totals(bags, counts, self.feature_map_, self.draws())
         return self
 
@@ -350,28 +323,30 @@ class AggregateRegressor(
         """
         bags = as_bags(bags, in_parts=self.takes_parts)
         self._check_parts(bags)
-        y = self.check_labels(bags, y, trials)
-        trials = None if trials is None else np.asarray(trials, float)
-        label_sd = self._checked_label_sd(bags, y, label_sd)
-        found = training_features(
+        labels = self.label_model.read(bags, y, label_sd=label_sd, trials=trials)
+        return self._training_features(bags, labels, self.checked_seed(seed))
+
+    def _training_features(self, bags, labels, seed):
+        """Landmarks, kernel and rows of bags with labels that were checked."""
+        features = training_features(
             bags,
-            y,
+            labels.y,
             self._family,
             self._link,
             kernel=self.kernel,
             learn=self.learn_kernel,
             n_landmarks=self.n_landmarks,
             landmarks=self.landmarks,
-            trials=trials,
+            trials=labels.trials,
             prior=self.prior,
             bag_effects=self.bag_effects,
-            known_variance=0.0 if label_sd is None else self._error_variance(y, label_sd),
+            known_variance=self.label_model.error_variance(labels),
             thin=self.thin,
-            seed=self.checked_seed(seed),
+            seed=seed,
         )
         if not is_plain(self.stan_file):
-            return found
-        return replace(found, plain_data=data_of_points(bags, found.feature_map))
+            return features
+        return replace(features, plain_data=data_of_points(bags, features.feature_map))
 
     def fit_features(
         self,
@@ -385,74 +360,96 @@ class AggregateRegressor(
         -------
         self
         """
+        started = time.monotonic()
         self.check_parameters()
         y = labels_of_training(training, self._training_kind, y).astype(float)
-        return self._fit_features(training, y, self._settings(**sampling))
+        labels = Labels(y, trials=training.trials)
+        return self._fit_labels(training, labels, self._settings(**sampling), started)
 
-    def _fit_features(self, training, y, settings, own=({}, {}, {})):
-        """Fit to the rows of bags with checked totals; `own` as for `_fit_totals`."""
+    def _fit_labels(self, training, labels, settings, started, bags=None):
+        """Fit to the rows of bags with labels that were checked; `bags` show what thinning does."""
         self._forget()
-        features, family = training.feature_map, (self._family, self._link)
         # Matrices this small gain nothing from BLAS's threads, and lose much on a busy machine.
         with limited_blas():
-            model = self._model(training, y)
-        given, of_bags, others = own
+            model = self._model(training, labels)
         if is_plain(self.stan_file):
-            model = self._plain_model(training, y, model, of_bags, others)
+            model = self._plain_model(model, training, labels)
         if self.method == "vb":
             posterior = variational_fit(
-                model, training.rows, y, *family, draws=settings.draws, seed=settings.seed
+                model,
+                training.rows,
+                labels.y,
+                self._family,
+                self._link,
+                draws=settings.draws,
+                seed=settings.seed,
             )
         else:
             posterior = sample_posterior(model, settings)
-        constants = {"landmarks": (features.landmarks, ["landmark", "feature"])}
+        program = self._own_program_of(posterior, labels, settings)
+        groups, of_predictions = self._training_groups(
+            posterior, training, labels, settings.seed, program
+        )
+        return self._finish(
+            model,
+            posterior,
+            training.record,
+            labels,
+            settings,
+            constants=self._constants(training, posterior) | of_predictions,
+            coordinates=self._coordinates(model, training),
+            program=program,
+            groups=groups,
+            kernel=training.feature_map.kernel,
+            **self._thinning(bags, training, posterior),
+            **self._overdispersion(training, labels, posterior),
+            seconds=time.monotonic() - started,
+        )
+
+    def _constants(self, training, posterior):
+        """What predictions need of the training bags: name -> (values, dimensions)."""
+        constants = {"landmarks": (training.feature_map.landmarks, ["landmark", "feature"])}
         if training.mean_points is not None:
             constants["mean_point"] = (training.mean_points, ["bag", "feature"])
         if np.any(training.rows.known_variance):
             constants[self._name_of_errors] = np.sqrt(training.rows.known_variance), ["bag"]
-        columns, names = training.effect_columns, {}
-        if columns is not None:
-            names = dict.fromkeys(("effect_column", "other_column"), columns.names)
+        if training.effect_columns is not None:
             for part in ("index", "centre", "scale"):
-                constants[f"effect_{part}"] = getattr(columns, part), ["effect_column"]
-        self._keep_posterior(
-            model,
-            posterior,
-            training.record,
-            y,
-            settings,
-            constants=constants,
-            coordinates=names,
-            kernel=features.kernel,
-            stan_data=given,
-        )
-        if not self.by_program:
-            self._keep_training_predictions(training, posterior, y, settings.seed)
-        else:
-            self._keep_predictions_of_program(training, posterior, y, of_bags, settings.seed)
-        self._warn_of_trouble()
-        return self
+                values = getattr(training.effect_columns, part)
+                constants[f"effect_{part}"] = values, ["effect_column"]
+        return constants
 
-    def _model(self, training, y, likelihood=None):
+    def _coordinates(self, model, training):
+        """Names of entries along the dimensions of draws."""
+        columns = training.effect_columns
+        return {} if columns is None else dict.fromkeys(_OF_EFFECTS, columns.names)
+
+    def _model(self, training, labels, likelihood=None):
         """The model of these rows, with Stan's data; by default of the estimator's likelihood."""
-        given = {"prior": self.prior, "weight_basis": training.feature_map.projection}
+        shared = {"prior": self.prior, "weight_basis": training.feature_map.projection}
         columns = training.effect_columns
         if columns is not None:
             sums = columns.sums(training.mean_points, training.rows.total)
-            return totals_with_effects(training.rows, y, sums, columns.names, **given)
+            return totals_with_effects(training.rows, labels.y, sums, columns.names, **shared)
         return aggregate_model(
             training.rows,
-            y,
+            labels.y,
             likelihood or self._family,
             self._link,
-            trials=training.trials,
+            trials=labels.trials,
             bag_effects=bool(self.bag_effects),
-            **given,
+            **shared,
         )
 
-    def _keep_training_predictions(self, training, posterior, y, seed):
-        """Add predictions, likelihood and effects of the training bags, unless too large."""
-        drawn, rows, ids = posterior.flat(), training.rows, training.record.index
+    def _training_groups(self, posterior, training, labels, seed, program):
+        """Predictions, likelihood and effects of the training bags, unless too large.
+
+        Also constants of the bags, for later predictions.
+        """
+        y, ids = labels.y, training.record.index
+        if self.stan_file is not None:
+            return self._groups_of_program(posterior, training, labels, seed, program), {}
+        drawn, rows = posterior.flat(), training.rows
         columns = training.effect_columns
         has_effects = self._family.has_effects or columns is not None
         if not few_enough(len(drawn["w"]), len(y)):
@@ -461,31 +458,32 @@ class AggregateRegressor(
                     "the effects of the bags are not kept, as draws x bags are too many: "
                     "predictions of training bags are those of new ones; ask for fewer draws"
                 )
-            return
-        means = self._link.means(rows, _thetas(drawn), drawn.get("effect"), rho=drawn["rho"])
+            return {}, {}
+        means = self._link.means(rows, thetas(drawn), drawn.get("effect"), rho=drawn["rho"])
         sums = None if columns is None else columns.sums(training.mean_points, rows.total)
-        seen = dict(drawn)
+        scales = dict(drawn)
         if np.any(rows.known_variance) and not self._link.is_linear:
-            seen["dispersion"] = with_errors(drawn["dispersion"][:, None], rows.known_variance)
-        predictive = self.predictive_of_draws(
-            means, rows.noise_factor, seen, training.trials, sums, rows.known_variance
+            scales["dispersion"] = with_errors(drawn["dispersion"][:, None], rows.known_variance)
+        predictive = self._predictive(
+            means, rows.noise_factor, scales, labels.trials, sums, rows.known_variance
         )
         groups = training_groups(predictive, posterior.draws, y, ids, seed=seed)
+        if not has_effects:
+            return groups, {}
+        predicted = groups["posterior_predictive"]["y"]
         if sums is not None:
             noise = np.multiply.outer(drawn["sigma"], rows.noise_factor) ** 2 + rows.known_variance
-            effects = effects_given_totals(y - means, sums, noise, _covariances(drawn), seed)
-            dims = (*groups["posterior_predictive"]["y"].dims, "effect_column")
-            shape = (*groups["posterior_predictive"]["y"].shape, -1)
+            covariance = covariances(drawn["effect_sd"], drawn["effect_correlation"])
+            effects = effects_given_totals(y - means, sums, noise, covariance, seed)
+            shape = (*predicted.shape, -1)
+            dims = (*predicted.dims, "effect_column")
             groups["posterior_predictive"]["effect"] = dims, effects.reshape(shape)
-        elif has_effects:
-            known = {"error_variance": rows.known_variance}
-            effects = self._family.draw_effects(y, means, seed, **known, **self._scales(drawn))
-            labels = groups["posterior_predictive"]["y"]
-            groups["posterior_predictive"]["effect"] = labels.dims, effects.reshape(labels.shape)
-            expected = np.mean(means * np.exp(effects), axis=0)
-            constants = self.result_.groups["constant_data"]
-            groups["constant_data"] = constants.assign(expected_total=("bag", expected))
-        self.keep_too(groups)
+            return groups, {}
+        errors = {"error_variance": rows.known_variance}
+        effects = self._family.draw_effects(y, means, seed, **errors, **self._scales(drawn))
+        groups["posterior_predictive"]["effect"] = predicted.dims, effects.reshape(predicted.shape)
+        expected = np.mean(means * np.exp(effects), axis=0)
+        return groups, {"expected_total": (expected, ["bag"])}
 
     def report(self) -> str:
         """As for other estimators, and the likelihood, with the dispersion of the counts; a str.
@@ -508,366 +506,6 @@ class AggregateRegressor(
             None if found is None else Overdispersion(**found),
             fixed=self.method != "nuts",
         )
-
-    # ------------------------------------------------------------ prediction
-
-    def predict(  # type: ignore[override]
-        self,
-        bags: BagsLike,
-        *,
-        trials: ArrayLike | str | None = None,
-        district: ArrayLike | str | bool = True,
-        return_std: bool = False,
-    ) -> Array | tuple[Array, Array]:
-        """Posterior predictive mean of each bag's label.
-
-        Parameters
-        ----------
-        trials : array, shape (n,), int or str
-            Required for the binomial likelihood: a number for each bag or for all, or a column of
-            the bags' metadata; by default the column that the fit used.
-        district : as for `predictive`
-        """
-        predictive = self.predictive(bags, trials=trials, district=district)
-        return (predictive.mean, predictive.sd) if return_std else predictive.mean
-
-    def score(
-        self,
-        bags: BagsLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        *,
-        trials: ArrayLike | str | None = None,
-    ) -> float:
-        """R^2 of the predicted labels, as in scikit-learn's regressors.
-
-        Parameters
-        ----------
-        trials : as for `predict`
-        """
-        bags, y, sample_weight = scored(self, bags, y, sample_weight)
-        from sklearn.metrics import r2_score
-
-        return float(r2_score(y, self.predict(bags, trials=trials), sample_weight=sample_weight))
-
-    def predictive(
-        self,
-        bags: BagsLike,
-        *,
-        trials: ArrayLike | str | None = None,
-        district: ArrayLike | str | bool = True,
-        stan_data: Mapping[str, ArrayLike | str] | None = None,
-    ) -> AggregatePredictive | Predictive | ProgramPredictive:
-        """Posterior predictive distribution of the labels of bags, new or of the fit.
-
-        Parameters
-        ----------
-        trials : as for `predict`
-        district : bool, array, shape (n,), or str, default True
-            Training bags that supply the effects of the bags: ids, one per bag (None: no training
-            bag), or the column of the bags' metadata with the ids. A county in a training region
-            has the region's effect and, because counties of a region also differ, a further one of
-            mean 1. For negative binomial counts its standard deviation is dispersion / share^(1/4),
-            where share is the county's part of the region's expected label: a compromise between
-            one effect for all parts and independent effects. True: bags with ids that are training
-            bags themselves (the same id and the same points) have their own effects, other bags new
-            ones. False, or with `stan_file`: all have new ones.
-
-        Returns
-        -------
-        AggregatePredictive, Predictive for the normal likelihood, ProgramPredictive with a
-        `stan_file`
-            With `mean`, `sd`, `quantile(q)`, `interval(level)`, `log_prob(y)`, `sample(size)`.
-            Holds draws x bags numbers in memory.
-        """
-        bags = self.like_training(bags)
-        self._check_effects_in_parts(bags)
-        if self.by_program:
-            self._check_asks_for_new(district)
-            data = self._data_of_new(bags, trials, stan_data)
-            return self.program_predictive(data).with_ids_of(bags)
-        self._check_stan_data(stan_data)
-        training = self.training_effects
-        number, itself = training.districts(bags, district)
-        if self.effect_columns_ is not None:
-            return self._predictive_with_effects(bags, number).with_ids_of(bags)
-        effects = training.of_bags(bags, number, itself, self.draws().get("tau"))
-        return self._predictive_of(bags, trials, effects, number, itself).with_ids_of(bags)
-
-    def contrast(
-        self, bags_a: BagsLike, bags_b: BagsLike, *, trials: ArrayLike | str | None = None
-    ) -> Contrast:
-        """Posterior of the difference of each bag's expected label between two versions of it.
-
-        Parameters
-        ----------
-        bags_a, bags_b : Bags, or lists of n arrays, shapes (n_points, p)
-            Two versions of the same n bags: label of `bags_a` minus label of `bags_b`. A bag's own
-            effect, if the model has bag effects, is the same in both.
-        trials : as for `predict`
-
-        Returns
-        -------
-        Contrast
-            With `mean`, `sd`, `quantile(q)`, `interval(level)` and `draws`.
-
-        Raises
-        ------
-        ValueError
-            The versions have different numbers of bags.
-        """
-        first, second = self._two_versions(bags_a, bags_b)
-        self._check_effects_in_parts(first)
-        # A changed version of a training bag has the effect of that bag.
-        training = self.training_effects
-        number = np.maximum(*(training.districts(bags, True)[0] for bags in (first, second)))
-        known = number >= 0
-        if self.effect_columns_ is not None:
-            versions = self._with_same_effects(first, second, number)
-            return Contrast.between(*versions).with_ids_of(first)
-        effects = training.of_bags(first, number, known, self.draws().get("tau"))
-        return Contrast.between(
-            self._predictive_of(first, trials, effects, number, known),
-            self._predictive_of(second, trials, effects, number, known),
-        ).with_ids_of(first)
-
-    def predict_points(
-        self,
-        points: Any,
-        *,
-        district: ArrayLike | str | bool = True,
-        totals: ArrayLike | str | None = None,
-        n_draws: int = 1000,
-        stan_data: Mapping[str, ArrayLike | str] | None = None,
-    ) -> PointPredictive:
-        """Posterior of the rate at points, of training bags or new.
-
-        Parameters
-        ----------
-        district : bool, array, or str, default True
-            Training bags that supply the effect of the rate, if the model has effects (negative
-            binomial counts, or `bag_effects`): the difference of the bag's label from the
-            expectation given its points, with its uncertainty. Ids, one per point, or for `Bags`
-            one per bag (None: no training bag), or the column of the table or of the bags' metadata
-            with the ids. True: points of `Bags` with ids that are training bags themselves (the
-            same id and the same points) have their effects. False, and all other points: the rate
-            of an average bag. Effects are kept while draws x bags are below 20 million.
-        totals : array, shape (n,), or str, optional
-            Reported totals of `points`, which must be `Bags`, or the column of their metadata with
-            the totals: rates add up to them under each draw, whatever `district` is. The rates of a
-            bag are multiplied by one number (for the link "identity" one is added), or the
-            coefficients of `bag_effects` are drawn given the total, the only information on the
-            bag's effect.
-        stan_data : dict, optional
-            Data of your own Stan program for bags, as for `predictive`. With `stan_file` rates are
-            the rate_new that the program generates, in memory; points that are not `Bags` belong to
-            no bag.
-
-        Returns
-        -------
-        PointPredictive
-            With `mean`, `sd`, `quantile(q)`, `interval(level)`, `exceedance(threshold)`, each of
-            shape (n,), in units of y per weight; computed in chunks when asked for.
-        """
-        check_counts(n_draws=n_draws)
-        if totals is not None and not isinstance(points, Bags):
-            raise TypeError(
-                f"totals are those of bags in memory, but points are a {type(points).__name__}"
-            )
-        bags = self.like_training(as_points(self, points), need_weights=totals is not None)
-        if self.by_program:
-            in_bags = isinstance(points, (Bags, PartitionedBags))
-            return self._program_rates(bags, in_bags, district, totals, n_draws, stan_data)
-        self._check_stan_data(stan_data)
-        drawn, training, effects, bag = self.draws(), self.training_effects, None, None
-        if totals is not None:
-            effects = self._effects_of_totals(bags, totals, n_draws)
-            bag = np.repeat(np.arange(len(bags)), bags.sizes)
-        elif isinstance(points, (Bags, PartitionedBags)):
-            bag = np.repeat(training.districts(bags, district)[0], bags.sizes)
-        elif not isinstance(district, bool):
-            names = district_of_points(points, len(bags.points), district)
-            bag = training.numbers(names, "point")
-        use_training = totals is None and bag is not None and np.any(bag >= 0)
-        if training.effects is not None and use_training:
-            effects = evenly_spaced(training.effects, n_draws)
-        predictive = PointPredictive(
-            bags.read_checked,
-            len(bags.points),
-            self.feature_map_,
-            evenly_spaced(_thetas(drawn), n_draws),
-            self._link,
-            rho=evenly_spaced(drawn["rho"], n_draws),
-            effects=effects,
-            bag=bag,
-            effect_columns=self.effect_columns_,
-        )
-        _warn_of_means_beyond_intervals(predictive)
-        return predictive
-
-    def predict_fields(self, points: Any, *, n_draws: int = 1000) -> dict[str, PointPredictive]:
-        """Posterior of each field of f at points: the contributions of covariates, space and so on.
-
-        Returns
-        -------
-        dict, name of the field -> PointPredictive
-            A field for each summand of the kernel, on the scale of f (log rates with "exp"). f is
-            the intercept plus their sum.
-        """
-        check_counts(n_draws=n_draws)
-        bags = self.like_training(as_points(self, points), need_weights=False)
-        drawn, features = self.draws(), self.feature_map_
-        rho = evenly_spaced(drawn["rho"], n_draws)
-        w = evenly_spaced(drawn["w"], n_draws)
-        return {
-            name: PointPredictive(
-                bags.read_checked,
-                len(bags.points),
-                FieldFeatures(field, features.landmarks),
-                np.column_stack([w[:, block], np.zeros(len(w))]),
-                IDENTITY,
-                rho=rho,
-            )
-            for name, field, block in zip(
-                field_names(features.kernel, bags.features, bags.n_features),
-                features.fields,
-                features.blocks,
-                strict=True,
-            )
-        }
-
-    # ------------------------------------------------------------ the ecological assumption
-
-    # ------------------------------------------------------------ parts of a fit
-
-    def check_labels(
-        self, bags: Bags, y: ArrayLike, trials: ArrayLike | str | None = None
-    ) -> Array:
-        """Labels as an array, checked together with `trials`; see `fit`."""
-        if self._family.has_trials and trials is None:
-            raise ValueError(
-                f"the {self.likelihood} likelihood needs trials, the people asked in each bag: "
-                "pass numbers, or the name of a column of the bags' metadata"
-            )
-        if trials is not None:
-            trials = values_of_bags(bags, trials, "trials")
-        return self._family.check_labels(bags, y, trials)
-
-    @property
-    def training_effects(self) -> TrainingEffects:
-        """Effects of the training bags under each draw, if the model has and keeps them."""
-        check_stock(self)
-        groups, effects = self.result_.groups, None
-        for name in ("posterior_predictive", "posterior"):
-            if name in groups and "effect" in groups[name]:
-                values = groups[name]["effect"].values
-                effects = values.reshape(-1, *values.shape[2:])
-        ids = groups["observed_data"]["bag"].values
-        return TrainingEffects(effects, ids, self.result_.constants.get("mean_point"))
-
-    def like_training(self, bags: BagsLike, *, need_weights: bool = True) -> Any:
-        """As for all estimators; warns of points beyond the basis functions."""
-        like = super().like_training(bags, need_weights=need_weights)
-        warn_beyond_box(like, self.kernel_)
-        return like
-
-    def _predictive_of(self, bags, trials, effects, number, itself):
-        trials, drawn = self.trials_of(bags, trials), self.draws()
-        means = self.mean_totals(bags, effects)
-        if self._family.has_effects and np.any(number >= 0):
-            share = np.ones(len(bags))
-            inside = number >= 0
-            share[inside] = means[:, inside].mean(axis=0)
-            share[inside] /= self.result_.constants["expected_total"][number[inside]]
-            drawn |= self._family.scales_of_parts(share, itself, **self._scales(drawn))
-        return self.predictive_of_draws(means, noise_factor(bags), drawn, trials)
-
-    def _predictive_with_effects(self, bags: Bags, number: Array) -> Predictive:
-        """Totals of bags in the training bags of these numbers (-1: none), and of new ones."""
-        drawn, sums = self.draws(), self._effect_sums(bags)
-        means = self.mean_totals(bags, None)
-        variance = effect_variance(sums, _covariances(drawn))
-        known, effects = np.flatnonzero(number >= 0), self.training_effects.effects
-        if effects is not None and len(known):
-            of_known = effects[:, number[known]]
-            means[:, known] += np.einsum("nk,snk->sn", sums[known], of_known)
-            variance[:, known] = 0.0
-        return totals_predictive(means, noise_factor(bags), variance, sigma=drawn["sigma"])
-
-    def _with_same_effects(self, first, second, number):
-        """Predictive distributions of two versions of bags with the same effects, drawn if new."""
-        drawn = self.draws()
-        S, K = drawn["effect_sd"].shape
-        known, training = number >= 0, self.training_effects.effects
-        noise = np.random.default_rng(0).standard_normal((S, len(first), K))
-        factor = np.linalg.cholesky(drawn["effect_correlation"])
-        effects = np.einsum("snk,slk,sl->snl", noise, factor, drawn["effect_sd"])
-        if training is not None and np.any(known):
-            effects[:, known] = training[:, number[known]]
-        for bags in (first, second):
-            shift = np.einsum("nk,snk->sn", self._effect_sums(bags), effects)
-            means = self.mean_totals(bags, None) + shift
-            yield totals_predictive(means, noise_factor(bags), sigma=drawn["sigma"])
-
-    def _effect_sums(self, bags: Bags) -> Array:
-        """sum_j p_j g_j of the columns with coefficients per bag, shape (n, K)."""
-        columns = self.effect_columns_
-        assert columns is not None
-        return columns.sums(mean_points(bags).points, bags.totals)
-
-    def subsets_given_totals(self, subset: Bags, bags: Bags, totals: Array) -> tuple[Array, Array]:
-        """Mean and sd of the totals of subsets of the bags' points given the bags', (S, m)."""
-        drawn = self.draws()
-        of_subset, of_bags = (
-            np.multiply.outer(drawn["sigma"], noise_factor(each)) ** 2 for each in (subset, bags)
-        )
-        return subsets_given_totals(
-            self.mean_totals(subset, None),
-            totals - self.mean_totals(bags, None),
-            self._effect_sums(subset),
-            self._effect_sums(bags),
-            of_subset,
-            of_bags,
-            _covariances(drawn),
-        )
-
-    def _effects_of_totals(self, bags: Bags, totals: Any, n_draws: int) -> Array:
-        """Effects of bags, under some of the draws, that make their rates add up to totals."""
-        if self._link.name == "logit":
-            raise ValueError(
-                "totals cannot be imposed on probabilities, which link 'logit' keeps below 1: "
-                "leave them out"
-            )
-        y = self.check_labels(bags, values_of_bags(bags, totals, "totals"))
-        drawn = {name: evenly_spaced(draws, n_draws) for name, draws in self.draws().items()}
-        means = self._link.means_of_bags(
-            bags, self.feature_map_, _thetas(drawn), None, rho=drawn["rho"]
-        )
-        if not self._link.is_linear:
-            with np.errstate(divide="ignore"):  # a total of 0 has rates of 0
-                return np.log(y) - np.log(means)
-        if self.effect_columns_ is None:
-            return (y - means) / bags.totals
-        sums = self._effect_sums(bags)
-        return effects_given_totals(y - means, sums, np.zeros_like(means), _covariances(drawn), 0)
-
-    def mean_totals(self, bags: Bags, effects: Array | None) -> Array:
-        """Mean of each bag's label under each draw, shape (S, n), given its effects, (S, n).
-
-        Under the binomial likelihood: the probability.
-        """
-        drawn = self.draws()
-        return self._link.means_of_bags(
-            bags, self.feature_map_, _thetas(drawn), effects, rho=drawn["rho"]
-        )
-
-    @property
-    def _family(self) -> Likelihood:
-        return likelihood_named(self.likelihood)
-
-    @property
-    def _link(self) -> Link:
-        return link_of(self._family, self.link)
 
     def _check_parts(self, bags):
         """Raise if a fit needs points in memory, or would ignore replicates of weights."""
@@ -900,30 +538,6 @@ class AggregateRegressor(
                 "partitions: pass bags.load()"
             )
 
-    def _checked_label_sd(self, bags: Bags, y: Array, label_sd: Any) -> Array | None:
-        """Known standard errors of the labels, shape (n,), once they leave something to learn."""
-        if label_sd is None:
-            return None
-        if not self._family.takes_errors:
-            raise TypeError(
-                f"the {self.likelihood} likelihood has no scale that label_sd could add to: leave "
-                "them out, or use 'negative binomial' for counts, 'gamma' or 'normal' for totals"
-            )
-        if self.method == "vb" and not self._link.is_linear:
-            raise TypeError("method='vb' takes label_sd with link 'identity' alone: use 'laplace'")
-        found = label_sd_values(bags, label_sd)
-        spread_of_true_labels(y / bags.totals, (found / bags.totals) ** 2)
-        return found
-
-    def _error_variance(self, y, label_sd):
-        """Variances of the labels' errors, (n,): of totals, else relative to the labels, at most 1.
-
-        The error of a count of 0 or near it is taken as one of a label as large as the error.
-        """
-        if self._link.is_linear:
-            return label_sd**2
-        return (label_sd / np.maximum(y, label_sd)) ** 2
-
     def check_parameters(self) -> None:
         likelihood, link = self._family, self._link
         super().check_parameters()
@@ -953,25 +567,13 @@ class AggregateRegressor(
         if is_plain(self.stan_file):
             self._check_program_options(self.stan_file)
 
-    def predictive_of_draws(self, means, noise, drawn, trials, effect_sums=None, known_variance=0.0):
-        scales = self._scales(drawn)
-        if self._link.is_linear:
-            variance = known_variance
-            if effect_sums is not None:
-                variance = variance + effect_variance(effect_sums, _covariances(drawn))
-            return totals_predictive(means, noise, variance, **scales)
-        S, n = means.shape
-        return AggregatePredictive(
-            lambda i: means[:, i], n, S, self._family, trials=trials, **scales
-        )
-
-    def _thinning(self, bags: Bags, rows: AggregateRows) -> dict[str, Any]:
+    def _thinning(self, bags, training, posterior):
         """What thinning changes at some of the draws, as a setting of the result."""
-        if self.thin is None or self.stan_file is not None:
+        if self.thin is None or self.stan_file is not None or bags is None:
             return {}
-        theta = _thetas(self.draws())
+        theta = thetas(posterior.flat())
         some = theta[:: max(1, len(theta) // _THINNING_DRAWS)]
-        error = thinning_error(bags, self.feature_map_, rows, some, self._link.rate)
+        error = thinning_error(bags, training.feature_map, training.rows, some, self._link.rate)
         if abs(error.mean()) > _WARNED_THINNING_ERROR:
             warn(
                 f"thin={self.thin} changes the totals of bags by {error.mean():+.1%} on average, "
@@ -979,17 +581,17 @@ class AggregateRegressor(
             )
         return {"thinning_error": error}
 
-    def _overdispersion(self, training: AggregateFeatures, y: Array) -> dict[str, Any]:
+    def _overdispersion(self, training, labels, posterior):
         """Whether counts scatter more, as a setting of the result; warns if they do."""
         wider = WIDER_TOTALS.get(self._family.name)
         if wider is None or self.bag_effects or self.stan_file is not None:
             return {}
         effects = {"narrow": "binomial", "remedy": 'bag_effects=True with method="nuts"'}
         found = overdispersion(
-            self._model(training, y, wider),
-            lambda: self._model(training, y),
-            getattr(self, "log_evidence_", None),
-            {"rho": float(np.median(self.result_.draws("rho")))},
+            self._model(training, labels, wider),
+            lambda: self._model(training, labels),
+            posterior.attrs.get("log_evidence"),
+            {"rho": float(np.median(posterior.draws["rho"]))},
             **(effects if self._family.has_trials else {}),
         )
         if found.is_clear:
@@ -1005,59 +607,13 @@ class AggregateRegressor(
         of_effects = {name: RATES[name] for name in ("tau", "effect_sd", "effect_correlation")}
         return {"intercept": RATES["intercept"], "rho": RATES["rho"], **scales, **of_effects}
 
-    @property
-    def needs_trials(self) -> bool:
-        """Whether predictions need `trials`, as the fit took them from no column of the bags."""
-        return self._family.has_trials and not self.columns_of_bags
-
-    @property
-    def columns_of_bags(self) -> list[str]:
-        check_is_fitted(self, "result_")
-        column = self.result_.settings.get("trials_column")
-        return [] if column is None else [column]
-
-    def trials_of(self, bags: Bags, trials: ArrayLike | str | None) -> Array | None:
-        """Trials of bags to predict: one number each, or one for all."""
-        if trials is None:
-            trials = self.result_.settings.get("trials_column")
-        if trials is None:
-            if self._family.has_trials:
-                raise ValueError(
-                    f"the {self.likelihood} likelihood needs trials to predict a bag's label: pass "
-                    "trials=; for scikit-learn's searches and folds fit with the name of a column "
-                    "of the bags' metadata, or switch on routing by "
-                    "sklearn.set_config(enable_metadata_routing=True) and set_fit_request, "
-                    "set_predict_request and set_score_request(trials=True)"
-                )
-            return None
-        if not self._family.has_trials:
-            raise ValueError(f"the {self.likelihood} likelihood takes no trials: leave them out")
-        trials = values_of_bags(bags, trials, "trials")
-        if np.ndim(trials) == 0:
-            trials = np.full(len(bags), trials)
-        return checked_trials(bags, trials)
-
     # ------------------------------------------------------------ state
-
-    def _scales(self, drawn: Mapping[str, Array]) -> dict[str, Array]:
-        """Scales of the likelihood among draws."""
-        return {name: drawn[name] for name in self._family.scales}
-
-    def draws(self) -> dict[str, Array]:
-        """Draws that predictions need, all chains in one.
-
-        Raises ValueError for a user's program, which may use other formulas.
-        """
-        check_stock(self)
-        of_effects = ("tau", "effect_sd", "effect_correlation")
-        names = ("w", "intercept", "rho", *of_effects, *self._family.scales)
-        return {name: self.result_.draws(name) for name in names if self.result_.has_draws(name)}
 
     def _set_fitted(self, result: Result) -> None:
         self.landmarks_ = result.constants["landmarks"]
         self.kernel_ = result.settings["kernel"]
         self.feature_map_ = FieldFeatures(self.kernel_, self.landmarks_)
-        self.effect_columns_ = _effect_columns(result)
+        self.effect_columns_ = effect_columns_of(result)
         bound = result.groups["posterior"].attrs.get("bound")
         if bound is not None:
             self.bound_ = float(bound)
@@ -1066,38 +622,3 @@ class AggregateRegressor(
         log_evidence = result.groups["posterior"].attrs.get("log_evidence")
         if log_evidence is not None:
             self.log_evidence_ = float(log_evidence)
-
-
-def _warn_of_means_beyond_intervals(rates: PointPredictive) -> None:
-    """Warn if the residual variance of log rates puts means beyond their own intervals."""
-    if rates.rho is None or rates.link.name != "exp":
-        return
-    some = np.unique(np.linspace(0, len(rates) - 1, _POINTS_CHECKED).astype(int))
-    draws = rates.draws(some)
-    # The mean over the residual has a closed form, and is the rate of f: see `Link.mean_rate`.
-    beyond = np.mean(rates.mean_of(some) > np.quantile(draws, 0.975, axis=0))
-    if beyond > _MAX_SHARE_BEYOND:
-        warn(
-            f"the features leave out so much of the log rate that its mean lies above its own 95% "
-            f"interval at {beyond:.0%} of the points: raise n_landmarks, and use quantile(0.5) in "
-            "place of the mean"
-        )
-
-
-def _effect_columns(result: Result) -> EffectColumns | None:
-    """Columns with coefficients per bag, from the constants of a fit."""
-    if "effect_index" not in result.constants:
-        return None
-    names = result.groups["constant_data"]["effect_column"].values
-    parts = (result.constants[f"effect_{part}"] for part in ("index", "centre", "scale"))
-    return EffectColumns([str(name) for name in names], *parts)
-
-
-def _covariances(drawn: Mapping[str, Array]) -> Array:
-    """Covariances of the bags' coefficients under each draw, shape (S, K, K)."""
-    return covariances(drawn["effect_sd"], drawn["effect_correlation"])
-
-
-def _thetas(drawn: Mapping[str, Array]) -> Array:
-    """theta = [w; intercept] of each draw, shape (S, d + 1)."""
-    return np.column_stack([drawn["w"], drawn["intercept"]])

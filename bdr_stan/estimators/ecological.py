@@ -261,7 +261,7 @@ class EcologicalInference(BagEstimator):
                 "rates of subsets follow from totals without errors, but those of the fit have "
                 "known errors, label_sd: use predict of the subset"
             )
-        totals = self.check_labels(bags, y, _given_trials(self, trials))
+        totals = self.label_model.read(bags, y, trials=_given_trials(self, trials)).y
         if self._family.has_trials:
             totals = bags.totals * totals / self.trials_of(bags, trials)
         negative = np.flatnonzero(totals < 0)
@@ -330,7 +330,7 @@ def _rows_of_districts(bags, subset):
 
 
 def _given_trials(model, trials):
-    column = model.result_.settings.get("trials_column")
+    column = model.result_.settings.get("label_columns", {}).get("trials")
     return column if trials is None else trials
 
 

@@ -1,5 +1,6 @@
 """Rates at points from totals of bags and surveys of places: one latent function for both."""
 
+import time
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
@@ -17,7 +18,6 @@ from bdr_stan.aggregate.surveys import (
 )
 from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.bags.checks import near_names
-from bdr_stan.bags.matching import label_name
 from bdr_stan.estimators.aggregate import AggregateRegressor
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.points import as_points, evenly_spaced
@@ -146,16 +146,12 @@ class JointRegressor(AggregateRegressor):
         UserWarning
             Trouble of the sampler, and a survey that disagrees with the totals.
         """
-        bags, totals, *_ = self._checked(bags, y, None, label_sd, None)
-        checked_surveys(bags, surveys, positives, examined, self.kernel)
+        started = time.monotonic()
+        bags = as_bags(bags, in_parts=True)
+        labels = self.read_labels(bags, y, label_sd=label_sd)
+        places = checked_surveys(bags, surveys, positives, examined, self.kernel)
         settings = self._settings(chains, warmup, draws, seed, progress, **cmdstan_options)
-        known = {
-            "surveys": surveys,
-            "positives": positives,
-            "examined": examined,
-            "label_sd": label_sd,
-        }
-        return self._fit_totals(bags, totals, settings, known, label_name=label_name(y))
+        return self._fit_bags(bags, labels, settings, started, places=places)
 
     def training_features(  # type: ignore[override]
         self,
@@ -181,27 +177,36 @@ class JointRegressor(AggregateRegressor):
         """
         bags = as_bags(bags, in_parts=True)
         self._check_parts(bags)
+        labels = self.label_model.read(bags, y, label_sd=label_sd)
         places = checked_surveys(bags, surveys, positives, examined, self.kernel)
-        found = super().training_features(bags, y, label_sd=label_sd, seed=seed)
-        features = found.feature_map
+        return self._training_features(bags, labels, self.checked_seed(seed), places)
+
+    def _training_features(self, bags, labels, seed, places):
+        totals = super()._training_features(bags, labels, seed)
+        features = totals.feature_map
         return JointFeatures(
-            **vars(found),
+            **vars(totals),
             surveys=survey_rows(places, features),
             periods=periods(features.kernel, bags, places.places),
         )
 
-    def _fit_features(self, training, y, settings, own=({}, {}, {})):
-        super()._fit_features(training, y, settings, own)
-        drawn = self.draws()
-        theta = np.append(drawn["w"].mean(axis=0), drawn["intercept"].mean())
-        percentiles = percentiles_of_places(training, theta)
-        constants = self.result_.groups["constant_data"]
-        constants = constants.assign(survey_percentile=("place", percentiles))
-        self.keep_too({"constant_data": constants})
+    def _fit_labels(self, *args):
+        super()._fit_labels(*args)
         for name, found in self._agreements.items():
             if found.disagrees and len(found.slope) > 1:
                 warn(f"{name}: {found.slope_text}")
         return self
+
+    def _constants(self, training, posterior):
+        draws = posterior.flat()
+        theta = np.append(draws["w"].mean(axis=0), draws["intercept"].mean())
+        percentiles = percentiles_of_places(training, theta)
+        return super()._constants(training, posterior) | {
+            "survey_percentile": (percentiles, ["place"])
+        }
+
+    def _coordinates(self, model, training):
+        return super()._coordinates(model, training) | {"survey": model.survey_names}
 
     @property
     def stan_data(self) -> Any:
@@ -210,14 +215,10 @@ class JointRegressor(AggregateRegressor):
             "JointRegressor has no stan_data, as there is no plain Stan program of joint models"
         )
 
-    def _keep_posterior(self, model, *args, coordinates, **kept):
-        names = {**coordinates, "survey": model.survey_names}
-        super()._keep_posterior(model, *args, coordinates=names, **kept)
-
-    def _model(self, training, y, likelihood=None):
+    def _model(self, training, labels, likelihood=None):
         return joint_model(
             training.rows,
-            y,
+            labels.y,
             likelihood or self._family,
             training.surveys,
             _SURVEY_FAMILY,
@@ -350,8 +351,6 @@ class JointRegressor(AggregateRegressor):
 
     def _set_fitted(self, result: Result) -> None:
         super()._set_fitted(result)
-        if "survey_percentile" not in result.constants:  # the last that a fit keeps
-            return
         slope, percentiles = result.draws("survey_slope"), result.constants["survey_percentile"]
         names, number = _survey_names(result), result.constants["survey_number"]
         self.agreement_ = (

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from bdr_stan.aggregate.labels import check_counts, check_each, check_trials, checked_trials
+from bdr_stan.aggregate.likelihoods import Likelihood
+from bdr_stan.aggregate.links import Link
 from bdr_stan.bags import Bags, check_classes, check_labels, label_sd_values, values_of_bags
 from bdr_stan.bags.checks import checked_numbers, near_names, plain
 from bdr_stan.bags.labels import (
@@ -26,6 +28,7 @@ from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.families import FAMILIES, Family, Ordinal
 from bdr_stan.families.ordinal import FEWEST_CATEGORIES, MOST_CATEGORIES
 from bdr_stan.labels import Labels
+from bdr_stan.models.label_errors import spread_of_true_labels
 from bdr_stan.models.latent import (
     class_predictive,
     label_predictive,
@@ -316,6 +319,87 @@ class ClassLabels(LabelModel):
     ) -> Any:
         assert self.log_cdf is not None
         return class_predictive(coordinates, embedding, labels.classes, self.log_cdf, **draws)
+
+
+class TotalLabels(LabelModel):
+    """Totals of bags, of a likelihood given the sum of the rates of their points."""
+
+    scales = ()
+
+    def __init__(self, likelihood: Likelihood, link: Link, *, bound: bool = False):
+        super().__init__(f"the {likelihood.name} likelihood")
+        self.likelihood, self.link = likelihood, link
+        self.bound = bound  # whether the fit maximises a variational bound
+        self.takes = ("trials",) * likelihood.has_trials
+
+    @property
+    def is_count(self) -> bool:
+        return self.likelihood.is_count
+
+    def read(
+        self,
+        bags: Bags,
+        y: ArrayLike,
+        *,
+        label_sd: ArrayLike | str | None = None,
+        **given: ArrayLike | str | None,
+    ) -> Labels:
+        trials = given.get("trials")
+        if self.takes and trials is None:
+            raise ValueError(
+                f"{self.owner} needs trials, the people asked in each bag: "
+                "pass numbers, or the name of a column of the bags' metadata"
+            )
+        columns = {"trials": trials} if isinstance(trials, str) else {}
+        if trials is not None:
+            trials = values_of_bags(bags, trials, "trials")
+        totals = self.likelihood.check_labels(bags, y, trials)
+        errors = None if label_sd is None else self.checked_errors(bags, totals, label_sd)
+        numbers = None if trials is None else np.asarray(trials, float)
+        return Labels(totals, label_sd=errors, trials=numbers, name=label_name(y), columns=columns)
+
+    def checked_errors(self, bags: Bags, y: Array, label_sd: ArrayLike | str) -> Array:
+        if not self.likelihood.takes_errors:
+            raise TypeError(
+                f"{self.owner} has no scale that label_sd could add to: leave "
+                "them out, or use 'negative binomial' for counts, 'gamma' or 'normal' for totals"
+            )
+        if self.bound and not self.link.is_linear:
+            raise TypeError("method='vb' takes label_sd with link 'identity' alone: use 'laplace'")
+        errors = super().checked_errors(bags, y, label_sd)
+        spread_of_true_labels(y / bags.totals, (errors / bags.totals) ** 2)
+        return errors
+
+    def error_variance(self, labels: Labels) -> Array | float:
+        """Variances of the labels' errors, (n,): of totals, else relative to them, at most 1.
+
+        The error of a count of 0 or near it is taken as one of a label as large as the error.
+        """
+        if labels.label_sd is None:
+            return 0.0
+        unit = 1.0 if self.link.is_linear else np.maximum(labels.y, labels.label_sd)
+        return (labels.label_sd / unit) ** 2
+
+    def of_new(
+        self, bags: Bags, given: Mapping[str, Any], required: Collection[str], classes: Any
+    ) -> Labels:
+        trials = given["trials"]
+        if trials is None and self.takes:
+            raise ValueError(
+                f"{self.owner} needs trials to predict a bag's label: pass "
+                "trials=; for scikit-learn's searches and folds fit with the name of a column "
+                "of the bags' metadata, or switch on routing by "
+                "sklearn.set_config(enable_metadata_routing=True) and set_fit_request, "
+                "set_predict_request and set_score_request(trials=True)"
+            )
+        if trials is None:
+            return Labels()
+        if not self.takes:
+            raise ValueError(f"{self.owner} takes no trials: leave them out")
+        trials = values_of_bags(bags, trials, "trials")
+        if np.ndim(trials) == 0:
+            trials = np.full(len(bags), trials)
+        return Labels(trials=checked_trials(bags, trials))
 
 
 _NO_ERRORS = "label_sd are errors of normal labels, not of {}: leave them out"

@@ -2,7 +2,10 @@
 
 import numpy as np
 
+from bdr_stan.aggregate.likelihoods import Likelihood, likelihood_named
+from bdr_stan.aggregate.links import Link, link_of
 from bdr_stan.bags import PartitionedBags
+from bdr_stan.estimators.label_models import TotalLabels
 from bdr_stan.estimators.own_program import (
     FEWEST_DRAWS,
     MOST_NUMBERS,
@@ -36,6 +39,9 @@ _OPTIONS = {
 class ProgramOfTotals(PosteriorEstimator):
     """What a model of totals does with a plain program of the user's own."""
 
+    likelihood: str
+    link: str | None
+
     program_data = DATA_OF_TOTALS
 
     # ------------------------------------------------------------ fits
@@ -58,35 +64,36 @@ class ProgramOfTotals(PosteriorEstimator):
             "tau_scale": "bag_effects" * bool(self.bag_effects),
         }
 
-    def _plain_model(self, training, y, stock, of_bags, others):
+    def _plain_model(self, stock, training, labels):
         """The model of the plain program in the place of a stock model, with the user's data."""
-        found = plain_totals_model(stock, self._data_of_training(training, y, of_bags), others)
+        data = self._data_of_training(training, labels)
+        found = plain_totals_model(stock, data, labels.shared_data)
         if is_plain(self.stan_file):
             check_has_data(self.stan_file, found.data, _OPTIONS)
         return found
 
-    def _keep_predictions_of_program(self, training, posterior, y, of_bags, seed):
-        """Add the program's predictions of the training bags, as if they were new."""
-        program = self.own_program
+    def _groups_of_program(self, posterior, training, labels, seed, program):
+        """The program's predictions of the training bags, as if they were new."""
         if program is None or not program.generates("y_new"):
-            return
-        data = self._data_of_training(training, y, of_bags)
-        groups = training_groups(
-            self.program_predictive(data, repeated=1),
+            return {}
+        data = self._data_of_training(training, labels)
+        step = self.program_step(posterior.n_draws, data)
+        draws = posterior.flat(step)
+        return training_groups(
+            program.predictive(draws, data, is_count=self._family.is_count),
             posterior.draws,
-            y,
+            labels.y,
             training.record.index,
             has_likelihood=program.generates("log_lik"),
-            thinning=self.program_step(data),
+            thinning=step,
             seed=seed,
         )
-        self.keep_too(groups)
 
-    def _data_of_training(self, training, y, of_bags):
-        labels = y.astype(int) if self._family.is_count else y
+    def _data_of_training(self, training, labels):
+        y = labels.y.astype(int) if self._family.is_count else labels.y
         errors = np.sqrt(np.broadcast_to(training.rows.known_variance, len(y)))
-        known = {"trials": training.trials, self._name_of_errors: errors}
-        return {**data_of_totals(training.plain_data, labels, **known), **of_bags}
+        per_bag = {"trials": labels.trials, self._name_of_errors: errors}
+        return {**data_of_totals(training.plain_data, y, **per_bag), **labels.program_data}
 
     @property
     def _name_of_errors(self):
@@ -95,13 +102,10 @@ class ProgramOfTotals(PosteriorEstimator):
 
     # ------------------------------------------------------------ predictions
 
-    def program_predictive(self, data, repeated=None):
+    def _predictive_of_program(self, data):
         """Predictive distribution of the bags with these data by the user's own program."""
-        return program_to_run(self).predictive(
-            draws_of_program(self, self.program_step(data), repeated),
-            data,
-            is_count=self._family.is_count,
-        )
+        draws = draws_of_program(self, self.program_step(self._n_draws, data))
+        return program_to_run(self).predictive(draws, data, is_count=self._family.is_count)
 
     def _program_rates(self, bags, in_bags, district, totals, n_draws, stan_data):
         """Rates at the points of `bags` by the program; without `in_bags` they belong to none."""
@@ -140,9 +144,22 @@ class ProgramOfTotals(PosteriorEstimator):
         y = program.data["y"]
         return np.full(n, 0 if self._family.is_count else y.min(), y.dtype)
 
-    def program_step(self, data):
+    def program_step(self, n_draws, data):
         """k, if a program's predictions use every k-th draw of each chain."""
-        return self._step_to(max(MOST_NUMBERS // (data["N"] + data["P"]), FEWEST_DRAWS))
+        return -(-n_draws // max(MOST_NUMBERS // (data["N"] + data["P"]), FEWEST_DRAWS))
+
+    @property
+    def label_model(self) -> TotalLabels:
+        """The kind of the totals."""
+        return TotalLabels(self._family, self._link, bound=self.method == "vb")
+
+    @property
+    def _family(self) -> Likelihood:
+        return likelihood_named(self.likelihood)
+
+    @property
+    def _link(self) -> Link:
+        return link_of(self._family, self.link)
 
 
 def check_in_memory(program, bags):

@@ -107,7 +107,9 @@ class Sensitivity(BagEstimator):
             """Of each factor the distributions of bags i at their least and largest predictors."""
             some = self.coordinates_, embedding.take(i), labels.take(i)
             return [
-                tuple(self.predictive_of_draws(*some, draws | {"shift": shift}) for shift in of_factor)
+                tuple(
+                    self.predictive_of_draws(*some, draws | {"shift": shift}) for shift in of_factor
+                )
                 for of_factor in np.swapaxes(shifts(i, factors), 0, 1)
             ]
 

@@ -32,7 +32,9 @@ class FitSummary:
         if names is None:
             return {"": self}
         return {
-            name: FitSummary(self.model.fit_of_sample(name), _of_sample(self.bags, name), self.label)
+            name: FitSummary(
+                self.model.fit_of_sample(name), _of_sample(self.bags, name), self.label
+            )
             for name in names
         }
 
