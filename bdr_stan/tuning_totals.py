@@ -36,7 +36,7 @@ class TotalsTask(Task):
                     f"AggregateRegressor takes no {name}: give the points of the bags weights"
                 )
         for model in search.models.values():
-            labels = model.label_model.read(bags, y, trials=known["trials"]).y
+            labels = _checked_totals(model, bags, y, trials=known["trials"])
         return Labelled(bags, labels, _numbers(bags, known["trials"]))
 
     @classmethod
@@ -53,10 +53,8 @@ class TotalsTask(Task):
                 "name of a column of the bags' metadata"
             )
         for model in search.models.values():
-            read = partial(model.label_model.read, trials=trials)
-            held_out, labels = checked_validation(
-                validation, training.bags, lambda bags, y, read=read: read(bags, y).y
-            )
+            check = partial(_checked_totals, model, trials=trials)
+            held_out, labels = checked_validation(validation, training.bags, check)
         return Labelled(held_out, labels, _numbers(held_out, trials))
 
     def with_bandwidth(self, candidate: Any, scale: float) -> Any:
@@ -96,6 +94,10 @@ class TotalsTask(Task):
                 scores["nll"] = -predictive.log_prob(y).mean()
                 scores["mse"] = mse(y, predictive.mean)
             return scores
+
+
+def _checked_totals(model, bags, y, trials):
+    return model.label_model.read(bags, y, trials=trials).y
 
 
 def _check_evidence(search):

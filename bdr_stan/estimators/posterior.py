@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, replace
 from html import escape
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 from sklearn.utils.validation import check_is_fitted
 
@@ -323,7 +323,7 @@ class PosteriorEstimator(BagEstimator):
         assert posterior.density is not None
         data = posterior.density.stan_input.data
         program = OwnProgram.of_fit(self.stan_file, data, labels)
-        return replace(program, seed=settings.seed, engine=self.engine)
+        return replace(program, seed=cast(int, settings.seed), engine=self.engine)
 
     def _finish(
         self,

@@ -13,6 +13,7 @@ from scipy import stats
 from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.training import training_features
+from bdr_stan.labels import Labels
 from bdr_stan.models.bdr import bdr_model
 from bdr_stan.models.bdr_glm import bdr_glm_model, blr_glm_model
 from bdr_stan.models.bdr_probit import bdr_probit_model, order_by_size
@@ -72,8 +73,7 @@ class Stock:
     data: dict
     init: dict
     embedding: Embedding
-    y: np.ndarray
-    label_sd: np.ndarray
+    labels: Labels
 
 
 @cache
@@ -87,21 +87,22 @@ def stock(program, *, options=False, exact=False):
     training = training_features(bags, n_landmarks=3, covariance="average", seed=1)
     trials = rng.choice([1, 4, 30], N).astype(float) if program in WITH_TRIALS else None
     y = labels(program, y, trials if trials is None else trials.astype(int), rng)
-    given = {"trials": trials}
+    offset = None
     if options:
-        given["covariates"] = rng.normal(size=(N, 2))
+        x = rng.normal(size=(N, 2))
+        training = replace(training, embedding=replace(training.embedding, covariates=x))
         if program in OF_FAMILIES:
-            given["offset"] = rng.normal(0, 0.5, N)
-    training = replace(training, embedding=replace(training.embedding, **given))
+            offset = rng.normal(0, 0.5, N)
     label_sd = rng.choice([0.0, 0.2, 0.7], N) * (options and program in WITH_LABEL_SD)
-    model = _model(program, training, y, label_sd, exact)
+    of_bags = Labels(y, label_sd=label_sd, trials=trials, offset=offset)
+    model = _model(program, training, of_bags, exact)
     settings = SamplerSettings("nuts", seed=1, progress=False)
     given = model.stan_input(settings)
-    return Stock(program, model, given.data, given.inits[0], training.embedding, y, label_sd)
+    return Stock(program, model, given.data, given.inits[0], training.embedding, of_bags)
 
 
-def _model(program, training, y, label_sd, exact):
-    embedding = training.embedding
+def _model(program, training, labels, exact):
+    embedding, y, label_sd = training.embedding, labels.y, labels.label_sd
     if program == "bdr":
         return bdr_model(training, y, lossless=False, label_sd=label_sd)
     if program == "blr":
@@ -111,28 +112,29 @@ def _model(program, training, y, label_sd, exact):
     if program == "bdr_probit":
         return bdr_probit_model(training, y)
     family = FAMILIES[program[4:]]
+    labels = replace(labels, y=y.astype(float))
     if exact:
-        return blr_glm_model(embedding, y.astype(float), family)
-    return bdr_glm_model(training, y.astype(float), family)
+        return blr_glm_model(embedding, labels, family)
+    return bdr_glm_model(training, labels, family)
 
 
 def plain_data(stock, new=()):
     """Data of the plain program of a stock model; `new` are indices of its bags, as new bags."""
     constants = {name: values for name, (values, _) in stock.model.constants.items()}
     coordinates, embedding = Coordinates.from_constants(constants), stock.embedding
-    n, d = embedding.mean.shape
+    (n, d), labels = embedding.mean.shape, stock.labels
     priors = {"eta_median": 0.7, "eta_log_sd": 0.4} | stock.model.priors  # exact ones have no eta
     Q = stock.model.n_covariates
     per_bag = {
         "z": coordinates.transform(embedding.mean),
         "x": embedding.x,
         "size": embedding.sizes,
-        "label_sd": stock.label_sd,
-        "known_part": np.zeros(n) if embedding.offsets is None else embedding.offsets,
-        "trials": np.zeros(n, int) if embedding.trials is None else embedding.trials.astype(int),
+        "label_sd": labels.label_sd,
+        "known_part": np.zeros(n) if labels.offsets is None else labels.offsets,
+        "trials": np.zeros(n, int) if labels.trials is None else labels.trials.astype(int),
     }
     new = np.array(new, int)
-    y = stock.y + (stock.program == "bdr_ordinal")
+    y = labels.y + (stock.program == "bdr_ordinal")
     node = np.linspace(-8, 8, 321)
     weights = stats.norm.logpdf(node) + np.log(node[1] - node[0])
     nodes = {"J": len(node), "node": node, "log_weight": weights}

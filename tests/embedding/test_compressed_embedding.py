@@ -9,11 +9,12 @@ from numpy.testing import assert_allclose
 
 from bdr_stan import BDR, BLR, Bags, Shrinkage
 from bdr_stan.embedding import training as training_module
-from bdr_stan.embedding.compressed_embedding import CompressedEmbedding, Labels
+from bdr_stan.embedding.compressed_embedding import CompressedEmbedding
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.prior import landmark_matrices
 from bdr_stan.embedding.shrinkage import joint_basis, shrinkage_factors
 from bdr_stan.embedding.training import training_features
+from bdr_stan.labels import Labels
 from bdr_stan.models.bdr import bdr_model
 from bdr_stan.models.blr import blr_model
 
@@ -105,7 +106,7 @@ def test_model_is_that_of_all_bags(table, n_parts, weight):
     exact = training_features(bags_in(table, None, weight=weight), **at)
     lazy = bags_in(table, n_parts, weight=weight)
     y, beta = labels_that_fit(exact, 1e-4)
-    found = training_features(lazy, labels=Labels(y, None, True), **at)
+    found = training_features(lazy, labels=Labels(y), by_size=True, **at)
     assert isinstance(found.embedding, CompressedEmbedding)
     for name in ("extremes", "scatter"):
         of_all = getattr(exact.embedding, name)
@@ -124,8 +125,8 @@ def test_covariates_size_noise_and_label_errors(table):
     exact = training_features(bags_in(table, None), **at)
     y, beta = labels_that_fit(exact, 0.1)
     label_sd = np.random.default_rng(1).choice([0.0, 0.1, 0.3], N)
-    labels = Labels(y, label_sd**2, True)
-    found = training_features(bags_in(table, 5), labels=labels, **at)
+    labels = Labels(y, label_sd=label_sd)
+    found = training_features(bags_in(table, 5), labels=labels, by_size=True, **at)
     options = {"label_noise": "size", "label_sd": label_sd}
     models = [bdr_model(of, y, **options, lossless=of is found) for of in (found, exact)]
     assert_same_model(*models, beta, [1e-4, 0.1, 1.0])
@@ -139,7 +140,7 @@ def test_linear_regression(table, by_size):
     beta = np.random.default_rng(2).normal(size=len(exact.landmarks))
     y = exact.embedding.deviations.rows @ beta
     y += 1e-4 * np.std(y) * np.random.default_rng(4).normal(size=N)
-    found = training_features(bags_in(table, 5), labels=Labels(y, None, by_size), **at)
+    found = training_features(bags_in(table, 5), labels=Labels(y), by_size=by_size, **at)
     noise = "size" if by_size else "constant"
     models = [
         blr_model(of.embedding, y, label_noise=noise, lossless=of is found) for of in (found, exact)
@@ -153,7 +154,7 @@ def test_effects_left_out_and_priors_are_those_in_memory(table):
     at = {"kernel": "linear + rbf", **QUICK, "n_landmarks": 30}
     exact = training_features(bags_in(table, None), **at)
     y = table.groupby("bag")["y"].first().to_numpy()
-    found = training_features(bags_in(table, 5), labels=Labels(y, None, True), **at)
+    found = training_features(bags_in(table, 5), labels=Labels(y), by_size=True, **at)
     assert str(found.kernel) == str(exact.kernel) and "(2,)" not in str(found.kernel)
     assert len(found.landmarks) < 30
     a, b = (bdr_model(of, y) for of in (found, exact))
@@ -197,10 +198,10 @@ def test_few_bags_in_partitions_keep_predictions(table):
 @pytest.mark.usefixtures("compressed")
 def test_the_same_bits_in_threads_and_in_one(table):
     at = {"kernel": "rbf", "landmarks": bags_in(table, None).points[::1500], **QUICK}
-    labels = Labels(np.arange(float(N)), None, True)
+    labels = Labels(np.arange(float(N)))
 
     def embedding():
-        return training_features(bags_in(table, 9), labels=labels, **at).embedding
+        return training_features(bags_in(table, 9), labels=labels, by_size=True, **at).embedding
 
     expected = embedding()
     with dask.config.set(scheduler="threads", num_workers=4):
@@ -215,8 +216,8 @@ def test_all_bags_may_be_cut(table):
     shuffled = table.sample(frac=1, random_state=1, ignore_index=True)
     at = {"kernel": "rbf", "landmarks": bags_in(table, None).points[::1500], **QUICK}
     y = table.groupby("bag")["y"].first().to_numpy()
-    labels = Labels(y, None, True)
-    found = training_features(bags_in(shuffled, 7), labels=labels, **at)
+    labels = Labels(y)
+    found = training_features(bags_in(shuffled, 7), labels=labels, by_size=True, **at)
     expected = training_features(bags_in(table, None), **at)
     assert isinstance(expected.embedding, Embedding)
     assert bdr_model(found, y).priors == pytest.approx(bdr_model(expected, y).priors, rel=1e-8)

@@ -1,14 +1,12 @@
 """The streaming pass against plain double loops."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from builders.feature_maps import FEATURE_MAPS, at_landmarks, side_by_side
 from builders.kernels import COLUMNS, DEFINITIONS, PROFILES, at_distance
 
 from bdr_stan.bags import Bags
-from bdr_stan.embedding.mean_embedding import Embedding, embed
+from bdr_stan.embedding.mean_embedding import embed
 from bdr_stan.kernels import (
     RBF,
     ConcatenatedFeatures,
@@ -377,13 +375,3 @@ def test_take_some_of_the_bags(rng):
     np.testing.assert_array_equal(some.mean, whole.mean[[2, 0]])
     np.testing.assert_array_equal(some.sizes, [7, 3])
     assert some.covariance is whole.covariance
-
-
-def test_offsets_are_those_given_and_logarithms_of_exposures():
-    one = Embedding(np.ones(2), np.zeros((2, 1)), None)
-    exposure, offset = np.array([1.0, 10.0]), np.array([0.5, -2.0])
-    assert one.offsets is None
-    np.testing.assert_array_equal(replace(one, offset=offset).offsets, offset)
-    np.testing.assert_allclose(replace(one, exposure=exposure).offsets, np.log(exposure))
-    both = replace(one, exposure=exposure, offset=offset).offsets
-    np.testing.assert_allclose(both, np.log(exposure) + offset)

@@ -11,6 +11,7 @@ from builders.programs import edited
 
 from bdr_stan import BDR, BLR, Bags, BDRClassifier, BLRClassifier, InverseBDR, Shrinkage, load
 from bdr_stan.cmdstan.programs import eject, program_path
+from bdr_stan.labels import Labels
 from bdr_stan.models.plain import DATA, plain_model
 from bdr_stan.posterior.declarations import declared, unread_parameters
 from bdr_stan.posterior.stanli import load as load_program
@@ -343,8 +344,8 @@ def test_data_of_ordered_categories_before_a_fit():
 def test_names_of_data_are_reserved():
     model = BDR(3, kernel="rbf", random_state=1)
     training = model.training_features(TRAINING)
-    stock = model._model(training, LABELS["normal"][:N_TRAINING])
-    plain = plain_model(stock, training.embedding, LABELS["normal"][:N_TRAINING])
+    labels = Labels(LABELS["normal"][:N_TRAINING])
+    plain = plain_model(model._model(training, labels), training.embedding, labels)
     assert {name.removesuffix("_new") for name in plain.data} <= set(DATA)
 
 

@@ -11,6 +11,7 @@ from scipy.special import roots_hermitenorm
 from bdr_stan import Bags, Samples
 from bdr_stan.embedding.samples import samples_features
 from bdr_stan.families import FAMILIES
+from bdr_stan.labels import Labels
 from bdr_stan.models import bdr_glm
 from bdr_stan.models.bdr_glm import bdr_glm_model, blr_glm_model, deviation_nodes, samples_model
 from bdr_stan.posterior.latent_gaussian import most_probable_scales
@@ -37,7 +38,7 @@ def two_samples(rng):
     )
     training = samples_features(samples, lambda _, own: features(rng, own), None)
     alone = {
-        name: bdr_glm_model(each, y[training.has(name)], POISSON)
+        name: bdr_glm_model(each, Labels(y[training.has(name)]), POISSON)
         for name, each in training.samples.items()
     }
     return training, y, alone
@@ -47,9 +48,9 @@ def models(rng):
     bags, y = counts(rng)
     training, labels, alone = two_samples(rng)
     return {
-        "uncertain": bdr_glm_model(features(rng, bags), y, POISSON),
-        "exact": blr_glm_model(features(rng, bags).embedding, y, POISSON),
-        "samples": samples_model(training, labels, POISSON, alone),
+        "uncertain": bdr_glm_model(features(rng, bags), Labels(y), POISSON),
+        "exact": blr_glm_model(features(rng, bags).embedding, Labels(y), POISSON),
+        "samples": samples_model(training, Labels(labels), POISSON, alone),
     }
 
 
@@ -96,7 +97,7 @@ def test_nodes_of_deviations_are_those_of_the_labels(rng, monkeypatch):
 
 def test_samples_share_the_prior_variance_that_each_has_alone(rng):
     training, y, alone = two_samples(rng)
-    model = samples_model(training, y, POISSON, alone)
+    model = samples_model(training, Labels(y), POISSON, alone)
     for name, one in alone.items():
         median = model.priors[f"rho_median[{name}]"]
         assert 2 * median**2 == pytest.approx(one.priors["rho_median"] ** 2)
