@@ -77,6 +77,21 @@ def check_flags(**flags: Any) -> None:
             raise ValueError(f"{name} must be True or False, found {value!r}")
 
 
+def check_counts(**counts: Any) -> None:
+    """Raise ValueError unless counts are integers >= 1, or for warmup >= 0."""
+    for name, value in counts.items():
+        least = 0 if name == "warmup" else 1
+        if not is_integer(value) or value < least:
+            raise ValueError(f"{name} must be an integer >= {least}, found {value!r}")
+
+
+def check_seed(value: Any, name: str = "random_state") -> None:
+    """Raise ValueError unless this is None or a valid integer seed for NumPy and Stan."""
+    if value is None or (is_integer(value) and 0 <= value < 2**32):
+        return
+    raise ValueError(f"{name} must be None or an integer from 0 to 2^32 - 1, found {value!r}")
+
+
 def as_path(path: Any, name: str = "path") -> Path:
     """A path of the user's; TypeError, which calls it `name`, for neither a str nor a `path`.
 

@@ -34,18 +34,12 @@ from bdr_stan.bags import (
 )
 from bdr_stan.bags.matching import label_name
 from bdr_stan.estimators.base import scored
-from bdr_stan.estimators.doubts_of_totals import DoubtedRates
-from bdr_stan.estimators.ecological import EcologicalInference
-from bdr_stan.estimators.own_program import check_stock, is_plain, own_data_of_bags
+from bdr_stan.estimators.own_program import is_plain, own_data_of_bags
 from bdr_stan.estimators.own_totals import ProgramOfTotals, check_in_memory
-from bdr_stan.estimators.parameters import estimator
-from bdr_stan.estimators.points import as_points, district_of_points, evenly_spaced
 from bdr_stan.estimators.prediction import ProbabilisticRegressor
-from bdr_stan.estimators.ranking import Ranking
 from bdr_stan.estimators.validation import (
     LANDMARKS,
     check_bag_effects,
-    check_counts,
     check_landmarks,
     labels_of_training,
 )
@@ -60,6 +54,7 @@ from bdr_stan.models.overdispersion import (
 )
 from bdr_stan.models.plain import StanData, data_of_points, data_of_training_bags
 from bdr_stan.models.totals import totals_predictive, totals_with_effects
+from bdr_stan.parameters import estimator
 from bdr_stan.posterior.priors import RATES
 from bdr_stan.posterior.sampling import sample_posterior
 from bdr_stan.posterior.settings import METHODS
@@ -71,10 +66,16 @@ from bdr_stan.predictive import (
     ProgramPredictive,
 )
 from bdr_stan.progress import status
+from bdr_stan.questions.contrast import two_versions
+from bdr_stan.questions.doubts_of_totals import DoubtedRates
+from bdr_stan.questions.ecological import EcologicalInference
+from bdr_stan.questions.points import as_points, district_of_points, evenly_spaced
+from bdr_stan.questions.protocol import check_stock
+from bdr_stan.questions.ranking import Ranking
 from bdr_stan.results.arviz_groups import few_enough, training_groups
 from bdr_stan.results.result import Result
 from bdr_stan.threads import limited_blas
-from bdr_stan.types import Array, ArrayLike, check_flags
+from bdr_stan.types import Array, ArrayLike, check_counts, check_flags
 from bdr_stan.user_warnings import warn
 
 if TYPE_CHECKING:
@@ -616,7 +617,7 @@ class AggregateRegressor(
         ValueError
             The versions have different numbers of bags.
         """
-        first, second = self._two_versions(bags_a, bags_b)
+        first, second = two_versions(self, bags_a, bags_b)
         self._check_effects_in_parts(first)
         # A changed version of a training bag has the effect of that bag.
         training = self.training_effects

@@ -24,25 +24,19 @@ from bdr_stan.bags.matching import label_name, match_to_ids
 from bdr_stan.embedding.compressed_embedding import Labels
 from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.covariates import Covariates, check_columns, learn_covariates
-from bdr_stan.embedding.familiarity import Familiarity
-from bdr_stan.embedding.mean_embedding import Embedding, embed
-from bdr_stan.embedding.samples import SamplesFeatures, embed_samples, samples_features
+from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.embedding.samples import SamplesFeatures, embedded, samples_features
 from bdr_stan.embedding.training import TrainingFeatures, training_features
-from bdr_stan.estimators.conformal import Conformal
-from bdr_stan.estimators.doubts import DoubtedPredictions
-from bdr_stan.estimators.familiarity import Familiar
 from bdr_stan.estimators.own_program import (
     FEWEST_DRAWS,
     MOST_NUMBERS,
     at_labels,
-    check_stock,
     draws_of_program,
     is_plain,
     own_data_of_bags,
     own_data_of_new_bags,
     program_to_run,
 )
-from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.posterior import PosteriorEstimator
 from bdr_stan.estimators.trials_and_exposure import known_of_labels
 from bdr_stan.estimators.validation import (
@@ -64,9 +58,14 @@ from bdr_stan.models.plain import (
     data_of_training_bags,
     plain_model,
 )
+from bdr_stan.parameters import estimator
 from bdr_stan.posterior.sampling import Posterior, sample_posterior
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.predictive import ClassPredictive, Predictive
+from bdr_stan.questions.conformal import Conformal
+from bdr_stan.questions.doubts import DoubtedPredictions
+from bdr_stan.questions.familiarity import Familiar, Familiarity
+from bdr_stan.questions.protocol import check_stock
 from bdr_stan.results.arviz_groups import few_enough, training_groups
 from bdr_stan.results.result import Result
 from bdr_stan.threads import limited_blas
@@ -774,7 +773,6 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         self.coordinates_ = self.coordinates.from_constants(constants)
         encoding = settings.get("covariates")
         self.covariates_ = None if encoding is None else Covariates.from_config(encoding)
-        self._familiarity = Familiarity.from_constants(constants)
         if "classes" in settings:
             self.classes_ = settings["classes"]
         if isinstance(self.kernel_, Mapping):
@@ -797,12 +795,6 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
 def _roles(named):
     given = [f"{role}={list(names)}" for role, names in named.items()]
     return " and ".join(given) or "no such columns"
-
-
-def embedded(bags: Any, feature_map: Any, known: Mapping[str, Array]) -> Embedding:
-    """Mean embeddings of bags with their `known` data, checked before the pass."""
-    found = embed_samples if isinstance(bags, Samples) else embed
-    return replace(found(bags, feature_map), **known)
 
 
 def _constants(training, known_errors):

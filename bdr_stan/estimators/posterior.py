@@ -14,10 +14,10 @@ from bdr_stan.bags.record import BagsRecord
 from bdr_stan.embedding.covariates import Covariates
 from bdr_stan.estimators.base import BagEstimator
 from bdr_stan.estimators.own_program import OwnProgram, check_declares, check_own_data, is_plain
-from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.validation import check_prior, check_stan_file, checked_settings
 from bdr_stan.extras import require_stanli
 from bdr_stan.kernels import kernel_text
+from bdr_stan.parameters import estimator
 from bdr_stan.posterior.engines import check_engine
 from bdr_stan.posterior.log_density import LogDensity
 from bdr_stan.posterior.model import Model

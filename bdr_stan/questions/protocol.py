@@ -1,14 +1,26 @@
 """What questions and other modules use of an estimator, besides what users do."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any
+
+from bdr_stan.arguments import answered
+from bdr_stan.parameters import describe
 
 
 class Fit:
     """A fit as questions see it; completions of a user's prompt omit these names.
 
-    Estimators define what applies to them, and describe it there. S is the number of draws.
+    Each question is a class on this one, from which estimators inherit its public method. They
+    define what applies to them, and describe it there. S is the number of draws.
     """
+
+    def __init_subclass__(cls, **options: Any):
+        for name, method in list(vars(cls).items()):
+            if inspect.isfunction(method) and name[0] != "_":
+                describe(method, cls.__mro__[1:])
+                setattr(cls, name, answered(method))
+        super().__init_subclass__(**options)
 
     # (bags, need_weights=True): bags with the columns and weights of the bags of the fit.
     like_training: Callable[..., Any]
@@ -41,8 +53,22 @@ class Fit:
         """The user's Stan program as the fit ran it, or None."""
 
     @property
+    def training_distances(self) -> Any:
+        """Distances of the training bags from their average, if the fit keeps them."""
+
+    @property
     def training_effects(self) -> Any:
         """Effects of the training bags under each draw, if the fit has them."""
 
 
 FOR_MODULES = {name for name in (*Fit.__annotations__, *vars(Fit)) if not name.startswith("_")}
+
+
+def check_stock(model: Any) -> None:
+    """Raise ValueError for a fit of a user's program: formulas of the stock program do not hold."""
+    if model.by_program:
+        raise ValueError(
+            "this is a formula of the stock program, which need not hold for the program of the "
+            "fit: use predict, predictive, predict_table or conformal, which run your program, or "
+            "the draws in idata"
+        )

@@ -2,35 +2,31 @@
 
 import secrets
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier
 
 from bdr_stan.bags import BagsLike
 from bdr_stan.embedding.mean_embedding import Embedding
-from bdr_stan.estimators.base import BagEstimator
-from bdr_stan.estimators.validation import check_counts, check_seed
 from bdr_stan.models.plain import GENERATED, as_new, data_of_bags, take_bags
 from bdr_stan.posterior.model import Draws, StanInput
 from bdr_stan.posterior.priors import draw_scale
 from bdr_stan.posterior.sampling import run
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.posterior.terms import effect_sds
+from bdr_stan.questions.protocol import Fit
 from bdr_stan.results.arviz_groups import draws_group, labels_group
 from bdr_stan.results.inference_data import Groups, InferenceData, build
-from bdr_stan.types import Array, ArrayLike
+from bdr_stan.types import Array, ArrayLike, check_counts, check_seed
 from bdr_stan.user_warnings import warn
-
-if TYPE_CHECKING:
-    from bdr_stan.estimators.own_program import OwnProgram
 
 # For users' programs: weights are narrow if rho is small, which no labels prevent.
 _ADAPT_DELTA, _WARMUP, _CHAINS = 0.99, 1000, 4
 _OF_WEIGHTS = ("w", "beta", "gamma", "intercept", "term_effect")
 
 
-class PriorPredictive(BagEstimator):
+class PriorPredictive(Fit):
     """Parameters and labels under only the priors."""
 
     def prior_predictive(
@@ -113,7 +109,8 @@ def _prior_groups(model: Any, embedding: Embedding, ids: Any, n: int, seed: int)
     predictive = model.predictive_of_draws(embedding, used, getattr(model, "classes_", None))
     labels = predictive.sample(seed=seed)
     if is_classifier(model):
-        labels = np.searchsorted(model.classes_, labels) if model._family is None else labels
+        is_ordinal = getattr(model, "family", None) == "ordinal"
+        labels = labels if is_ordinal else np.searchsorted(model.classes_, labels)
     posterior = model.result_.groups["posterior"]
     return {
         "prior": draws_group({k: v[None] for k, v in drawn.items()}, posterior.coords),
@@ -176,7 +173,7 @@ def _effects(terms: Any, scales: Draws, rng: np.random.Generator) -> Array:
 
 def _by_program(model: Any, embedding: Embedding, ids: Any, n: int, seed: int) -> Groups:
     """The same of a user's program: NUTS without training bags, and its y_new."""
-    program: OwnProgram = model.own_program
+    program = model.own_program
     program.check_generates("y_new", "labels under the prior")
     y = program.data["y"]
     per_bag = data_of_bags(model.coordinates_, embedding, np.resize(y, len(embedding.mean)))

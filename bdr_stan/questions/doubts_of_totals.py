@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 
 from bdr_stan.bags import BagsLike
-from bdr_stan.estimators.base import BagEstimator
-from bdr_stan.estimators.doubts import sampling
-from bdr_stan.estimators.ecological import SubsetRates
 from bdr_stan.predictive.distributions import interval_ends
-from bdr_stan.predictive.doubts import Doubt, Doubts
+from bdr_stan.questions.doubts import Doubt, Doubts, sampling
+from bdr_stan.questions.ecological import SubsetRates
+from bdr_stan.questions.protocol import Fit
 from bdr_stan.types import Array, ArrayLike
 
 _SHARES = (0.25, 0.5)  # of the district's own rate, in the answer
@@ -59,7 +58,7 @@ class Question:
         )
 
 
-class DoubtedRates(BagEstimator):
+class DoubtedRates(Fit):
     """What could make the rate of a subset of points wrong, of a model of totals."""
 
     def doubts(

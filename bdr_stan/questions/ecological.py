@@ -1,19 +1,20 @@
-"""Ecological inference: rates of subsets of points, their bounds and assumptions."""
+"""Ecological inference: rates of subsets of points, their bounds and assumptions.
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+Totals do not identify how the rates of people with the same columns differ between districts: the
+ecological assumption is that they differ only as in the model.
+"""
+
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 from sklearn.utils.validation import check_is_fitted
 
-from bdr_stan.aggregate.ecological import deterministic_bounds, slopes_of_effects
+from bdr_stan.aggregate.likelihoods import likelihood_named
 from bdr_stan.bags import Bags, BagsLike
-from bdr_stan.estimators.base import BagEstimator
 from bdr_stan.predictive.distributions import interval_ends
-from bdr_stan.types import Array, ArrayLike, is_number
-
-if TYPE_CHECKING:
-    import pandas as pd
+from bdr_stan.questions.protocol import Fit
+from bdr_stan.types import Array, ArrayLike, DataFrame, is_number
 
 _ROUNDING = 1e-9  # relative, of weights and totals
 _OF_MODE = 1000  # draws of rates given the totals, with parameters at their mode
@@ -31,7 +32,7 @@ class SubsetRates(NamedTuple):
     names: list[str]  # of these districts, in messages
 
 
-class EcologicalInference(BagEstimator):
+class EcologicalInference(Fit):
     """Rates of subsets of the points of bags, of a model of totals."""
 
     def bounds(
@@ -43,7 +44,7 @@ class EcologicalInference(BagEstimator):
         highest_rate: float | None = None,
         trials: ArrayLike | str | None = None,
         level: float = 0.95,
-    ) -> "pd.DataFrame":
+    ) -> DataFrame:
         """Rate of a subset of each bag's points, and the bounds implied by the totals only.
 
         Let y_a be the total of bag a, P_S the weight of the subset and P_rest the weight of its
@@ -128,7 +129,7 @@ class EcologicalInference(BagEstimator):
         shares: ArrayLike = (0.0, 0.25, 0.5),
         trials: ArrayLike | str | None = None,
         level: float = 0.95,
-    ) -> "pd.DataFrame":
+    ) -> DataFrame:
         """Rate of a subset of each bag's points if rates depend on the district as well.
 
         The rate of a point is (1 - k) times the model's rate plus k times the rate of its whole
@@ -169,7 +170,7 @@ class EcologicalInference(BagEstimator):
         table = pd.concat(tables, names=["share"]).swaplevel()
         return table.loc[[(each, share) for each in found.subset.index for share in shares]]
 
-    def check_context(self: Any, *, level: float = 0.95) -> "pd.DataFrame":
+    def check_context(self: Any, *, level: float = 0.95) -> DataFrame:
         """Whether the effects of the districts go with the means of their columns (Mundlak).
 
         Rates that depend on the district around a point, beyond what the totals' own dependence on
@@ -262,7 +263,8 @@ class EcologicalInference(BagEstimator):
                 "known errors, label_sd: use predict of the subset"
             )
         totals = self.check_labels(bags, y, _given_trials(self, trials))
-        if self._family.has_trials:
+        has_trials = likelihood_named(self.likelihood).has_trials
+        if has_trials:
             totals = bags.totals * totals / self.trials_of(bags, trials)
         negative = np.flatnonzero(totals < 0)
         if len(negative):
@@ -291,9 +293,44 @@ class EcologicalInference(BagEstimator):
         number = training.districts(bags, True)[0][rows]
         effects = training.of_bags(subset, number, number >= 0, self.draws().get("tau"))
         rates = self.mean_totals(subset, effects)
-        if not self._family.has_trials:
+        if not has_trials:
             rates = rates / subset.totals
         return SubsetRates(subset, rates, None, totals[rows], weights, names)
+
+
+def deterministic_bounds(
+    totals: Array, weights: Array, subset: Array, highest_rate: float
+) -> tuple[Array, Array]:
+    """Least and largest rate of subsets that the totals of their districts allow, shapes (n,).
+
+    The rates of all points are between 0 and `highest_rate`; `weights` are the districts' weights,
+    `subset` the subsets', > 0 (method of bounds, Duncan and Davis 1953).
+    """
+    others = np.maximum(weights - subset, 0.0)
+    most_of_others = np.multiply(highest_rate, others, out=np.zeros_like(others), where=others > 0)
+    lowest = np.maximum(0.0, (totals - most_of_others) / subset)
+    return lowest, np.minimum(highest_rate, totals / subset)
+
+
+def slopes_of_effects(effects: Array, means: Array) -> tuple[Array, Array]:
+    """Mean and standard deviation of the slopes of effects in the bags' means of columns, (p,).
+
+    Least squares of the effects under each draw, (S, n), on the means divided by their standard
+    deviations, (n, p), and an intercept; the variance is between draws plus, as the effects of n
+    bags are a sample, of the slopes given the effects. Columns that are constant over bags, or
+    combinations of other columns, contribute as little as possible (the slopes of least norm).
+    """
+    centred = means - means.mean(axis=0)
+    sd = centred.std(axis=0)
+    varies = sd > 1e-12 * np.abs(means).max(axis=0, initial=0.0)
+    scaled = np.divide(centred, sd, out=np.zeros_like(centred), where=varies)
+    inverse = np.linalg.pinv(scaled, rcond=1e-8)
+    deviations = (effects - effects.mean(axis=1, keepdims=True)).T
+    slopes = inverse @ deviations
+    left = deviations - scaled @ slopes
+    degrees = len(means) - 1 - np.linalg.matrix_rank(scaled, tol=1e-8 * np.sqrt(len(means)))
+    noise = np.mean(np.sum(left**2, axis=0)) / degrees * np.sum(inverse**2, axis=1)
+    return slopes.mean(axis=1), np.sqrt(slopes.var(axis=1) + noise)
 
 
 def _between(lowest, highest, mean, sd):
@@ -336,7 +373,7 @@ def _given_trials(model, trials):
 
 def _highest_rate(model, rate):
     if rate is None:
-        return 1.0 if model._family.has_trials else np.inf
+        return 1.0 if likelihood_named(model.likelihood).has_trials else np.inf
     if not is_number(rate) or not 0 < rate < np.inf:
         raise ValueError(f"highest_rate must be a positive number, found {rate!r}")
     return float(rate)

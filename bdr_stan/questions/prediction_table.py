@@ -1,0 +1,116 @@
+"""Predictions as a table with one row per bag.
+
+The points of `PartitionedBags` stay in their parts, as do the mean embeddings of bags within one
+part: parts return only rows of the table, and the sums of bags that are cut.
+"""
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.utils.metaestimators import available_if
+
+from bdr_stan.bags import Bags, BagsLike, Samples
+from bdr_stan.embedding.mean_embedding import BagSums, Embedding, sums_of_part
+from bdr_stan.embedding.replicates import effective_sizes
+from bdr_stan.predictive.distributions import check_level
+from bdr_stan.questions.protocol import Fit
+from bdr_stan.types import Array, DataFrame
+
+
+class PredictionTable(Fit):
+    """Predictions as a table."""
+
+    @available_if(lambda model: hasattr(model, "predictive"))
+    def predict_table(self: Any, bags: BagsLike, *, level: float = 0.95) -> DataFrame:
+        """Predictions of bags with their intervals, as a table.
+
+        Parameters
+        ----------
+        bags : Bags, PartitionedBags, or list of n arrays, shapes (n_points, p)
+            Bags in partitions are predicted in their workers, which send only the table.
+        level : float, 0 < level < 1, default 0.95
+            Probability of the intervals.
+
+        Returns
+        -------
+        pandas DataFrame of n rows, indexed by the bags' ids under their column's name
+            n_points (with several samples "n_points[houses]" and so on), mean, sd, lower, upper;
+            for classes n_points, predicted, and probability, lower, upper of the predicted class;
+            for ordered categories lower and upper are categories. Estimators with `familiarity` add
+            this column, a p-value: small if a bag is unlike the training bags.
+        """
+        import pandas as pd
+
+        check_level(level)  # raises before any work is done
+        bags = self.like_training(bags)
+        by_program = getattr(self, "by_program", False)  # at once, for Stan runs once
+        if by_program or isinstance(bags, Samples) or not hasattr(self, "predictive_features"):
+            table = self.predictive(bags).to_dataframe(level)
+        else:
+            table = _table_by_parts(_for_predictions(self), bags, level)
+        sizes = {"n_points": bags.sizes}
+        if isinstance(bags, Samples):
+            sizes = {f"n_points[{name}]": bags.sizes_of(name) for name in bags.samples}
+        table = pd.concat([pd.DataFrame(sizes, index=table.index), table], axis=1)
+        return table.set_index(pd.Index(bags.index, name=bags.id_name))
+
+
+def _for_predictions(model):
+    """A copy of the model for workers, without attributes that predictions do not use."""
+    light = copy.copy(model)
+    needed = {name: model.result_.groups[name] for name in ("posterior", "constant_data")}
+    light.result_ = replace(model.result_, groups=needed)
+    return light
+
+
+def _table_by_parts(model, bags, level):
+    """Predictions of all bags, in their order."""
+    import pandas as pd
+
+    sizes = effective_sizes(bags, model.feature_map_)
+    cut, known = bags.cut, model.known_of_bags(bags)
+    place = np.cumsum(cut) - 1  # of a bag among those that are cut
+    joined = BagSums.empty(int(cut.sum()), model.feature_map_.n_columns, scatter=False)
+    predict = partial(_predict_part, names=list(known), model=model, level=level)
+    tables = []
+    for which, (table, pieces) in bags.map_parts(predict, sizes, cut, *known.values()):
+        is_cut = cut[which]
+        tables.append(table.set_axis(which[~is_cut]))
+        joined.join(place[which[is_cut]], pieces, None)
+    if cut.any():
+        known = {name: values[cut] for name, values in known.items()}
+        table = _table(model, Embedding(sizes[cut], joined.mean, None, **known), level)
+        tables.append(table.set_axis(np.flatnonzero(cut)))
+    return pd.concat([table for table in tables if len(table)]).sort_index()
+
+
+def _predict_part(
+    bags: Bags,
+    sizes: Array,
+    cut: Array,
+    *known: Array,
+    names: list[str],
+    model: Any,
+    level: float,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[DataFrame, BagSums]:
+    """Predictions of bags that have all their points here, and the sums of other bags."""
+    import pandas as pd
+
+    sums = sums_of_part(bags, features=model.feature_map_, progress=progress)
+    pieces = BagSums(sums.weight[cut], sums.mean[cut], None)
+    if cut.all():
+        return pd.DataFrame(), pieces
+    of_whole = {name: values[~cut] for name, values in zip(names, known, strict=True)}
+    whole = Embedding(sizes[~cut], sums.mean[~cut], None, **of_whole)
+    return _table(model, whole, level), pieces
+
+
+def _table(model, embedding, level):
+    """Predictions of embedded bags, and their familiarity."""
+    table = model.predictive_features(embedding).to_dataframe(level)
+    return table.assign(**model.familiarity_columns(embedding))
