@@ -1,6 +1,7 @@
 """Base of all estimators: the result that a fit keeps, and saved fits."""
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -213,6 +214,13 @@ class BagEstimator(PredictionTable, BaseEstimator):
         self._set_columns(result.settings)
         self._set_fitted(result)
         return self
+
+    def with_result(self, result: Result) -> Self:
+        """A copy with another result, whose other attributes are those of this fit."""
+        other = copy(self)
+        other.result_, other._idata = result, None
+        other._set_columns(result.settings)
+        return other
 
     def _set_columns(self, settings: Mapping[str, Any]) -> None:
         """Set the names and kinds of the columns of the points."""

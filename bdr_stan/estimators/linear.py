@@ -97,9 +97,7 @@ class LinearEstimator(
         where |= {"sample": m, "bag": has}
         names = ("posterior", "constant_data", "observed_data")
         groups = {name: result.groups[name].isel(where, missing_dims="ignore") for name in names}
-        one = copy(self)
-        one.result_, one._idata = Result(groups, samples[sample]), None
-        one._set_columns(samples[sample])
+        one: Any = self.with_result(Result(groups, samples[sample]))
         one.coordinates_ = replace(Coordinates.from_constants(one.result_.constants), sample=None)
         one.kernel_, one.landmarks_ = self.kernel_[sample], self.landmarks_[sample]
         one.feature_map_, one.covariates_ = self.feature_map_[sample], None

@@ -4,7 +4,6 @@ The points of `PartitionedBags` stay in their parts, as do the mean embeddings o
 part: parts return only rows of the table, and the sums of bags that are cut.
 """
 
-import copy
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -61,10 +60,8 @@ class PredictionTable(Fit):
 
 def _for_predictions(model):
     """A copy of the model for workers, without attributes that predictions do not use."""
-    light = copy.copy(model)
     needed = {name: model.result_.groups[name] for name in ("posterior", "constant_data")}
-    light.result_ = replace(model.result_, groups=needed)
-    return light
+    return model.with_result(replace(model.result_, groups=needed))
 
 
 def _table_by_parts(model, bags, level):

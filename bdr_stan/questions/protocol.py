@@ -26,6 +26,7 @@ class Fit:
     like_training: Callable[..., Any]
     checked_seed: Callable[..., Any]  # (seed): the seed of a call, else `random_state`
     keep_too: Callable[..., Any]  # (groups, **settings): add these to the result
+    with_result: Callable[..., Any]  # (result): a copy with another result
     fit_of_sample: Callable[..., Any]  # (sample): of several samples, this fit as one to a single
     check_samples: Callable[..., Any]  # (bags, label_sd): raise unless the samples suit the fit
 
