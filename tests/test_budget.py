@@ -14,7 +14,7 @@ BUDGETS = {
     "cmdstan": 960,
     "datasets": 320,
     "embedding": 2610,
-    "estimators": 6490,
+    "estimators": 6500,
     "families": 820,
     "kernel_means": 1130,
     "kernels": 2670,
@@ -23,7 +23,7 @@ BUDGETS = {
     "plots": 1710,
     "posterior": 2420,
     "predictive": 2680,
-    "questions": 3820,
+    "questions": 3760,
     "report": 1420,
     "results": 1300,
 }

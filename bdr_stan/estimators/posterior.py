@@ -67,6 +67,7 @@ class PosteriorEstimator(BagEstimator):
     # Names of data that fits pass to a plain program, without the "_new" of new bags.
     program_data: ClassVar[tuple[str, ...]] = ()
     prior_texts: ClassVar[dict[str, tuple[str, str, str]]] = {}  # see `bdr_stan.posterior.priors`
+    program_ran_here = False  # whether the user's program ran in this session, and so may again
     _default_warmup: ClassVar[int] = WARMUP  # of the package's own program
 
     def fit(self, bags: BagsLike, y: ArrayLike, *args: Any, **kwargs: Any) -> Self:

@@ -9,7 +9,7 @@ import numpy as np
 from bdr_stan.bags import BagsLike
 from bdr_stan.predictive.distributions import interval_ends
 from bdr_stan.questions.doubts import Doubt, Doubts, sampling
-from bdr_stan.questions.ecological import SubsetRates
+from bdr_stan.questions.ecological import SubsetRates, bounded_rates
 from bdr_stan.questions.protocol import Fit
 from bdr_stan.types import Array, ArrayLike
 
@@ -93,7 +93,7 @@ class DoubtedRates(Fit):
             As for `bounds`.
         """
         interval_ends(level)
-        found, lowest, highest, _ = self.bounded_rates(bags, y, subset, highest_rate, trials)
+        found, lowest, highest, _ = bounded_rates(self, bags, y, subset, highest_rate, trials)
         question = Question(self, found, lowest, highest, level)
         rows = [reason(question) for reason in (sampling, totals_alone, context, effects)]
         return Doubts(question.conclusion, [row for row in rows if row is not None])

@@ -108,7 +108,7 @@ class EcologicalInference(Fit):
         ['The totals of bags alone', 'Rates that depend on the bag as well (context)']
         """
         ends = interval_ends(level)
-        found, lowest, highest, inside = self.bounded_rates(bags, y, subset, highest_rate, trials)
+        found, lowest, highest, inside = bounded_rates(self, bags, y, subset, highest_rate, trials)
         lower, upper = np.quantile(found.rates, ends, axis=0)
         return _table(
             found.subset,
@@ -158,7 +158,7 @@ class EcologicalInference(Fit):
 
         ends = interval_ends(level)
         shares = _shares(shares)
-        found = self._subset_rates(bags, y, subset, trials)
+        found = _subset_rates(self, bags, y, subset, trials)
         if found.sd is not None:
             noise = np.random.default_rng(0).standard_normal(found.rates.shape)
             found = found._replace(rates=found.rates + found.sd * noise)
@@ -216,86 +216,89 @@ class EcologicalInference(Fit):
         columns = {"mean": slope, "sd": sd, "lower": slope - z * sd, "upper": slope + z * sd}
         return pd.DataFrame(columns, index=index)
 
-    def bounded_rates(
-        self: Any,
-        bags: BagsLike,
-        y: ArrayLike | str,
-        subset: BagsLike,
-        highest_rate: float | None,
-        trials: ArrayLike | str | None,
-    ) -> tuple[SubsetRates, Array, Array, Array]:
-        """Rates of subsets under each draw, their deterministic bounds, probability between them.
 
-        The last three have the shape (m,). Rates given the totals are those between the bounds.
-        """
-        found = self._subset_rates(bags, y, subset, trials)
-        highest_rate = _highest_rate(self, highest_rate)
-        too_many = np.flatnonzero(found.totals > highest_rate * found.weights * (1 + _ROUNDING))
-        if len(too_many):
-            i = too_many[0]
-            raise ValueError(
-                f"{found.names[i]} has a rate of {found.totals[i] / found.weights[i]:.4g} "
-                f"({len(too_many)} in all), above highest_rate={highest_rate:g}: raise it, or "
-                "check the weights of the points"
-            )
-        part = found.subset.totals
-        lowest, highest = deterministic_bounds(found.totals, found.weights, part, highest_rate)
-        if found.sd is None:
-            inside = np.mean((found.rates >= lowest) & (found.rates <= highest), axis=0)
-            return found, lowest, highest, inside
-        rates, inside = _between(lowest, highest, found.rates, found.sd)
-        return found._replace(rates=rates), lowest, highest, inside
+def bounded_rates(
+    model: Any,
+    bags: BagsLike,
+    y: ArrayLike | str,
+    subset: BagsLike,
+    highest_rate: float | None,
+    trials: ArrayLike | str | None,
+) -> tuple[SubsetRates, Array, Array, Array]:
+    """Rates of subsets under each draw, their deterministic bounds, probability between them.
 
-    def _subset_rates(self, bags, y, subset, trials):
-        """Rates of subsets under each draw, with the effects of their districts, if any.
+    The last three have the shape (m,). Rates given the totals are those between the bounds.
+    """
+    found = _subset_rates(model, bags, y, subset, trials)
+    highest_rate = _highest_rate(model, highest_rate)
+    too_many = np.flatnonzero(found.totals > highest_rate * found.weights * (1 + _ROUNDING))
+    if len(too_many):
+        i = too_many[0]
+        raise ValueError(
+            f"{found.names[i]} has a rate of {found.totals[i] / found.weights[i]:.4g} "
+            f"({len(too_many)} in all), above highest_rate={highest_rate:g}: raise it, or "
+            "check the weights of the points"
+        )
+    part = found.subset.totals
+    lowest, highest = deterministic_bounds(found.totals, found.weights, part, highest_rate)
+    if found.sd is None:
+        inside = np.mean((found.rates >= lowest) & (found.rates <= highest), axis=0)
+        return found, lowest, highest, inside
+    rates, inside = _between(lowest, highest, found.rates, found.sd)
+    return found._replace(rates=rates), lowest, highest, inside
 
-        If coefficients differ between districts: rates of the outcomes of the subsets' points,
-        given the districts' totals.
-        """
-        bags, subset = self.like_training(bags), self.like_training(subset)
-        if not (isinstance(bags, Bags) and isinstance(subset, Bags)):
-            raise TypeError(
-                "bounds need points in memory, but these lie in partitions: use bags.load()"
-            )
-        if {"label_sd", "relative_label_sd"} & set(self.result_.constants):
-            raise ValueError(
-                "rates of subsets follow from totals without errors, but those of the fit have "
-                "known errors, label_sd: use predict of the subset"
-            )
-        totals = self.check_labels(bags, y, _given_trials(self, trials))
-        has_trials = likelihood_named(self.likelihood).has_trials
-        if has_trials:
-            totals = bags.totals * totals / self.trials_of(bags, trials)
-        negative = np.flatnonzero(totals < 0)
-        if len(negative):
-            i = negative[0]
-            raise ValueError(
-                f"the total of {bags.name(i)} is {totals[i]:.4g} ({len(negative)} in all), but "
-                "rates between 0 and highest_rate have no negative sums"
-            )
-        rows = _rows_of_districts(bags, subset)
-        weights = bags.totals[rows]
-        if np.any(subset.totals > weights * (1 + _ROUNDING)):
-            i = np.argmax(subset.totals / weights)
-            raise ValueError(
-                f"the subset of {bags.name(rows[i])} has the weight {subset.totals[i]:.4g}, but "
-                f"all its points {weights[i]:.4g}: take it from the same bags, as bags.where(...)"
-            )
-        names = [bags.name(row) for row in rows]
-        if self.effect_columns_ is not None:
-            whole = bags.take(rows)
-            mean, sd = self.subsets_given_totals(subset, whole, totals[rows])
-            if len(mean) == 1:
-                mean, sd = (np.repeat(a, _OF_MODE, axis=0) for a in (mean, sd))
-            rates = mean / subset.totals
-            return SubsetRates(subset, rates, sd / subset.totals, totals[rows], weights, names)
-        training = self.training_effects
-        number = training.districts(bags, True)[0][rows]
-        effects = training.of_bags(subset, number, number >= 0, self.draws().get("tau"))
-        rates = self.mean_totals(subset, effects)
-        if not has_trials:
-            rates = rates / subset.totals
-        return SubsetRates(subset, rates, None, totals[rows], weights, names)
+
+def _subset_rates(model, bags, y, subset, trials):
+    """Rates of subsets under each draw, with the effects of their districts, if any.
+
+    If coefficients differ between districts: rates of the outcomes of the subsets' points,
+    given the districts' totals.
+    """
+    bags, subset = model.like_training(bags), model.like_training(subset)
+    if not (isinstance(bags, Bags) and isinstance(subset, Bags)):
+        raise TypeError(
+            "bounds need points in memory, but these lie in partitions: use bags.load()"
+        )
+    if {"label_sd", "relative_label_sd"} & set(model.result_.constants):
+        raise ValueError(
+            "rates of subsets follow from totals without errors, but those of the fit have "
+            "known errors, label_sd: use predict of the subset"
+        )
+    column = model.result_.settings.get("trials_column")
+    totals = model.check_labels(bags, y, column if trials is None else trials)
+    has_trials = likelihood_named(model.likelihood).has_trials
+    if has_trials:
+        totals = bags.totals * totals / model.trials_of(bags, trials)
+    negative = np.flatnonzero(totals < 0)
+    if len(negative):
+        i = negative[0]
+        raise ValueError(
+            f"the total of {bags.name(i)} is {totals[i]:.4g} ({len(negative)} in all), but "
+            "rates between 0 and highest_rate have no negative sums"
+        )
+    rows = _rows_of_districts(bags, subset)
+    weights = bags.totals[rows]
+    if np.any(subset.totals > weights * (1 + _ROUNDING)):
+        i = np.argmax(subset.totals / weights)
+        raise ValueError(
+            f"the subset of {bags.name(rows[i])} has the weight {subset.totals[i]:.4g}, but "
+            f"all its points {weights[i]:.4g}: take it from the same bags, as bags.where(...)"
+        )
+    names = [bags.name(row) for row in rows]
+    if model.effect_columns_ is not None:
+        whole = bags.take(rows)
+        mean, sd = model.subsets_given_totals(subset, whole, totals[rows])
+        if len(mean) == 1:
+            mean, sd = (np.repeat(a, _OF_MODE, axis=0) for a in (mean, sd))
+        rates = mean / subset.totals
+        return SubsetRates(subset, rates, sd / subset.totals, totals[rows], weights, names)
+    training = model.training_effects
+    number = training.districts(bags, True)[0][rows]
+    effects = training.of_bags(subset, number, number >= 0, model.draws().get("tau"))
+    rates = model.mean_totals(subset, effects)
+    if not has_trials:
+        rates = rates / subset.totals
+    return SubsetRates(subset, rates, None, totals[rows], weights, names)
 
 
 def deterministic_bounds(
@@ -364,11 +367,6 @@ def _rows_of_districts(bags, subset):
             "bags ids"
         )
     return np.arange(len(bags))
-
-
-def _given_trials(model, trials):
-    column = model.result_.settings.get("trials_column")
-    return column if trials is None else trials
 
 
 def _highest_rate(model, rate):

@@ -153,8 +153,14 @@ class Familiar(Fit):
         check_is_fitted(self, "result_")
         self._check_familiarity()
         bags = self.like_training(bags)
-        found = self.familiarity_columns(embed(bags, self.feature_map_), distance=True)
-        return pd.DataFrame(found, index=pd.Index(bags.index, name=bags.id_name))
+        embedding, distances = embed(bags, self.feature_map_), self.training_distances
+        return pd.DataFrame(
+            {
+                "familiarity": distances.p_values(embedding),
+                "distance": distances.distance(embedding),
+            },
+            index=pd.Index(bags.index, name=bags.id_name),
+        )
 
     @property
     def has_familiarity(self) -> bool:
@@ -184,16 +190,6 @@ class Familiar(Fit):
             "partitions, of embeddings too many to keep, to bags of one point each, and of earlier "
             "versions: fit again to bags in memory, such as a sample of them"
         )
-
-    def familiarity_columns(
-        self: Any, embedding: Embedding, *, distance: bool = False
-    ) -> dict[str, Array]:
-        """P-values of embedded bags, and distances, by name; none if the fit has none."""
-        found = self.training_distances
-        if found is None:
-            return {}
-        columns = {"familiarity": found.p_values(embedding)}
-        return columns | ({"distance": found.distance(embedding)} if distance else {})
 
 
 def too_many_unfamiliar(p_values: Array) -> int:

@@ -5,7 +5,7 @@
 where m0 is the average embedding of the training bags, so f averages 0 over them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,8 +49,9 @@ class Influence(Fit):
         """
         model = self.fit_of_sample(sample)
         bags = model.like_training(as_points(model, points), need_weights=False)
-        return posterior_of_influence(
-            bags.read_checked, len(bags.points), model.feature_map_, *_function(model, n_draws)
+        theta = _theta(model, n_draws)
+        return PointPredictive(
+            bags.read_checked, len(bags.points), model.feature_map_, theta, IDENTITY
         )
 
     def influence_along(
@@ -153,7 +154,7 @@ def _along(fit, column, bags, sample, n_points, n_draws, seed):
     model = fit.fit_of_sample(sample)
     several = getattr(bags, "samples", bags)
     bags = several[sample] if isinstance(several, Mapping) and sample in several else bags
-    of_landmarks = _function(model, n_draws)
+    theta = _theta(model, n_draws)
     names, p = getattr(model, "feature_names_in_", None), model.n_features_in_
     where = find_column(column, p, names, model.columns_)
     if bags is None:
@@ -163,30 +164,20 @@ def _along(fit, column, bags, sample, n_points, n_draws, seed):
         chosen = like.sample_points(n_points, np.random.default_rng(seed))
     values = where.values(chosen)
     along = AlongColumn(model.feature_map_, where, chosen)
-    found = posterior_of_influence(
-        lambda start, stop: values[start:stop, None], len(values), along, *of_landmarks
+    found = PointPredictive(
+        lambda start, stop: values[start:stop, None], len(values), along, theta, IDENTITY
     )
     shares = where.shares(chosen, values)
     return (values if where.levels is None else np.array(where.levels)), shares, found
 
 
-def _function(model, n_draws):
-    """Draws of the weights of the landmarks, and the embedding with f = 0."""
+def _theta(model, n_draws):
+    """Draws of f: the weights of the features, and its constant, shape (S, d + 1)."""
     check_counts(n_draws=n_draws)
     check_is_fitted(model, "result_")
     check_stock(model)
-    return evenly_spaced(model.result_.draws("beta"), n_draws), model.coordinates_.m0
-
-
-def posterior_of_influence(
-    read: Callable[[int, int], Array], n_points: int, features: FeatureMap, beta: Array, m0: Array
-) -> PointPredictive:
-    """Posterior of f at each of n points, from draws `beta` of the weights, (S, d), and m0, (d,).
-
-    ``read(start, stop)`` returns points, shape (stop - start, p).
-    """
-    theta = np.column_stack([beta, -beta @ m0])
-    return PointPredictive(read, n_points, features, theta, IDENTITY)
+    beta = evenly_spaced(model.result_.draws("beta"), n_draws)
+    return np.column_stack([beta, -beta @ model.coordinates_.m0])
 
 
 @dataclass(frozen=True)

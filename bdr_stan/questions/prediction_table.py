@@ -110,4 +110,5 @@ def _predict_part(
 def _table(model, embedding, level):
     """Predictions of embedded bags, and their familiarity."""
     table = model.predictive_features(embedding).to_dataframe(level)
-    return table.assign(**model.familiarity_columns(embedding))
+    distances = model.training_distances
+    return table if distances is None else table.assign(familiarity=distances.p_values(embedding))

@@ -175,12 +175,11 @@ class SelectionBounds:
     def _number(self, bag):
         found = np.flatnonzero([str(each) == str(bag) for each in self.ids])
         if not len(found):
-            raise ValueError(f"there is no bag {bag!r}: bags are named by {self._names()}")
+            some = ", ".join(map(str, self.ids[:3]))
+            raise ValueError(
+                f"there is no bag {bag!r}: bags are named by their {self.id_name}, such as {some}"
+            )
         return int(found[0])
-
-    def _names(self):
-        some = ", ".join(str(each) for each in self.ids[:3])
-        return f"their {self.id_name}, such as {some}"
 
     def to_dataframe(self) -> "DataFrame":
         """The bounds in a table with a row for each bag and factor.
