@@ -216,7 +216,7 @@ class BagEstimator(PredictionTable, BaseEstimator):
         return self
 
     def with_result(self, result: Result) -> Self:
-        """A copy with another result, whose other attributes are those of this fit."""
+        """A copy with another result; the other attributes stay."""
         other = copy(self)
         other.result_, other._idata = result, None
         other._set_columns(result.settings)

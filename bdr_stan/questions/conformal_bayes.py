@@ -11,9 +11,9 @@ so nothing is refitted. The spread of the predictive distribution of bag i puts 
 wide and narrow distributions on one scale. If the bags are exchangeable, regions have at least the
 nominal coverage in each class of sizes.
 
-Bounds are quantiles of the sizes of the n training bags and the new bag together, symmetric in the
-n + 1 bags: given its class, a new bag is exchangeable with the training bags of the class if all
-are exchangeable. Bounds from only the training bags would break this.
+Bounds of size classes are quantiles of the sizes of the n training bags and the new bag together,
+symmetric in the n + 1 bags: given its class, a new bag is exchangeable with the training bags of
+the class if all are exchangeable. Bounds from only the training bags would break this.
 
 Source: Fong and Holmes (2021), "Conformal Bayesian computation".
 """
@@ -232,7 +232,7 @@ def kept_pieces(
 ) -> tuple[list[Array], Array]:
     """Pieces of the regions of labels, which are numbers, of n new bags, and Pareto k-hat, (n,).
 
-    `predictive` is of the new bags, and its draws are those of the training labels' likelihoods.
+    `predictive` is of the new bags, under the same draws as the training labels' likelihoods.
     """
     centre, scale, spread = _centres(predictive, labels)
     spreads = _spreads(training.draws, labels)
