@@ -169,11 +169,11 @@ def _movement(model, first, second, embedding, w):
     if not isinstance(first, Samples):
         return movement(first, second, model.feature_map_, root, embedding.sizes, moved)
     for m, (name, feature_map) in enumerate(model.feature_map_.items()):
-        has, own = first.has(name), coordinates.sample == m
-        both, sizes = np.ix_(has, own), embedding.sizes[has, m]
+        has, columns = first.has(name), coordinates.sample == m
+        both, sizes = np.ix_(has, columns), embedding.sizes[has, m]
         versions = [bags.samples[name].take(bags.rows(name)) for bags in (first, second)]
-        found = movement(*versions, feature_map, root[:, own], sizes, moved[both])
-        moved[both], sd[has] = found.mean, np.hypot(sd[has], found.sd)
+        of_sample = movement(*versions, feature_map, root[:, columns], sizes, moved[both])
+        moved[both], sd[has] = of_sample.mean, np.hypot(sd[has], of_sample.sd)
     return Movement(moved, sd)
 
 

@@ -108,13 +108,15 @@ class EcologicalInference(Fit):
         ['The totals of bags alone', 'Rates that depend on the bag as well (context)']
         """
         ends = interval_ends(level)
-        found, lowest, highest, inside = bounded_rates(self, bags, y, subset, highest_rate, trials)
-        lower, upper = np.quantile(found.rates, ends, axis=0)
+        subsets, lowest, highest, inside = bounded_rates(
+            self, bags, y, subset, highest_rate, trials
+        )
+        lower, upper = np.quantile(subsets.rates, ends, axis=0)
         return _table(
-            found.subset,
+            subsets.subset,
             lowest=lowest,
             highest=highest,
-            mean=found.rates.mean(axis=0),
+            mean=subsets.rates.mean(axis=0),
             lower=lower,
             upper=upper,
             inside=inside,
@@ -158,17 +160,19 @@ class EcologicalInference(Fit):
 
         ends = interval_ends(level)
         shares = _shares(shares)
-        found = _subset_rates(self, bags, y, subset, trials)
-        if found.sd is not None:
-            noise = np.random.default_rng(0).standard_normal(found.rates.shape)
-            found = found._replace(rates=found.rates + found.sd * noise)
+        subsets = _subset_rates(self, bags, y, subset, trials)
+        if subsets.sd is not None:
+            noise = np.random.default_rng(0).standard_normal(subsets.rates.shape)
+            subsets = subsets._replace(rates=subsets.rates + subsets.sd * noise)
         tables = {}
         for share in shares:
-            rates = (1 - share) * found.rates + share * found.totals / found.weights
+            rates = (1 - share) * subsets.rates + share * subsets.totals / subsets.weights
             lower, upper = np.quantile(rates, ends, axis=0)
-            tables[share] = _table(found.subset, mean=rates.mean(axis=0), lower=lower, upper=upper)
+            tables[share] = _table(
+                subsets.subset, mean=rates.mean(axis=0), lower=lower, upper=upper
+            )
         table = pd.concat(tables, names=["share"]).swaplevel()
-        return table.loc[[(each, share) for each in found.subset.index for share in shares]]
+        return table.loc[[(each, share) for each in subsets.subset.index for share in shares]]
 
     def check_context(self: Any, *, level: float = 0.95) -> DataFrame:
         """Whether the effects of the districts go with the means of their columns (Mundlak).
@@ -229,23 +233,23 @@ def bounded_rates(
 
     The last three have the shape (m,). Rates given the totals are those between the bounds.
     """
-    found = _subset_rates(model, bags, y, subset, trials)
+    subsets = _subset_rates(model, bags, y, subset, trials)
     highest_rate = _highest_rate(model, highest_rate)
-    too_many = np.flatnonzero(found.totals > highest_rate * found.weights * (1 + _ROUNDING))
+    too_many = np.flatnonzero(subsets.totals > highest_rate * subsets.weights * (1 + _ROUNDING))
     if len(too_many):
         i = too_many[0]
         raise ValueError(
-            f"{found.names[i]} has a rate of {found.totals[i] / found.weights[i]:.4g} "
+            f"{subsets.names[i]} has a rate of {subsets.totals[i] / subsets.weights[i]:.4g} "
             f"({len(too_many)} in all), above highest_rate={highest_rate:g}: raise it, or "
             "check the weights of the points"
         )
-    part = found.subset.totals
-    lowest, highest = deterministic_bounds(found.totals, found.weights, part, highest_rate)
-    if found.sd is None:
-        inside = np.mean((found.rates >= lowest) & (found.rates <= highest), axis=0)
-        return found, lowest, highest, inside
-    rates, inside = _between(lowest, highest, found.rates, found.sd)
-    return found._replace(rates=rates), lowest, highest, inside
+    part = subsets.subset.totals
+    lowest, highest = deterministic_bounds(subsets.totals, subsets.weights, part, highest_rate)
+    if subsets.sd is None:
+        inside = np.mean((subsets.rates >= lowest) & (subsets.rates <= highest), axis=0)
+        return subsets, lowest, highest, inside
+    rates, inside = _between(lowest, highest, subsets.rates, subsets.sd)
+    return subsets._replace(rates=rates), lowest, highest, inside
 
 
 def _subset_rates(model, bags, y, subset, trials):
@@ -373,18 +377,18 @@ def _highest_rate(model, rate):
     if rate is None:
         return 1.0 if likelihood_named(model.likelihood).has_trials else np.inf
     if not is_number(rate) or not 0 < rate < np.inf:
-        raise ValueError(f"highest_rate must be a positive number, found {rate!r}")
+        raise ValueError(f"highest_rate must be a positive number, subsets {rate!r}")
     return float(rate)
 
 
 def _shares(shares):
     try:
-        found = np.atleast_1d(np.asarray(shares, float))
+        values = np.atleast_1d(np.asarray(shares, float))
     except (TypeError, ValueError):
-        found = np.array([np.nan])
-    if found.ndim != 1 or not len(found) or not np.all((found >= 0) & (found <= 1)):
+        values = np.array([np.nan])
+    if values.ndim != 1 or not len(values) or not np.all((values >= 0) & (values <= 1)):
         raise ValueError(f"shares must be numbers from 0 to 1, such as [0, 0.5], found {shares!r}")
-    return np.unique(found)
+    return np.unique(values)
 
 
 def _table(bags, **columns):

@@ -96,8 +96,8 @@ class Influence(Fit):
         ValueError
             The column does not exist.
         """
-        values, _, found = _along(self, column, bags, sample, n_points, n_draws, seed)
-        return values, found
+        values, _, influence = _along(self, column, bags, sample, n_points, n_draws, seed)
+        return values, influence
 
     def influence_table(
         self: Any,
@@ -139,8 +139,8 @@ class Influence(Fit):
         ends, model, rows = interval_ends(level), self.fit_of_sample(sample), {}
         names = getattr(model, "feature_names_in_", None)
         for name in named_columns(model.n_features_in_, names, model.columns_):
-            _, shares, found = _along(self, name, bags, sample, n_points, n_draws, seed)
-            curves = found.draws(np.arange(len(shares)))
+            _, shares, influence = _along(self, name, bags, sample, n_points, n_draws, seed)
+            curves = influence.draws(np.arange(len(shares)))
             sd = np.sqrt((curves - (curves @ shares)[:, None]) ** 2 @ shares)
             rows[name] = [sd.mean(), *np.quantile(sd, ends)]
         table = pd.DataFrame.from_dict(rows, orient="index", columns=["mean", "lower", "upper"])
@@ -164,11 +164,11 @@ def _along(fit, column, bags, sample, n_points, n_draws, seed):
         chosen = like.sample_points(n_points, np.random.default_rng(seed))
     values = where.values(chosen)
     along = AlongColumn(model.feature_map_, where, chosen)
-    found = PointPredictive(
+    influence = PointPredictive(
         lambda start, stop: values[start:stop, None], len(values), along, theta, IDENTITY
     )
     shares = where.shares(chosen, values)
-    return (values if where.levels is None else np.array(where.levels)), shares, found
+    return (values if where.levels is None else np.array(where.levels)), shares, influence
 
 
 def _theta(model, n_draws):

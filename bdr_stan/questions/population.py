@@ -115,7 +115,7 @@ class Population(Fit):
         >>> regions.index.tolist(), regions.columns.tolist()
         (['north', 'south'], ['mean', 'sd', 'lower', 'upper'])
         """
-        names, found = _sums(self, bags, by, weights, total, category)
+        names, sums = _sums(self, bags, by, weights, total, category)
         if minus is not None:
             if weights is not None and not isinstance(weights, str):
                 raise ValueError(
@@ -128,10 +128,10 @@ class Population(Fit):
                     f"group {min(odd, key=str)!r} is in one of the two populations alone: leave it "
                     "out"
                 )
-            found = difference(found, subtracted)
-        found.ids = names
-        found.id_name = "group" if by is None else by if isinstance(by, str) else ", ".join(by)
-        return found
+            sums = difference(sums, subtracted)
+        sums.ids = names
+        sums.id_name = "group" if by is None else by if isinstance(by, str) else ", ".join(by)
+        return sums
 
 
 def _sums(model, bags, by, weights, total, category):
@@ -192,18 +192,20 @@ def own_population(
         return _own_prior(coordinates, embedding.sizes, embedding.mean, draws)
     parts, moved = [], []
     for m in range(draws["eta"].shape[1]):
-        own, has = coordinates.sample == m, embedding.sizes[:, m] > 0
+        columns, has = coordinates.sample == m, embedding.sizes[:, m] > 0
         part = coordinates.of_sample(m)
         of_part = {
             "intercept": draws["intercept"] * (m == 0),
-            "w": draws["w"][:, own],
+            "w": draws["w"][:, columns],
             "eta": draws["eta"][:, m],
         }
-        found = part, of_part  # if few bags have the sample and may be unusual
+        prior = part, of_part  # if few bags have the sample and may be unusual
         if has.sum() >= _MIN_BAGS or has.all():
-            found = _own_prior(part, embedding.sizes[has, m], embedding.mean[has][:, own], of_part)
-        parts.append(found[0])
-        moved.append(found[1])
+            prior = _own_prior(
+                part, embedding.sizes[has, m], embedding.mean[has][:, columns], of_part
+            )
+        parts.append(prior[0])
+        moved.append(prior[1])
     return joined(parts), draws | {
         "intercept": np.sum([each["intercept"] for each in moved], axis=0),
         "w": np.hstack([each["w"] for each in moved]),
