@@ -70,6 +70,14 @@ def is_integer(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
+def numbers_or_nan(values: Any) -> Array:
+    """Values as an array of at least one dimension; of what are no numbers one NaN."""
+    try:
+        return np.atleast_1d(np.asarray(values, float))
+    except (TypeError, ValueError):
+        return np.array([np.nan])
+
+
 def check_flags(**flags: Any) -> None:
     """Raise ValueError unless each is True or False."""
     for name, value in flags.items():

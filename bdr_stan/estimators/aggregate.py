@@ -761,8 +761,7 @@ class AggregateRegressor(
         groups, effects = self.result_.groups, None
         for name in ("posterior_predictive", "posterior"):
             if name in groups and "effect" in groups[name]:
-                values = groups[name]["effect"].values
-                effects = values.reshape(-1, *values.shape[2:])
+                effects = self.result_.draws("effect", name)
         ids = groups["observed_data"]["bag"].values
         return TrainingEffects(effects, ids, self.result_.constants.get("mean_point"))
 

@@ -12,7 +12,7 @@ from bdr_stan.bags.labels import ordered_categories
 from bdr_stan.bags.matching import match_to_ids
 from bdr_stan.posterior.priors import check_prior_number
 from bdr_stan.posterior.settings import SamplerSettings, check_options
-from bdr_stan.types import Array, ArrayLike, check_counts, is_integer, is_number
+from bdr_stan.types import Array, ArrayLike, check_counts, is_integer, is_number, numbers_or_nan
 
 LANDMARKS = ("kmeans", "random")  # names of ways to choose landmarks for embeddings
 
@@ -158,10 +158,7 @@ def check_alpha(alpha: Any) -> None:
     """Raise ValueError unless this is "loo", or one or several positive numbers."""
     if isinstance(alpha, str) and alpha == "loo":
         return
-    try:
-        values = np.atleast_1d(np.asarray(alpha, float))
-    except (TypeError, ValueError):
-        values = np.array([])
+    values = numbers_or_nan(alpha)
     if values.ndim != 1 or len(values) == 0 or not np.all((values > 0) & (values < np.inf)):
         raise ValueError(f"alpha must be 'loo', a positive number or several, found {alpha!r}")
 

@@ -11,7 +11,7 @@ from bdr_stan.bags import BagsLike
 from bdr_stan.bags.matching import match_to_ids
 from bdr_stan.families import FAMILIES
 from bdr_stan.predictive.classes import ClassPredictive, MulticlassPredictive, class_codes
-from bdr_stan.predictive.distributions import check_level
+from bdr_stan.predictive.distributions import check_level, table_of_bags
 from bdr_stan.predictive.mixture import label_numbers
 from bdr_stan.questions.conformal_bayes import (
     POSITIVE,
@@ -65,9 +65,6 @@ class ConformalRegions:
             For numbers lower, upper and the number of pieces, for classes labels; size_class; sizes
             of the training bags in this class; n_like; pareto_k.
         """
-        import pandas as pd
-
-        ids = np.arange(len(self)) if self.ids is None else self.ids
         columns = {
             **self._columns(),
             "size_class": self.size_class,
@@ -75,7 +72,7 @@ class ConformalRegions:
             "n_like": self.n_like,
             "pareto_k": self.pareto_k,
         }
-        return pd.DataFrame(columns, index=pd.Index(ids, name=self.id_name))
+        return table_of_bags(self, columns)
 
     def contains(self, y: ArrayLike) -> Array:
         """Whether each label is in its bag's region.
@@ -324,12 +321,12 @@ class Conformal(Fit):
             thinned = {name: values[::step] for name, values in draws.items()}
             predictive = self.predictive_of_draws(embedding, thinned, classes)
             if self.has_likelihood:
-                log_likelihood = _flat(groups["log_likelihood"])[::step]
+                log_likelihood = self.result_.draws("y", "log_likelihood")[::step]
             else:
                 log_likelihood = self.held_out_[None]
         training = TrainingLabels(
             log_likelihood,
-            _flat(groups["posterior_predictive"]),
+            self.result_.draws("y", "posterior_predictive"),
             _points(self.result_.constants["bag_size"]),
         )
         as_many_as_fit = isinstance(by_size, (bool, np.bool_)) and by_size
@@ -373,12 +370,6 @@ def _labels(model, predictive):
     if family.likelihood.is_count:
         return Labels(is_count=True, trials=predictive.trials)
     return _BY_BOUNDS[family.bounds]
-
-
-def _flat(group):
-    """Values of each training label under each draw, all chains in one, shape (S, n)."""
-    values = group["y"].values
-    return values.reshape(-1, values.shape[-1])
 
 
 def _points(sizes: Array) -> Array:

@@ -5,7 +5,7 @@ to the fit or finds nothing.
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 from functools import cached_property
 from textwrap import wrap
@@ -51,7 +51,7 @@ class Doubts:
     ----------
     conclusion : str
         The statement that the doubts are about.
-    rows : list of Doubt
+    rows : list of Doubt, or None where a reason does not apply
 
     Examples
     --------
@@ -66,8 +66,8 @@ class Doubts:
     Selection               0.2 to 0.4                                G = 1.6
     """
 
-    def __init__(self, conclusion: str, rows: Sequence[Doubt]) -> None:
-        self.conclusion, self.rows = conclusion, list(rows)
+    def __init__(self, conclusion: str, rows: Iterable[Doubt | None]) -> None:
+        self.conclusion, self.rows = conclusion, [row for row in rows if row is not None]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -209,8 +209,7 @@ class DoubtedPredictions(Fit):
             )
         a, b = _order(bags, mean, above)
         question = Question(self, bags, mean, a, b, level)
-        rows = [reason(question) for reason in REASONS]
-        return Doubts(question.conclusion, [row for row in rows if row is not None])
+        return Doubts(question.conclusion, [reason(question) for reason in REASONS])
 
 
 def _order(bags, mean, above):

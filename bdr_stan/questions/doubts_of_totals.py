@@ -95,8 +95,8 @@ class DoubtedRates(Fit):
         interval_ends(level)
         subsets, lowest, highest, _ = bounded_rates(self, bags, y, subset, highest_rate, trials)
         question = Question(self, subsets, lowest, highest, level)
-        rows = [reason(question) for reason in (sampling, totals_alone, context, effects)]
-        return Doubts(question.conclusion, [row for row in rows if row is not None])
+        reasons = (sampling, totals_alone, context, effects)
+        return Doubts(question.conclusion, [reason(question) for reason in reasons])
 
 
 def totals_alone(question: Question) -> Doubt:

@@ -12,9 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan.aggregate.likelihoods import likelihood_named
 from bdr_stan.bags import Bags, BagsLike
-from bdr_stan.predictive.distributions import interval_ends
+from bdr_stan.predictive.distributions import interval_ends, table_of_bags
 from bdr_stan.questions.protocol import Fit
-from bdr_stan.types import Array, ArrayLike, DataFrame, is_number
+from bdr_stan.types import Array, ArrayLike, DataFrame, is_number, numbers_or_nan
 
 _ROUNDING = 1e-9  # relative, of weights and totals
 _OF_MODE = 1000  # draws of rates given the totals, with parameters at their mode
@@ -112,15 +112,9 @@ class EcologicalInference(Fit):
             self, bags, y, subset, highest_rate, trials
         )
         lower, upper = np.quantile(subsets.rates, ends, axis=0)
-        return _table(
-            subsets.subset,
-            lowest=lowest,
-            highest=highest,
-            mean=subsets.rates.mean(axis=0),
-            lower=lower,
-            upper=upper,
-            inside=inside,
-        )
+        columns = {"lowest": lowest, "highest": highest, "mean": subsets.rates.mean(axis=0)}
+        columns |= {"lower": lower, "upper": upper, "inside": inside}
+        return table_of_bags(subsets.subset, columns)
 
     def context(
         self: Any,
@@ -168,9 +162,8 @@ class EcologicalInference(Fit):
         for share in shares:
             rates = (1 - share) * subsets.rates + share * subsets.totals / subsets.weights
             lower, upper = np.quantile(rates, ends, axis=0)
-            tables[share] = _table(
-                subsets.subset, mean=rates.mean(axis=0), lower=lower, upper=upper
-            )
+            columns = {"mean": rates.mean(axis=0), "lower": lower, "upper": upper}
+            tables[share] = table_of_bags(subsets.subset, columns)
         table = pd.concat(tables, names=["share"]).swaplevel()
         return table.loc[[(each, share) for each in subsets.subset.index for share in shares]]
 
@@ -377,21 +370,12 @@ def _highest_rate(model, rate):
     if rate is None:
         return 1.0 if likelihood_named(model.likelihood).has_trials else np.inf
     if not is_number(rate) or not 0 < rate < np.inf:
-        raise ValueError(f"highest_rate must be a positive number, subsets {rate!r}")
+        raise ValueError(f"highest_rate must be a positive number, found {rate!r}")
     return float(rate)
 
 
 def _shares(shares):
-    try:
-        values = np.atleast_1d(np.asarray(shares, float))
-    except (TypeError, ValueError):
-        values = np.array([np.nan])
+    values = numbers_or_nan(shares)
     if values.ndim != 1 or not len(values) or not np.all((values >= 0) & (values <= 1)):
         raise ValueError(f"shares must be numbers from 0 to 1, such as [0, 0.5], found {shares!r}")
     return np.unique(values)
-
-
-def _table(bags, **columns):
-    import pandas as pd
-
-    return pd.DataFrame(columns, index=pd.Index(bags.index, name=bags.id_name))

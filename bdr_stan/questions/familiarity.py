@@ -24,6 +24,7 @@ from bdr_stan.embedding.mean_embedding import Embedding, embed
 from bdr_stan.embedding.prior import landmark_matrices
 from bdr_stan.embedding.shrinkage import joint_basis
 from bdr_stan.embedding.training import TrainingFeatures
+from bdr_stan.predictive.distributions import table_of_bags
 from bdr_stan.questions.protocol import Fit
 from bdr_stan.types import Array, DataFrame
 
@@ -148,19 +149,15 @@ class Familiar(Fit):
         >>> (found["familiarity"] < 0.01).tolist()
         [False, True]
         """
-        import pandas as pd
-
         check_is_fitted(self, "result_")
         self._check_familiarity()
         bags = self.like_training(bags)
         embedding, distances = embed(bags, self.feature_map_), self.training_distances
-        return pd.DataFrame(
-            {
-                "familiarity": distances.p_values(embedding),
-                "distance": distances.distance(embedding),
-            },
-            index=pd.Index(bags.index, name=bags.id_name),
-        )
+        columns = {
+            "familiarity": distances.p_values(embedding),
+            "distance": distances.distance(embedding),
+        }
+        return table_of_bags(bags, columns)
 
     @property
     def has_familiarity(self) -> bool:

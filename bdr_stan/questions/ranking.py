@@ -7,7 +7,7 @@ from scipy.stats import rankdata
 
 from bdr_stan.aggregate.likelihoods import likelihood_named
 from bdr_stan.bags import Bags, BagsLike
-from bdr_stan.predictive.distributions import interval_ends
+from bdr_stan.predictive.distributions import interval_ends, table_of_bags
 from bdr_stan.questions.protocol import Fit, check_stock
 from bdr_stan.types import ArrayLike, DataFrame, check_counts
 
@@ -54,8 +54,6 @@ class Ranking(Fit):
         1989, "Empirical Bayes ranking methods"). Poorly estimated rates have ranks near the middle
         and wide intervals.
         """
-        import pandas as pd
-
         ends = interval_ends(level)
         check_stock(self)
         bags = self.like_training(bags)
@@ -84,8 +82,7 @@ class Ranking(Fit):
         }
         if top is not None:
             columns["in_top"] = np.mean(ranks <= top, axis=0)
-        index = pd.Index(bags.index, name=bags.id_name)
-        return pd.DataFrame(columns, index=index).sort_values("rank", kind="stable")
+        return table_of_bags(bags, columns).sort_values("rank", kind="stable")
 
 
 def _check_effects_are_known(model: Any, bags: Bags) -> None:

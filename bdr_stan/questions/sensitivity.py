@@ -33,7 +33,7 @@ from bdr_stan.predictive.mixture import bags_at_once
 from bdr_stan.questions.points import evenly_spaced
 from bdr_stan.questions.protocol import Fit
 from bdr_stan.threads import map_in_threads
-from bdr_stan.types import Array, ArrayLike, DataFrame, check_counts, is_number
+from bdr_stan.types import Array, ArrayLike, DataFrame, check_counts, is_number, numbers_or_nan
 
 _MOST_STEPS = 100  # some six are usual
 _TOLERANCE = 1e-13  # of the means, for the last step
@@ -323,10 +323,7 @@ def _parts(model: Any, bags: Any, embedding: Embedding, draws: dict[str, Array])
 
 
 def _factors(selection):
-    try:
-        factors = np.unique(np.asarray(selection, float))
-    except (TypeError, ValueError):
-        factors = np.array([np.nan])
+    factors = np.unique(numbers_or_nan(selection))
     if np.ndim(selection) > 1 or not len(factors) or not np.all((factors >= 1) & (factors < 1e6)):
         raise ValueError(
             "selection must be factors from 1 by which weights may be wrong, such as "
