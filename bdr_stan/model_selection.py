@@ -9,8 +9,8 @@ from sklearn.model_selection import BaseCrossValidator, KFold, StratifiedKFold, 
 
 from bdr_stan.aggregate.mean_points import mean_points
 from bdr_stan.bags import Bags, BagsLike, as_bags
-from bdr_stan.estimators.validation import check_folds, check_seed
-from bdr_stan.types import Array, is_integer
+from bdr_stan.estimators.validation import check_folds
+from bdr_stan.types import Array, check_seed, is_integer
 
 
 class SpatialBlocks(BaseCrossValidator):

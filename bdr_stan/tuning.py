@@ -10,13 +10,13 @@ from bdr_stan.bags import BagsLike
 from bdr_stan.estimators.aggregate import AggregateRegressor
 from bdr_stan.estimators.base import BagEstimator
 from bdr_stan.estimators.bdr import BDR
-from bdr_stan.estimators.validation import check_choice, check_counts, check_positive, check_seed
+from bdr_stan.estimators.validation import check_choice, check_positive
 from bdr_stan.kernels import Kernel, check_kernel
 from bdr_stan.progress import Share, status
 from bdr_stan.tuning_embeddings import EmbeddingTask
 from bdr_stan.tuning_task import Candidate, Search, with_method
 from bdr_stan.tuning_totals import TotalsTask
-from bdr_stan.types import ArrayLike, check_flags
+from bdr_stan.types import ArrayLike, check_counts, check_flags, check_seed
 
 if TYPE_CHECKING:
     import pandas as pd

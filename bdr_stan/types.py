@@ -70,11 +70,34 @@ def is_integer(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
+def numbers_or_nan(values: Any) -> Array:
+    """Values as an array of at least one dimension; of what are no numbers one NaN."""
+    try:
+        return np.atleast_1d(np.asarray(values, float))
+    except (TypeError, ValueError):
+        return np.array([np.nan])
+
+
 def check_flags(**flags: Any) -> None:
     """Raise ValueError unless each is True or False."""
     for name, value in flags.items():
         if not isinstance(value, (bool, np.bool_)):
             raise ValueError(f"{name} must be True or False, found {value!r}")
+
+
+def check_counts(**counts: Any) -> None:
+    """Raise ValueError unless counts are integers >= 1, or for warmup >= 0."""
+    for name, value in counts.items():
+        least = 0 if name == "warmup" else 1
+        if not is_integer(value) or value < least:
+            raise ValueError(f"{name} must be an integer >= {least}, found {value!r}")
+
+
+def check_seed(value: Any, name: str = "random_state") -> None:
+    """Raise ValueError unless this is None or a valid integer seed for NumPy and Stan."""
+    if value is None or (is_integer(value) and 0 <= value < 2**32):
+        return
+    raise ValueError(f"{name} must be None or an integer from 0 to 2^32 - 1, found {value!r}")
 
 
 def as_path(path: Any, name: str = "path") -> Path:

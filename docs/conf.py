@@ -112,7 +112,10 @@ def _inherit_parameters(app, what, name, obj, options, lines):
 
 
 INNER_NAMES = inner_names()
-MODULES_WITH_INNER_NAMES = ("bdr_stan.bags.", "bdr_stan.estimators.", "numpy", "scipy")
+MODULES_WITH_INNER_NAMES = (
+    *("bdr_stan.bags.", "bdr_stan.estimators.", "bdr_stan.questions."),
+    *("numpy", "scipy"),
+)
 
 
 def _skip(app, what, name, obj, skip, options):

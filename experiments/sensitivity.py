@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from bdr_stan import BDR, AggregateRegressor, Bags
-from bdr_stan.embedding.selection import extreme_means
+from bdr_stan.questions.sensitivity import extreme_means
 from experiments.report import arguments, pyplot, rows, write
 
 FACTORS = (1.0, 1.25, 1.5, 2.0)

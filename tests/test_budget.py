@@ -7,14 +7,14 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "bdr_stan"
 # Lines of Python, docstrings and blank lines included. A new capability makes room for itself.
 BUDGETS = {
-    ".": 2980,
-    "aggregate": 2970,
+    ".": 3140,
+    "aggregate": 2930,
     "bags": 5250,
     "cli": 1170,
     "cmdstan": 960,
     "datasets": 320,
-    "embedding": 3120,
-    "estimators": 8860,
+    "embedding": 2610,
+    "estimators": 6490,
     "families": 820,
     "kernel_means": 1130,
     "kernels": 2670,
@@ -22,8 +22,8 @@ BUDGETS = {
     "models": 3890,
     "plots": 1710,
     "posterior": 2420,
-    "predictive": 3710,
-    "questions": 50,
+    "predictive": 2680,
+    "questions": 3730,
     "report": 1420,
     "results": 1300,
 }

@@ -17,6 +17,25 @@ def name_of(path):
 
 FILES = {name_of(path): path for path in sorted((ROOT / "bdr_stan").rglob("*.py"))}
 TREES = {name: ast.parse(path.read_text()) for name, path in FILES.items()}
+MATHEMATICS = (
+    *("aggregate", "bags", "embedding", "families", "kernel_means", "kernels", "models"),
+    *("posterior", "predictive", "results"),
+)
+# Folders that a folder may not import from.
+HIGHER = {folder: {"questions", "estimators"} for folder in MATHEMATICS}
+HIGHER |= {"questions": {"estimators"}}
+# Packages whose `__getattr__` loads names of higher files on first use.
+FACES = {"bdr_stan", "bdr_stan.predictive"}
+# Private names of objects of other files: of Python's, and of a class with parts in several files.
+PRIVATE_ELSEWHERE = {
+    "bdr_stan.bags.container": {"_made"},  # of Bags, whose readers have a file
+    "bdr_stan.bags.readers": {"_read_from"},
+    "bdr_stan.estimators.linear": {"_model"},  # of other fits of the same class
+    "bdr_stan.maps.page_layers": {"_asdict"},  # a namedtuple's, as is _replace
+    "bdr_stan.questions.contrast": {"_replace"},
+    "bdr_stan.questions.ecological": {"_replace"},
+    "bdr_stan.user_warnings": {"_getframe"},
+}
 SCRIPTS = {
     str(path.relative_to(ROOT)): ast.parse(path.read_text())
     for folder in ("examples", "experiments")
@@ -35,9 +54,26 @@ def imported(tree):
             yield from ((a.name, None) for a in node.names if a.name in FILES)
 
 
+def loaded(tree):
+    """What a file imports by `import_module`: of f-strings the part before what is filled in."""
+    for node in ast.walk(tree):
+        function = getattr(node, "func", None)
+        name = getattr(function, "attr", getattr(function, "id", ""))
+        if name in ("import_module", "__import__"):
+            first = node.args[0].values[0] if hasattr(node.args[0], "values") else node.args[0]
+            yield first.value.rstrip(".") if isinstance(first, ast.Constant) else None
+
+
+def modules_of(name):
+    """Modules that a file imports, or loads; of a face without those that it loads."""
+    return {module for module, _ in imported(TREES[name])} | (
+        set() if name in FACES else set(loaded(TREES[name]))
+    )
+
+
 def test_imports_make_no_circle():
     packages = {name for name, path in FILES.items() if path.name == "__init__.py"}
-    graph = {name: {module for module, _ in imported(tree)} for name, tree in TREES.items()}
+    graph = {name: modules_of(name) - {None} for name in TREES}
     # A package gathers what its files define: they do not import it, and it is no step of a circle.
     for name, modules in graph.items():
         assert not {p for p in modules & packages - {"bdr_stan"} if name.startswith(f"{p}.")}, name
@@ -57,9 +93,35 @@ def own_attributes(tree):
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
             yield node.name
+        if isinstance(node, ast.ClassDef):
+            targets = (
+                getattr(each, "targets", [getattr(each, "target", None)]) for each in node.body
+            )
+            yield from (target.id for each in targets for target in each if hasattr(target, "id"))
         set_here = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
         if set_here and getattr(node.value, "id", "") == "self":
             yield node.attr
+
+
+def private_attributes(tree):
+    """Objects, as text, and names of their private attributes, also of those by `getattr`."""
+    for node in ast.walk(tree):
+        owner, name = None, ""
+        if isinstance(node, ast.Attribute):
+            owner, name = node.value, node.attr
+        elif getattr(getattr(node, "func", None), "id", "") in ("getattr", "hasattr", "setattr"):
+            owner, name = node.args[0], str(getattr(node.args[1], "value", ""))
+        if name.startswith("_") and not name.startswith("__"):
+            yield ast.unparse(owner), name
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_private_attributes_are_of_objects_of_their_file(name):
+    """Or of the object itself, which has them from its bases, unless it is a question."""
+    known = {*own_attributes(TREES[name]), *PRIVATE_ELSEWHERE.get(name, ())}
+    itself = () if name.startswith("bdr_stan.questions") else ("self", "cls", "super()")
+    for owner, attribute in private_attributes(TREES[name]):
+        assert attribute in known or owner in itself, f"{owner}.{attribute}"
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
@@ -79,12 +141,15 @@ def test_the_package_imports_no_experiment(name):
         assert not [m for m in modules if m.split(".")[0] in ("experiments", "data_gen")]
 
 
-def test_models_and_mathematics_know_no_estimator():
-    for name, tree in TREES.items():
-        package = name.split(".")[1] if "." in name else name
-        if package in ("bags", "kernels", "embedding", "models", "posterior", "aggregate"):
-            used = {module for module, _ in imported(tree)}
-            assert not {m for m in used if m.startswith("bdr_stan.estimators")}, name
+def test_mathematics_know_no_question_and_questions_no_estimator():
+    for name in TREES:
+        _, folder, *_ = f"{name}.".split(".")
+        modules = modules_of(name) if folder in HIGHER else set()
+        assert None not in modules, f"{name} does not say what it imports"
+        folders = {
+            f"{module}.".split(".")[1] for module in modules if module.startswith("bdr_stan.")
+        }
+        assert not folders & HIGHER.get(folder, set()), name
 
 
 def used_of_cmdstanpy(tree):

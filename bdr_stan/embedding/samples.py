@@ -94,6 +94,12 @@ def embed_samples(bags: Samples, feature_maps: Mapping[str, FeatureMap]) -> Embe
     return _side_by_side(len(bags), found)
 
 
+def embedded(bags: Any, feature_map: Any, known: Mapping[str, Array]) -> Embedding:
+    """Mean embeddings of bags with their `known` data, checked before the pass."""
+    found = embed_samples if isinstance(bags, Samples) else embed
+    return replace(found(bags, feature_map), **known)
+
+
 def _side_by_side(n: int, parts: Mapping[str, tuple[Array, Embedding]]) -> Embedding:
     sizes, means = np.zeros((n, len(parts))), []
     for m, (has, own) in enumerate(parts.values()):

@@ -21,17 +21,12 @@ from bdr_stan.bags import (
     PartitionedBags,
     as_bags,
 )
-from bdr_stan.estimators.doubts_of_totals import DoubtedRates
-from bdr_stan.estimators.ecological import EcologicalInference
 from bdr_stan.estimators.own_program import is_plain, with_own_data
 from bdr_stan.estimators.own_totals import check_in_memory
-from bdr_stan.estimators.parameters import estimator
-from bdr_stan.estimators.ranking import Ranking
 from bdr_stan.estimators.rates import RatePredictions, effect_columns_of, thetas
 from bdr_stan.estimators.validation import (
     LANDMARKS,
     check_bag_effects,
-    check_counts,
     check_landmarks,
     labels_of_training,
 )
@@ -46,14 +41,18 @@ from bdr_stan.models.overdispersion import (
 )
 from bdr_stan.models.plain import StanData, data_of_points, data_of_training_bags
 from bdr_stan.models.totals import totals_with_effects
+from bdr_stan.parameters import estimator
 from bdr_stan.posterior.priors import RATES
 from bdr_stan.posterior.sampling import sample_posterior
 from bdr_stan.posterior.settings import METHODS
 from bdr_stan.progress import status
+from bdr_stan.questions.doubts_of_totals import DoubtedRates
+from bdr_stan.questions.ecological import EcologicalInference
+from bdr_stan.questions.ranking import Ranking
 from bdr_stan.results.arviz_groups import few_enough, training_groups
 from bdr_stan.results.result import Result
 from bdr_stan.threads import limited_blas
-from bdr_stan.types import ArrayLike, check_flags
+from bdr_stan.types import ArrayLike, check_counts, check_flags
 from bdr_stan.user_warnings import warn
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Base of all estimators: the result that a fit keeps, and saved fits."""
 
-import inspect
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -10,30 +10,27 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan import __version__
-from bdr_stan.arguments import answered, unknown_attribute
+from bdr_stan.arguments import unknown_attribute
 from bdr_stan.bags import Bags, BagsLike, Samples, TableColumns, as_bags, values_of_bags
 from bdr_stan.bags.base import BagsBase
-from bdr_stan.bags.matching import match_to_ids, rows_of_ids
+from bdr_stan.bags.matching import match_to_ids
 from bdr_stan.bags.record import BagsRecord, warn_of_other_ranges, warn_of_varying
 from bdr_stan.bags.tables import is_table
-from bdr_stan.estimators.parameters import describe
-from bdr_stan.estimators.prediction_table import prediction_table
-from bdr_stan.estimators.validation import StanFileOfFit, check_seed
-from bdr_stan.predictive.distributions import interval_ends
-from bdr_stan.questions.protocol import FOR_MODULES, Fit
+from bdr_stan.estimators.validation import StanFileOfFit
+from bdr_stan.questions.prediction_table import PredictionTable
+from bdr_stan.questions.protocol import FOR_MODULES
 from bdr_stan.results import files
 from bdr_stan.results.encoding import decode, encode, packed, unpacked
-from bdr_stan.results.inference_data import Groups, InferenceData, build, dataset
+from bdr_stan.results.inference_data import InferenceData, build, dataset
 from bdr_stan.results.result import Result
-from bdr_stan.types import ArrayLike, PathName, Seed
+from bdr_stan.types import ArrayLike, PathName, Seed, check_seed
 from bdr_stan.user_warnings import warn
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 _ARRAYS = "bdr_stan_arrays"  # group of a file that holds arrays of parameters and settings
 _OF_FITS = ("result_", "notes_")
@@ -41,11 +38,7 @@ _REQUESTS = "_metadata_request"  # place of scikit-learn's requests of set_fit_r
 _CLASSES: dict[str, type["BagEstimator"]] = {}
 
 
-def _has_predictive(estimator):
-    return hasattr(estimator, "predictive")
-
-
-class BagEstimator(Fit, BaseEstimator):
+class BagEstimator(PredictionTable, BaseEstimator):
     """Base of estimators on bags, for scikit-learn; a fit is one `Result`.
 
     A subclass ends `fit` with ``return self._keep(Result(...), bags)`` and sets the public
@@ -64,10 +57,6 @@ class BagEstimator(Fit, BaseEstimator):
     _idata: InferenceData | None
 
     def __init_subclass__(cls, **options: Any):
-        for name, method in list(vars(cls).items()):
-            if inspect.isfunction(method) and name[0] != "_":
-                describe(method, cls.__mro__[1:])
-                setattr(cls, name, answered(method))
         super().__init_subclass__(**options)
         _CLASSES[cls.__name__] = cls
 
@@ -128,28 +117,6 @@ class BagEstimator(Fit, BaseEstimator):
         if self._idata is None:
             self._idata = build(self.result_.groups)
         return self._idata
-
-    @available_if(_has_predictive)
-    def predict_table(self, bags: BagsLike, *, level: float = 0.95) -> "pd.DataFrame":
-        """Predictions of bags with their intervals, as a table.
-
-        Parameters
-        ----------
-        bags : Bags, PartitionedBags, or list of n arrays, shapes (n_points, p)
-            Bags in partitions are predicted in their workers, which send only the table.
-        level : float, 0 < level < 1, default 0.95
-            Probability of the intervals.
-
-        Returns
-        -------
-        pandas DataFrame of n rows, indexed by the bags' ids under their column's name
-            n_points (with several samples "n_points[houses]" and so on), mean, sd, lower, upper;
-            for classes n_points, predicted, and probability, lower, upper of the predicted class;
-            for ordered categories lower and upper are categories. Estimators with `familiarity` add
-            this column, a p-value: small if a bag is unlike the training bags.
-        """
-        interval_ends(level)  # raises before any work is done
-        return prediction_table(self, self.like_training(bags), level)
 
     @property
     def columns_of_bags(self) -> list[str]:
@@ -223,7 +190,7 @@ class BagEstimator(Fit, BaseEstimator):
         for name, value in state.items():
             setattr(self, name, value)
         if "result_" in kept:
-            self._restore(kept["result_"], kept["notes_"])
+            self.set_result(kept["result_"], kept["notes_"])
 
     # ------------------------------------------------------------ state
 
@@ -233,20 +200,22 @@ class BagEstimator(Fit, BaseEstimator):
             result = replace(
                 result, settings={**result.settings, **BagsRecord.from_bags(bags).settings}
             )
-        return self._restore(result, {})
+        return self.set_result(result, {})
 
-    def keep_too(self, groups: Groups | None = None, **settings: Any) -> Self:
-        """Add groups of arrays, and settings, to the result of a fit."""
-        result = self.result_
-        groups, settings = result.groups | (groups or {}), {**result.settings, **settings}
-        return self._keep(replace(result, groups=groups, settings=settings))
-
-    def _restore(self, result, notes):
+    def set_result(self, result: Result, notes: dict[str, Any] | None = None) -> Self:
+        """Set the result of a fit, and the attributes that it determines; `notes` stay if None."""
         self._idata = None
-        self.result_, self.notes_ = result, notes
+        self.result_, self.notes_ = result, vars(self).get("notes_", {}) if notes is None else notes
         self._set_columns(result.settings)
         self._set_fitted(result)
         return self
+
+    def with_result(self, result: Result) -> Self:
+        """A copy with another result; the other attributes stay."""
+        other = copy(self)
+        other.result_, other._idata = result, None
+        other._set_columns(result.settings)
+        return other
 
     def _set_columns(self, settings: Mapping[str, Any]) -> None:
         """Set the names and kinds of the columns of the points."""
@@ -320,26 +289,6 @@ class BagEstimator(Fit, BaseEstimator):
         warn_of_other_ranges(bags, settings.get("column_ranges"))
         warn_of_varying(bags, settings.get("constant_columns"))
         return bags
-
-    def _two_versions(self, bags_a: BagsLike, bags_b: BagsLike) -> tuple[Bags, Bags]:
-        """Two versions of the same bags, with the columns of the bags of the fit."""
-        first, second = self.like_training(bags_a), self.like_training(bags_b)
-        if len(first) != len(second):
-            raise ValueError(
-                f"bags_a holds {len(first)} bags, but bags_b {len(second)}: a contrast is between "
-                "two versions of the same bags"
-            )
-        if first.ids is not None and second.ids is not None:
-            second = second.take(rows_of_ids(second.ids, first.ids, "bags_b"))
-        for name in getattr(first, "samples", ()):
-            odd = np.flatnonzero(first.has(name) != second.has(name))
-            if len(odd):
-                raise ValueError(
-                    f"{first.name(odd[0])} has {name!r} in one of the two versions alone "
-                    f"({len(odd)} in all): a contrast is between two versions of the same bags, so "
-                    "leave it out of both"
-                )
-        return first, second
 
     def checked_seed(self, seed: Seed) -> Any:
         """Seed of a call, else `random_state`; a generator only if Stan needs no seed."""
@@ -499,4 +448,4 @@ def _restored(groups, config, arrays, notes, path):
         members.append(_restored(its_groups, member, arrays, {}, path))
     estimator = made(config["estimator"], **decoded(config["params"]))
     result = Result(groups, decoded(config["settings"]), tuple(members))
-    return estimator._restore(result, notes)
+    return estimator.set_result(result, notes)

@@ -4,16 +4,16 @@ from dataclasses import KW_ONLY
 from typing import Any
 
 from bdr_stan.embedding.mean_embedding import Embedding
-from bdr_stan.embedding.population import shift_by_shrinkage
 from bdr_stan.embedding.prior import check_embedding_prior
 from bdr_stan.embedding.samples import SamplesFeatures
 from bdr_stan.embedding.shrinkage import ATTENUATED, attenuation, reliability
 from bdr_stan.estimators.linear import LinearEstimator, LinearRegressor
-from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.validation import check_choice, check_positive
 from bdr_stan.kernels import Kernel
 from bdr_stan.models.bdr import bdr_model
 from bdr_stan.models.bdr_glm import bdr_glm_model
+from bdr_stan.parameters import estimator
+from bdr_stan.questions.population import shift_by_shrinkage
 from bdr_stan.user_warnings import warn
 
 

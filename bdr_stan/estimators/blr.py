@@ -5,10 +5,10 @@ from typing import Any
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.samples import SamplesFeatures
 from bdr_stan.estimators.linear import LinearRegressor
-from bdr_stan.estimators.parameters import estimator
 from bdr_stan.labels import Labels
 from bdr_stan.models.bdr_glm import blr_glm_model
 from bdr_stan.models.blr import blr_model, exact_posterior, exact_predictive
+from bdr_stan.parameters import estimator
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
 from bdr_stan.posterior.sampling import Posterior
 from bdr_stan.posterior.settings import SamplerSettings

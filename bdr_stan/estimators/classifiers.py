@@ -6,9 +6,9 @@ from scipy.special import log_expit, log_ndtr
 
 from bdr_stan.estimators.bdr import UncertainEmbeddings
 from bdr_stan.estimators.linear import LinearClassifier
-from bdr_stan.estimators.parameters import estimator
 from bdr_stan.models.bdr_probit import bdr_probit_model
 from bdr_stan.models.blr_logit import blr_logit_model
+from bdr_stan.parameters import estimator
 from bdr_stan.posterior.settings import WARMUP_OF_VARIANTS
 
 

@@ -12,26 +12,20 @@ from sklearn.utils.validation import check_is_fitted
 from bdr_stan.bags import Bags, BagsLike, Samples, as_bags
 from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.covariates import Covariates, check_columns, learn_covariates
-from bdr_stan.embedding.familiarity import Familiarity
-from bdr_stan.embedding.mean_embedding import Embedding, embed
-from bdr_stan.embedding.samples import SamplesFeatures, embed_samples, samples_features
+from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.embedding.samples import SamplesFeatures, embedded, samples_features
 from bdr_stan.embedding.training import TrainingFeatures, training_features
-from bdr_stan.estimators.conformal import Conformal
-from bdr_stan.estimators.doubts import DoubtedPredictions
-from bdr_stan.estimators.familiarity import Familiar
 from bdr_stan.estimators.label_models import LabelModel
 from bdr_stan.estimators.own_program import (
     FEWEST_DRAWS,
     MOST_NUMBERS,
     at_labels,
-    check_stock,
     draws_of_program,
     is_plain,
     own_data_of_new_bags,
     program_to_run,
     with_own_data,
 )
-from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.posterior import PosteriorEstimator
 from bdr_stan.estimators.validation import (
     LANDMARKS,
@@ -52,9 +46,14 @@ from bdr_stan.models.plain import (
     data_of_training_bags,
     plain_model,
 )
+from bdr_stan.parameters import estimator
 from bdr_stan.posterior.sampling import Posterior, sample_posterior
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.predictive import ClassPredictive, Predictive
+from bdr_stan.questions.conformal import Conformal
+from bdr_stan.questions.doubts import DoubtedPredictions
+from bdr_stan.questions.familiarity import Familiar, Familiarity
+from bdr_stan.questions.protocol import check_stock
 from bdr_stan.results.arviz_groups import few_enough, training_groups
 from bdr_stan.results.result import Result
 from bdr_stan.threads import limited_blas
@@ -301,9 +300,9 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         if self.stan_file is not None:
             if program is None or not program.generates("y_new"):
                 return {}
-            step = self.program_step(posterior.n_draws, n)
+            step = self.program_step(n, posterior.n_draws)
             draws = posterior.flat(step)
-            predictive = self.program_predictive(program, coordinates, embedding, coded, draws)
+            predictive = self._predictive_of(program, coordinates, embedding, coded, draws)
             has_likelihood &= program.generates("log_lik")
             if self.has_likelihood and not has_likelihood:
                 warn(
@@ -513,9 +512,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
             if getattr(labels, name) is None:
                 raise ValueError(self.label_model.missing(name))
         if self.by_program:
-            program = program_to_run(self)
-            draws = draws_of_program(self, self.program_step(self._n_draws, len(embedding.mean)))
-            return self.program_predictive(program, self.coordinates_, embedding, labels, draws)
+            return self.program_predictive(embedding, labels)
         self.warn_of_other_bags(embedding)
         return self.predictive_of_draws(self.coordinates_, embedding, labels, self.draws())
 
@@ -612,13 +609,22 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         of_any = replace(labels, y=possible.astype(y.dtype))
         return data_of_bags(coordinates, embedding, of_any), at_labels
 
-    def program_step(self, n_draws: int, n_bags: int) -> int:
+    def program_step(self, n_bags: int, n_draws: int | None = None) -> int:
         """k, if a program's predictions use every k-th draw of each chain; families use fewer."""
+        n_draws = self._n_draws if n_draws is None else n_draws
         integrated = self.label_model.distribution is not None
         most = FEWEST_DRAWS if integrated else MOST_NUMBERS // max(n_bags, 1)
         return -(-n_draws // max(most, FEWEST_DRAWS))
 
-    def program_predictive(self, program, coordinates, embedding, labels, draws):
+    def program_predictive(
+        self, embedding: Embedding, labels: Labels, step: int | None = None
+    ) -> Any:
+        """Predictive distribution by the user's own program, at every k-th draw of each chain."""
+        program = program_to_run(self)
+        draws = draws_of_program(self, step or self.program_step(len(embedding.mean)))
+        return self._predictive_of(program, self.coordinates_, embedding, labels, draws)
+
+    def _predictive_of(self, program, coordinates, embedding, labels, draws):
         """Predictive distribution of embedded bags by the user's own program, at `draws`."""
         bags, data_at = self._program_bags(program, coordinates, embedding, labels)
         kind = self.label_model
@@ -713,7 +719,6 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         self.coordinates_ = self.coordinates.from_constants(constants)
         encoding = settings.get("covariates")
         self.covariates_ = None if encoding is None else Covariates.from_config(encoding)
-        self._familiarity = Familiarity.from_constants(constants)
         if "classes" in settings:
             self.classes_ = settings["classes"]
         if isinstance(self.kernel_, Mapping):
@@ -736,12 +741,6 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
 def _roles(named):
     given = [f"{role}={list(names)}" for role, names in named.items()]
     return " and ".join(given) or "no such columns"
-
-
-def embedded(bags: Any, feature_map: Any, covariates: Mapping[str, Array]) -> Embedding:
-    """Mean embeddings of bags with their covariates, from `covariates_of`."""
-    of_bags = embed_samples if isinstance(bags, Samples) else embed
-    return replace(of_bags(bags, feature_map), **covariates)
 
 
 def _constants(training, labels):

@@ -6,12 +6,10 @@ from dataclasses import KW_ONLY
 import numpy as np
 
 from bdr_stan.bags import Bags, check_within
-from bdr_stan.embedding.familiarity import UNFAMILIAR, too_many_unfamiliar
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.estimators.embedding import EmbeddingEstimator
 from bdr_stan.estimators.label_models import ClassLabels, LabelModel
 from bdr_stan.estimators.own_program import FEWEST_DRAWS, is_plain
-from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.prediction import ProbabilisticClassifier, ProbabilisticRegressor
 from bdr_stan.estimators.validation import (
     check_bounds,
@@ -27,7 +25,9 @@ from bdr_stan.models.plain_inverse import (
     inverse_data_of_bags,
     plain_inverse_model,
 )
+from bdr_stan.parameters import estimator
 from bdr_stan.posterior.priors import INVERSE
+from bdr_stan.questions.familiarity import UNFAMILIAR, too_many_unfamiliar
 from bdr_stan.types import Array, ArrayLike
 from bdr_stan.user_warnings import warn
 
@@ -105,8 +105,9 @@ class InverseEstimator(EmbeddingEstimator):
         return _MAX_DRAWS
 
     def warn_of_other_bags(self, embedding: Embedding) -> None:
-        if self._familiarity is not None:
-            n = too_many_unfamiliar(self._familiarity.p_values(embedding))
+        distances = self.training_distances
+        if distances is not None:
+            n = too_many_unfamiliar(distances.p_values(embedding))
             if n:
                 warn(
                     f"{n} of {len(embedding.sizes)} bags are unlike all training bags (familiarity "
@@ -133,8 +134,8 @@ class InverseEstimator(EmbeddingEstimator):
 
         return bags, data_at
 
-    def program_step(self, n_draws, n_bags):
-        return -(-n_draws // FEWEST_DRAWS)
+    def program_step(self, n_bags: int, n_draws: int | None = None) -> int:
+        return -(-(self._n_draws if n_draws is None else n_draws) // FEWEST_DRAWS)
 
     def predictive_of_draws(self, coordinates, embedding, labels, draws):
         variance = labels.error_variance

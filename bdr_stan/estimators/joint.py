@@ -19,16 +19,15 @@ from bdr_stan.aggregate.surveys import (
 from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.bags.checks import near_names
 from bdr_stan.estimators.aggregate import AggregateRegressor
-from bdr_stan.estimators.parameters import estimator
-from bdr_stan.estimators.points import as_points, evenly_spaced
-from bdr_stan.estimators.validation import check_counts
 from bdr_stan.families import FAMILIES
 from bdr_stan.models.joint import SurveyAgreement, joint_model, survey_theta
+from bdr_stan.parameters import estimator
 from bdr_stan.posterior.priors import SURVEYS
 from bdr_stan.posterior.settings import METHODS
 from bdr_stan.predictive import AggregatePredictive, PointPredictive
+from bdr_stan.questions.points import as_points, evenly_spaced
 from bdr_stan.results.result import Result
-from bdr_stan.types import Array, ArrayLike
+from bdr_stan.types import Array, ArrayLike, check_counts
 from bdr_stan.user_warnings import warn
 
 _SURVEY_FAMILY = FAMILIES["beta_binomial"]  # places differ by more than f and by who is examined

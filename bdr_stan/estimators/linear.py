@@ -12,60 +12,47 @@ from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan.bags import BagsLike, Samples
 from bdr_stan.embedding.coordinates import Coordinates
-from bdr_stan.embedding.mean_embedding import Movement
-from bdr_stan.embedding.movement import movement
 from bdr_stan.embedding.samples import SamplesFeatures
-from bdr_stan.embedding.shrinkage import ATTENUATED, attenuation
 from bdr_stan.embedding.terms import NO_TERMS, smooth_columns
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.estimators.base import scored
-from bdr_stan.estimators.embedding import EmbeddingEstimator, embedded
+from bdr_stan.estimators.embedding import EmbeddingEstimator
 from bdr_stan.estimators.label_models import ClassLabels, LabelModel, labels_of_family
-from bdr_stan.estimators.own_program import check_stock
-from bdr_stan.estimators.parameters import estimator
-from bdr_stan.estimators.points import as_points, evenly_spaced
-from bdr_stan.estimators.population import Population
 from bdr_stan.estimators.prediction import ProbabilisticClassifier, ProbabilisticRegressor
-from bdr_stan.estimators.prior_predictive import PriorPredictive
-from bdr_stan.estimators.sensitivity import Sensitivity
-from bdr_stan.estimators.validation import check_choice, check_counts, check_seed
+from bdr_stan.estimators.validation import check_choice
 from bdr_stan.families import NormalNumbers
 from bdr_stan.labels import Labels
 from bdr_stan.models.bdr_glm import samples_model, without_deviations
 from bdr_stan.models.label_errors import LABEL_NOISE
 from bdr_stan.models.latent import contributions
 from bdr_stan.models.overdispersion import overdispersion
+from bdr_stan.parameters import estimator
 from bdr_stan.posterior.laplace import laplace_posterior
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
 from bdr_stan.posterior.priors import CLASSES
 from bdr_stan.posterior.sampling import Posterior
 from bdr_stan.posterior.settings import SamplerSettings
-from bdr_stan.predictive import Contrast, PointPredictive
-from bdr_stan.predictive.classes import of_category
-from bdr_stan.predictive.distributions import interval_ends
-from bdr_stan.predictive.influence import (
-    AlongColumn,
-    find_column,
-    named_columns,
-    posterior_of_influence,
-    without_gaps,
-)
-from bdr_stan.predictive.robustness import Regression
+from bdr_stan.predictive import Contrast
+from bdr_stan.questions.contrast import Contrasts
+from bdr_stan.questions.influence import Influence
+from bdr_stan.questions.population import Population
+from bdr_stan.questions.prior_predictive import PriorPredictive
+from bdr_stan.questions.protocol import check_stock
+from bdr_stan.questions.sensitivity import Sensitivity
 from bdr_stan.results.result import Result
-from bdr_stan.types import Array, ArrayLike, check_flags
+from bdr_stan.types import Array, ArrayLike, check_counts, check_flags
 from bdr_stan.user_warnings import warn
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_DRAWS_OF_MODE = 1000  # of sampling errors, for a contrast under a fit with one draw
 _MOST_COMPARED = 200  # bags of counts needed to detect overdispersion
-
-_SCALES = ("sigma", "sigma_point", "rho", "eta", "term_sd")
 
 
 @estimator
-class LinearEstimator(PriorPredictive, Population, Sensitivity, EmbeddingEstimator):
+class LinearEstimator(
+    PriorPredictive, Population, Sensitivity, Contrasts, Influence, EmbeddingEstimator
+):
     """Base of the estimators that are linear in the embedding.
 
     Parameters
@@ -77,254 +64,6 @@ class LinearEstimator(PriorPredictive, Population, Sensitivity, EmbeddingEstimat
 
     _: KW_ONLY
     covariates: Sequence[str] | None = None
-
-    def contrast(  # type: ignore[override]
-        self,
-        bags_a: BagsLike,
-        bags_b: BagsLike,
-        *,
-        trials: ArrayLike | str | None = None,
-        exposure: ArrayLike | str | None = None,
-        offset: ArrayLike | str | None = None,
-        category: Any = None,
-    ) -> Contrast:
-        """Posterior of the effect of a change of the points on each bag's expected label.
-
-        The versions are made of the same points: some or all have other values (the same number of
-        points in each bag, in the same order), other weights, or some are removed or added. Small
-        bags are not shrunk towards the average bag: a changed bag is the same bag, moved.
-
-        Parameters
-        ----------
-        bags_a, bags_b : Bags, or lists of n arrays, shapes (n_points, p)
-            The bags after the change, and before: label of `bags_a` minus label of `bags_b`; for
-            two classes the probability of the second.
-        trials, exposure, offset : array, shape (n,), or str, optional
-            For both versions, see `predictive`.
-
-        Returns
-        -------
-        Contrast
-            With `mean`, `sd`, `quantile(q)`, `interval(level)`, `draws` and `reliability`; of
-            normal labels with `robustness()` against omitted causes.
-
-        Raises
-        ------
-        ValueError
-            The versions have different numbers of bags, or of points and neither contains the
-            other's; or a category is not a class.
-        TypeError
-            The labels have more than two classes, and `category` is missing; points of BDR or
-            Shrinkage in partitions.
-
-        Warns
-        -----
-        UserWarning
-            The effect is attenuated (see `Contrast`), or the points are in different orders.
-
-        Notes
-        -----
-        For each draw of the weights w the linear predictor moves by w' delta, delta the average
-        movement of the features over the bag's points. The draws include its sampling error, with
-        the points as a sample of a population, for `BDR` and `Shrinkage`; `BLR` treats bags as
-        exact. Two samples of different points are compared by ``population(a, minus=b)``.
-        """
-        first, second = self._two_versions(bags_a, bags_b)
-        given: dict[str, Any] = {"trials": trials, "exposure": exposure, "offset": offset}
-        after, before = (
-            (self.labels_of_new(bags, **given), self.covariates_of(bags))
-            for bags in (first, second)
-        )
-        draws = self.draws()
-        if len(draws["w"]) == 1:  # repeated for the sampling errors
-            draws = {name: np.repeat(each, _DRAWS_OF_MODE, axis=0) for name, each in draws.items()}
-        embedding = embedded(second, self.feature_map_, {})
-        moved = self._movement(first, second, embedding, draws["w"])
-        still = np.zeros_like(moved.sd)
-
-        def expected(version, movement):
-            labels, covariates = version
-            moved_bags = replace(embedding, movement=movement, **covariates)
-            predictive = self.predictive_of_draws(self.coordinates_, moved_bags, labels, draws)
-            return of_category(predictive, category)
-
-        unchanged = expected(before, Movement(np.zeros_like(moved.mean), still))
-        columns = (covariates.get("covariates") for _, covariates in (after, before))
-        regression = self._regression_of_contrast(*columns)
-        exact = None
-        if regression is not None:
-            exact = Contrast.between(expected(after, moved._replace(sd=still)), unchanged)
-        reliability = self.result_.settings.get("reliability")
-        if reliability is not None and reliability < ATTENUATED:
-            warn(f"this contrast is too small, as {attenuation(reliability)}")
-        return Contrast.between(
-            expected(after, moved),
-            unchanged,
-            regression=regression,
-            exact=exact,
-            reliability=reliability,
-        ).with_ids_of(first)
-
-    def _movement(self, first, second, embedding, w):
-        """Movement of the bags between two versions; without error if embeddings are exact."""
-        moved, coordinates = embedded(first, self.feature_map_, {}).mean, self.coordinates_
-        moved, sd = moved - embedding.mean, np.zeros(len(moved))
-        if not np.any(coordinates.lam):
-            return Movement(moved, sd)
-        root = np.linalg.qr(w / np.sqrt(len(w)), mode="r") @ coordinates.basis.T
-        if not isinstance(first, Samples):
-            return movement(first, second, self.feature_map_, root, embedding.sizes, moved)
-        for m, (name, feature_map) in enumerate(self.feature_map_.items()):
-            has, own = first.has(name), coordinates.sample == m
-            both, sizes = np.ix_(has, own), embedding.sizes[has, m]
-            versions = [bags.samples[name].take(bags.rows(name)) for bags in (first, second)]
-            found = movement(*versions, feature_map, root[:, own], sizes, moved[both])
-            moved[both], sd[has] = found.mean, np.hypot(sd[has], found.sd)
-        return Movement(moved, sd)
-
-    def _regression_of_contrast(self, first: Any, second: Any) -> Regression | None:
-        """Regression with a linear contrast, if any; columns of the versions, (n, Q)."""
-        return None
-
-    def influence(
-        self, points: Any, *, sample: str | None = None, n_draws: int = 1000
-    ) -> PointPredictive:
-        """Posterior of f at points: a label is the intercept plus the average of f over its bag.
-
-        f(x) = (phi(x) - m0)' beta, m0 the average embedding of the training bags: f averages 0 over
-        them. Covariates add to the label separately.
-
-        Parameters
-        ----------
-        sample : str, optional
-            For bags with several samples: the one that the points resemble.
-
-        Returns
-        -------
-        PointPredictive
-            With `mean`, `sd`, `quantile(q)`, `interval(level)`, each of shape (n,), in units of y,
-            of classes on the scale of the latent function; computed in chunks when asked for.
-        """
-        model = self.fit_of_sample(sample)
-        bags = model.like_training(as_points(model, points), need_weights=False)
-        return posterior_of_influence(
-            bags.read_checked, len(bags.points), model.feature_map_, *_function(model, n_draws)
-        )
-
-    def influence_along(
-        self,
-        column: str | int,
-        bags: BagsLike | None = None,
-        *,
-        sample: str | None = None,
-        n_points: int = 500,
-        n_draws: int = 1000,
-        seed: int = 0,
-    ) -> tuple[Array, PointPredictive]:
-        """Posterior of the influence of one column: its partial dependence.
-
-        Partial dependence: each value is set in a sample of the points, which keep their other
-        columns, and f is averaged over the points.
-
-        Parameters
-        ----------
-        column : str or int
-            Column of the table that the bags were made of, or of the points, by name or number.
-        bags : Bags, or list of arrays, optional
-            Bags to sample points from; by default the landmarks represent them.
-        sample : str, optional
-            For bags with several samples: the one that has the column; `bags` may be all samples or
-            this one.
-        n_points : int, default 500
-            Points of the sample.
-        seed : int, default 0
-            Seed of the sample.
-
-        Returns
-        -------
-        values : array, shape (m,)
-            Values of the column in the sample, or if there are more than 12, 60 from the 1st to the
-            99th percentile; for a category its levels.
-        influence : PointPredictive, of m values
-            As for `influence`.
-
-        Raises
-        ------
-        ValueError
-            The column does not exist.
-        """
-        values, _, found = self._along(column, bags, sample, n_points, n_draws, seed)
-        return values, found
-
-    def influence_table(
-        self,
-        bags: BagsLike,
-        *,
-        sample: str | None = None,
-        level: float = 0.95,
-        n_points: int = 500,
-        n_draws: int = 1000,
-        seed: int = 0,
-    ) -> "pd.DataFrame":
-        """Columns of the points by how much their influence varies, the largest first.
-
-        Parameters
-        ----------
-        sample, n_points, n_draws, seed
-            As for `influence_along`.
-
-        Returns
-        -------
-        pandas DataFrame, one row per column of the table that the bags were made of
-            mean, lower and upper of the standard deviation, over the points, of the column's
-            `influence_along`: units of y, for families of the linear predictor. It is also positive
-            for irrelevant columns: compare it with the other columns.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bdr_stan import BLR
-        >>> rng = np.random.default_rng(0)
-        >>> bags = [rng.normal(mean, size=(50, 2)) for mean in rng.normal(size=(60, 2))]
-        >>> y = [bag[:, 1].mean() for bag in bags]
-        >>> model = BLR(kernel="additive", method="exact").fit(bags, y, seed=1)
-        >>> model.influence_table(bags).index.tolist()
-        [1, 0]
-        """
-        import pandas as pd
-
-        ends, model, rows = interval_ends(level), self.fit_of_sample(sample), {}
-        names = getattr(model, "feature_names_in_", None)
-        for name in named_columns(model.n_features_in_, names, model.columns_):
-            _, shares, found = self._along(name, bags, sample, n_points, n_draws, seed)
-            curves = found.draws(np.arange(len(shares)))
-            sd = np.sqrt((curves - (curves @ shares)[:, None]) ** 2 @ shares)
-            rows[name] = [sd.mean(), *np.quantile(sd, ends)]
-        table = pd.DataFrame.from_dict(rows, orient="index", columns=["mean", "lower", "upper"])
-        return table.sort_values("mean", ascending=False)
-
-    def _along(self, column, bags, sample, n_points, n_draws, seed):
-        """Values of a column, the share of the points at each, and the influence there."""
-        check_counts(n_points=n_points)
-        check_seed(seed, "seed")
-        model = self.fit_of_sample(sample)
-        several = getattr(bags, "samples", bags)
-        bags = several[sample] if isinstance(several, Mapping) and sample in several else bags
-        of_landmarks = _function(model, n_draws)
-        names, p = getattr(model, "feature_names_in_", None), model.n_features_in_
-        where = find_column(column, p, names, model.columns_)
-        if bags is None:
-            chosen = without_gaps(model.landmarks_)
-        else:
-            like = model.like_training(bags, need_weights=False)
-            chosen = like.sample_points(n_points, np.random.default_rng(seed))
-        values = where.values(chosen)
-        along = AlongColumn(model.feature_map_, where, chosen)
-        found = posterior_of_influence(
-            lambda start, stop: values[start:stop, None], len(values), along, *of_landmarks
-        )
-        shares = where.shares(chosen, values)
-        return (values if where.levels is None else np.array(where.levels)), shares, found
 
     def fit_of_sample(self, sample: str | None) -> Any:
         """If bags have several samples, this fit as a fit to only this sample."""
@@ -346,9 +85,7 @@ class LinearEstimator(PriorPredictive, Population, Sensitivity, EmbeddingEstimat
         where |= {"sample": m, "bag": has}
         names = ("posterior", "constant_data", "observed_data")
         groups = {name: result.groups[name].isel(where, missing_dims="ignore") for name in names}
-        one = copy(self)
-        one.result_, one._idata = Result(groups, samples[sample]), None
-        one._set_columns(samples[sample])
+        one: Any = self.with_result(Result(groups, samples[sample]))
         one.coordinates_ = replace(Coordinates.from_constants(one.result_.constants), sample=None)
         one.kernel_, one.landmarks_ = self.kernel_[sample], self.landmarks_[sample]
         one.feature_map_, one.covariates_ = self.feature_map_[sample], None
@@ -575,25 +312,6 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         drawn = effects @ columns.T
         return values, Contrast(lambda i: drawn[:, i], len(values), len(drawn))
 
-    def _regression_of_contrast(self, first: Any, second: Any) -> Regression | None:
-        if not self.label_model.is_normal or self.label_model.logarithms:
-            return None
-        n, draws = len(self.result_.labels) - 1, self.draws()
-        names = [name for name in _SCALES if self.result_.has_draws(name)]
-        scales = np.column_stack([self.result_.draws(name) for name in names])
-        if self.covariates_ is None or first is None or second is None:
-            return Regression(n, scales)
-        # A covariate that differs between the versions is part of the contrast: no benchmark.
-        changed = np.any(first != second, axis=0)
-        levels = self.covariates_.levels.values()
-        coefficients = {
-            name: draws["gamma"][:, columns]
-            for name, columns in self.covariates_.slices.items()
-            if not changed[columns].any()
-        }
-        n_levels = sum(len(each or (0, 1)) - 1 for each in levels)
-        return Regression(n - n_levels, scales, coefficients)
-
     def check_samples(self, bags: Samples | SamplesFeatures, label_sd: Any) -> None:
         super().check_samples(bags, label_sd)
         given = {
@@ -723,11 +441,3 @@ class LinearClassifier(ProbabilisticClassifier, LinearEstimator):
     def label_model(self) -> LabelModel:
         """Two classes."""
         return ClassLabels(type(self).__name__, type(self)._log_cdf)
-
-
-def _function(model, n_draws):
-    """Draws of the weights of the landmarks, and the embedding with f = 0."""
-    check_counts(n_draws=n_draws)
-    check_is_fitted(model, "result_")
-    check_stock(model)
-    return evenly_spaced(model.result_.draws("beta"), n_draws), model.coordinates_.m0

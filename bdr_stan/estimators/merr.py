@@ -13,7 +13,6 @@ import numpy as np
 from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels
 from bdr_stan.bags.checks import offsets_of_sizes
 from bdr_stan.embedding.landmarks import choose_landmarks, landmark_units
-from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.prediction import ProbabilisticRegressor
 from bdr_stan.estimators.validation import (
     LANDMARKS,
@@ -30,6 +29,7 @@ from bdr_stan.kernel_means.outer_kernels import (
 from bdr_stan.kernel_means.ridge_path import KernelRidgePath
 from bdr_stan.kernel_means.set_kernels import BagMeans, ProjectedMeans
 from bdr_stan.kernels import Kernel, Stationary, check_kernel_and_bandwidth, resolve_kernel
+from bdr_stan.parameters import estimator
 from bdr_stan.predictive import Predictive
 from bdr_stan.results.arviz_groups import estimate_groups
 from bdr_stan.results.result import Result

@@ -11,7 +11,6 @@ from sklearn.model_selection import BaseCrossValidator, check_cv
 from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels
 from bdr_stan.estimators.base import BagRegressor
 from bdr_stan.estimators.merr import MERR
-from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.validation import (
     check_folds,
     checked_splits,
@@ -27,6 +26,7 @@ from bdr_stan.kernels import (
     check_kernel,
     resolve_kernel,
 )
+from bdr_stan.parameters import estimator
 from bdr_stan.results.arviz_groups import estimate_groups
 from bdr_stan.results.result import Result
 from bdr_stan.threads import map_in_threads

@@ -28,16 +28,6 @@ MOST_NUMBERS = 4_000_000  # of draws times bags, which Stan writes as text
 FEWEST_DRAWS = 1000
 
 
-def check_stock(model: Any) -> None:
-    """Raise ValueError for a fit of a user's program: formulas of the stock program do not hold."""
-    if model.by_program:
-        raise ValueError(
-            "this is a formula of the stock program, which need not hold for the program of the "
-            "fit: use predict, predictive, predict_table or conformal, which run your program, or "
-            "the draws in idata"
-        )
-
-
 def is_plain(program: PathName | None) -> TypeGuard[PathName]:
     """Whether a program declares the data of a plain one, including new bags."""
     return program is not None and "N_new" in declared(program, "data")

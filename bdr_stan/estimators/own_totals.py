@@ -10,13 +10,11 @@ from bdr_stan.estimators.own_program import (
     FEWEST_DRAWS,
     MOST_NUMBERS,
     check_has_data,
-    check_stock,
     draws_of_program,
     is_plain,
     own_data_of_new_bags,
     program_to_run,
 )
-from bdr_stan.estimators.points import evenly_spaced
 from bdr_stan.estimators.posterior import PosteriorEstimator
 from bdr_stan.models.plain import (
     DATA_OF_TOTALS,
@@ -26,6 +24,8 @@ from bdr_stan.models.plain import (
     without_bags,
 )
 from bdr_stan.predictive.program import ProgramRates
+from bdr_stan.questions.points import evenly_spaced
+from bdr_stan.questions.protocol import check_stock
 from bdr_stan.results.arviz_groups import training_groups
 
 # Data of an option, and advice if a program declares them without it.

@@ -13,11 +13,11 @@ from bdr_stan.bags.record import BagsRecord
 from bdr_stan.embedding.covariates import Covariates
 from bdr_stan.estimators.base import BagEstimator
 from bdr_stan.estimators.own_program import OwnProgram, check_declares, check_own_data, is_plain
-from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.validation import check_prior, check_stan_file, checked_settings
 from bdr_stan.extras import require_stanli
 from bdr_stan.kernels import kernel_text
 from bdr_stan.labels import Labels
+from bdr_stan.parameters import estimator
 from bdr_stan.posterior.engines import check_engine
 from bdr_stan.posterior.log_density import LogDensity
 from bdr_stan.posterior.model import Model
@@ -67,6 +67,7 @@ class PosteriorEstimator(BagEstimator):
     # Names of data that fits pass to a plain program, without the "_new" of new bags.
     program_data: ClassVar[tuple[str, ...]] = ()
     prior_texts: ClassVar[dict[str, tuple[str, str, str]]] = {}  # see `bdr_stan.posterior.priors`
+    program_ran_here = False  # whether the user's program ran in this session, and so may again
     _default_warmup: ClassVar[int] = WARMUP  # of the package's own program
 
     def fit(self, bags: BagsLike, y: ArrayLike, *args: Any, **kwargs: Any) -> Self:
@@ -357,7 +358,7 @@ class PosteriorEstimator(BagEstimator):
         result = Result.of_fit(
             model, posterior, record, labels, settings, prior_texts=texts, **kept
         )
-        self._restore(result, {})
+        self.set_result(result, {})
         n_bags = len(record)
         for trouble in sampling_warnings(self.diagnostics()):
             warn(f"{trouble} {FEW_BAGS.format(n=n_bags)}" if n_bags < 20 else trouble)

@@ -21,11 +21,8 @@ from bdr_stan.aggregate.outside_basis import warn_beyond_box
 from bdr_stan.aggregate.rows import noise_factor
 from bdr_stan.bags import Bags, BagsLike, PartitionedBags, values_of_bags
 from bdr_stan.estimators.base import scored
-from bdr_stan.estimators.own_program import check_stock
 from bdr_stan.estimators.own_totals import ProgramOfTotals
-from bdr_stan.estimators.points import as_points, district_of_points, evenly_spaced
 from bdr_stan.estimators.prediction import ProbabilisticRegressor
-from bdr_stan.estimators.validation import check_counts
 from bdr_stan.kernels import FieldFeatures, field_names
 from bdr_stan.models.totals import totals_predictive
 from bdr_stan.predictive import (
@@ -35,8 +32,11 @@ from bdr_stan.predictive import (
     Predictive,
     ProgramPredictive,
 )
+from bdr_stan.questions.contrast import two_versions
+from bdr_stan.questions.points import as_points, district_of_points, evenly_spaced
+from bdr_stan.questions.protocol import check_stock
 from bdr_stan.results.result import Result
-from bdr_stan.types import Array, ArrayLike
+from bdr_stan.types import Array, ArrayLike, check_counts
 from bdr_stan.user_warnings import warn
 
 _POINTS_CHECKED = 100
@@ -152,7 +152,7 @@ class RatePredictions(ProbabilisticRegressor, ProgramOfTotals):
         ValueError
             The versions have different numbers of bags.
         """
-        first, second = self._two_versions(bags_a, bags_b)
+        first, second = two_versions(self, bags_a, bags_b)
         self._check_effects_in_parts(first)
         # A changed version of a training bag has the effect of that bag.
         training = self.training_effects

@@ -15,7 +15,6 @@ from bdr_stan.bags.record import BagsRecord
 from bdr_stan.embedding.mean_embedding import Embedding, embed
 from bdr_stan.embedding.training import TrainingFeatures, training_features
 from bdr_stan.estimators.base import BagRegressor
-from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.validation import (
     LANDMARKS,
     check_alpha,
@@ -37,6 +36,7 @@ from bdr_stan.kernels import (
     landmark_features,
     resolve_kernel,
 )
+from bdr_stan.parameters import estimator
 from bdr_stan.results.arviz_groups import estimate_groups
 from bdr_stan.results.result import Result
 from bdr_stan.types import Array, ArrayLike, Seed

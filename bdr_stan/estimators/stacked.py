@@ -15,10 +15,11 @@ from bdr_stan.estimators.bdr import BDR
 from bdr_stan.estimators.classifiers import BDRClassifier
 from bdr_stan.estimators.embedding import EmbeddingEstimator
 from bdr_stan.estimators.inverse import InverseBDR, InverseBDRClassifier
-from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.prediction import ProbabilisticClassifier, ProbabilisticRegressor
 from bdr_stan.labels import WITH_LABELS
+from bdr_stan.parameters import estimator
 from bdr_stan.predictive import Contrast, mix
+from bdr_stan.questions.contrast import two_versions
 from bdr_stan.results.inference_data import InferenceData
 from bdr_stan.results.result import Result
 from bdr_stan.results.stacking import stack
@@ -127,7 +128,7 @@ class Stack(BagEstimator):
         TypeError
             One of the models (for example InverseBDR) has no contrast.
         """
-        versions = self._two_versions(bags_a, bags_b)
+        versions = two_versions(self, bags_a, bags_b)
         used = np.flatnonzero(self.weights_)
         lacking = [m for m in (self.models_[k] for k in used) if not hasattr(m, "contrast")]
         if lacking:

@@ -12,17 +12,9 @@ from bdr_stan.bags.labels import ordered_categories
 from bdr_stan.bags.matching import match_to_ids
 from bdr_stan.posterior.priors import check_prior_number
 from bdr_stan.posterior.settings import SamplerSettings, check_options
-from bdr_stan.types import Array, ArrayLike, is_integer, is_number
+from bdr_stan.types import Array, ArrayLike, check_counts, is_integer, is_number, numbers_or_nan
 
 LANDMARKS = ("kmeans", "random")  # names of ways to choose landmarks for embeddings
-
-
-def check_counts(**counts: Any) -> None:
-    """Raise ValueError unless counts are integers >= 1, or for warmup >= 0."""
-    for name, value in counts.items():
-        least = 0 if name == "warmup" else 1
-        if not is_integer(value) or value < least:
-            raise ValueError(f"{name} must be an integer >= {least}, found {value!r}")
 
 
 def checked_settings(settings: SamplerSettings, model: Any) -> SamplerSettings:
@@ -57,13 +49,6 @@ def check_bag_effects(bag_effects: Any, of_normal_totals: bool) -> None:
             "coefficients of columns that differ between bags go with likelihood='normal': other "
             f"totals take bag_effects=True, found {bag_effects!r}"
         )
-
-
-def check_seed(value: Any, name: str = "random_state") -> None:
-    """Raise ValueError unless this is None or a valid integer seed for NumPy and Stan."""
-    if value is None or (is_integer(value) and 0 <= value < 2**32):
-        return
-    raise ValueError(f"{name} must be None or an integer from 0 to 2^32 - 1, found {value!r}")
 
 
 def check_prior(prior: Any) -> None:
@@ -173,10 +158,7 @@ def check_alpha(alpha: Any) -> None:
     """Raise ValueError unless this is "loo", or one or several positive numbers."""
     if isinstance(alpha, str) and alpha == "loo":
         return
-    try:
-        values = np.atleast_1d(np.asarray(alpha, float))
-    except (TypeError, ValueError):
-        values = np.array([])
+    values = numbers_or_nan(alpha)
     if values.ndim != 1 or len(values) == 0 or not np.all((values > 0) & (values < np.inf)):
         raise ValueError(f"alpha must be 'loo', a positive number or several, found {alpha!r}")
 

@@ -7,7 +7,7 @@ from sklearn.base import is_classifier
 
 from bdr_stan.plots.style import COVERS, GUIDE, names_as_written, one_axes
 from bdr_stan.predictive.distributions import interval_ends
-from bdr_stan.predictive.influence import rates_along
+from bdr_stan.questions.influence import rates_along
 from bdr_stan.types import Axes
 
 if TYPE_CHECKING:

@@ -1,27 +1,32 @@
-"""Predictive distributions: of labels, classes, totals, rates at points, and differences."""
+"""Predictive distributions: of labels, classes, totals, rates at points, and differences.
+
+Results of questions to a fit load on first use, as `bdr_stan.questions` imports this package.
+"""
+
+from importlib import import_module
 
 from bdr_stan.predictive.blend import Blend, mix
 from bdr_stan.predictive.classes import ClassPredictive, MulticlassPredictive, OrdinalPredictive
 from bdr_stan.predictive.contrast import Contrast
-from bdr_stan.predictive.doubts import Doubts
 from bdr_stan.predictive.grid import GridPredictive
 from bdr_stan.predictive.normal import Predictive
 from bdr_stan.predictive.outcomes import LognormalPredictive, OutcomePredictive
 from bdr_stan.predictive.points import PointPredictive
 from bdr_stan.predictive.program import ProgramPredictive
-from bdr_stan.predictive.regions import ConformalClasses, ConformalIntervals
 from bdr_stan.predictive.robustness import Robustness
-from bdr_stan.predictive.selection_bias import SelectionBounds
 from bdr_stan.predictive.totals import AggregatePredictive
 
-__all__ = [
+_OF_QUESTIONS = {
+    "ConformalClasses": "conformal",
+    "ConformalIntervals": "conformal",
+    "Doubts": "doubts",
+    "SelectionBounds": "sensitivity",
+}
+__all__ = [  # noqa: PLE0604
     "AggregatePredictive",
     "Blend",
     "ClassPredictive",
-    "ConformalClasses",
-    "ConformalIntervals",
     "Contrast",
-    "Doubts",
     "GridPredictive",
     "LognormalPredictive",
     "MulticlassPredictive",
@@ -31,6 +36,12 @@ __all__ = [
     "Predictive",
     "ProgramPredictive",
     "Robustness",
-    "SelectionBounds",
     "mix",
+    *_OF_QUESTIONS,
 ]
+
+
+def __getattr__(name):
+    if name in _OF_QUESTIONS:
+        return getattr(import_module(f"bdr_stan.questions.{_OF_QUESTIONS[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -182,7 +182,7 @@ class MulticlassPredictive(_ClassMixture):
         return (len(self.classes),)
 
     @property
-    def _numbers_per_bag(self):
+    def numbers_per_bag(self) -> int:
         return self.n_draws * len(self.classes)
 
     def _probabilities(self, log_probabilities):

@@ -1,12 +1,13 @@
 """What all predictive distributions share: quantiles, intervals, tables, the ids of bags."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
 
 from bdr_stan.arguments import unknown_attribute
-from bdr_stan.types import Array, ArrayLike, DataFrame, is_integer, is_number
+from bdr_stan.types import Array, ArrayLike, DataFrame, is_integer, is_number, numbers_or_nan
 
 _N_EVEN_LEVELS = 200  # of the quantiles that represent a distribution
 
@@ -97,15 +98,20 @@ class Distributions(ABC):
             mean, sd, lower, upper; of classes predicted, and probability, lower, upper of the
             predicted class; of ordered categories lower and upper are categories.
         """
-        import pandas as pd
-
-        ids = np.arange(len(self)) if self.ids is None else self.ids
-        return pd.DataFrame(self._columns(level), index=pd.Index(ids, name=self.id_name))
+        return table_of_bags(self, self._columns(level))
 
     def _columns(self, level: float) -> dict[str, Array]:
         """Columns of the table by their names, each of shape (n,)."""
         lower, upper = self.interval(level)
         return {"mean": self.mean, "sd": self.sd, "lower": lower, "upper": upper}
+
+
+def table_of_bags(bags: Any, columns: Mapping[str, Any]) -> "DataFrame":
+    """Columns, each of shape (n,), in a table indexed by the ids of `bags`, or of their results."""
+    import pandas as pd
+
+    ids = np.arange(len(bags)) if bags.ids is None else bags.ids
+    return pd.DataFrame(dict(columns), index=pd.Index(ids, name=bags.id_name))
 
 
 def draw_quantiles(
@@ -132,10 +138,7 @@ def interval_ends(level: float) -> list[float]:
 
 def quantile_levels(q: ArrayLike) -> Array:
     """Probabilities of quantiles, shape (k,); ValueError unless 0 < q < 1."""
-    try:
-        levels = np.atleast_1d(np.asarray(q, float))
-    except (TypeError, ValueError):
-        levels = np.array([np.nan])
+    levels = numbers_or_nan(q)
     if levels.ndim != 1 or not levels.size or not np.all((levels > 0) & (levels < 1)):
         raise ValueError(f"quantiles need 0 < q < 1, found q = {q}")
     return levels

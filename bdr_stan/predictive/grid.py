@@ -156,7 +156,7 @@ class GridPredictive(NumericMixture):
         raise TypeError("densities on grids have no draws to pool: use bdr_stan.predictive.mix")
 
     @property
-    def _numbers_per_bag(self):
+    def numbers_per_bag(self) -> int:
         return len(self.grid)
 
     def _quantiles(self, density, i, levels):

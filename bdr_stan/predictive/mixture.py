@@ -88,13 +88,13 @@ class Mixture(Distributions):
         return np.full(self.n_draws, 1 / self.n_draws) if self.weights is None else self.weights
 
     @property
-    def _numbers_per_bag(self) -> int:
+    def numbers_per_bag(self) -> int:
         """Numbers in memory for the components of a bag."""
         return self.n_draws
 
     def _chunks(self) -> Iterator[tuple[Array, Any]]:
         """Indices of the bags, some at a time, and their components."""
-        for i in bags_at_once(len(self), self._numbers_per_bag):
+        for i in bags_at_once(len(self), self.numbers_per_bag):
             yield i, self.components(i)
 
     def _quantiles_at(self, levels):

@@ -108,7 +108,7 @@ class OutcomePredictive(NumericMixture):
     # ------------------------------------------------------------ given a draw
 
     @property
-    def _numbers_per_bag(self):
+    def numbers_per_bag(self) -> int:
         return self.n_draws * _NUMBERS_PER_DENSITY
 
     def _distribution(self, predictors, i, draws=slice(None)):

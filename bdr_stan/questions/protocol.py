@@ -1,48 +1,39 @@
-"""What questions and other modules use of an estimator, besides what users do."""
+"""What questions and other modules use of a fit, besides what users do."""
 
-from collections.abc import Callable
+import inspect
 from typing import Any
+
+from bdr_stan.arguments import answered
+from bdr_stan.parameters import describe
+
+# Names that estimators define, and describe, for questions and other modules; completions of a
+# user's prompt omit them.
+FOR_MODULES = {
+    *("check_samples", "checked_seed", "covariates_", "covariates_of", "draws", "embedding_of"),
+    *("fit_of_sample", "label_model", "labels_of_new", "like_training", "mean_totals"),
+    *("noise_by_size", "own_program", "read_labels", "set_result"),
+    *("predictive_of_draws", "program_predictive", "program_ran_here", "program_step"),
+    *("subsets_given_totals", "training_distances", "training_effects", "trials_of"),
+    *("warn_of_other_bags", "with_result"),
+}
 
 
 class Fit:
-    """A fit as questions see it; completions of a user's prompt omit these names.
+    """Base of questions, each a class with its public method, from which estimators inherit."""
 
-    Estimators define what applies to them, and describe it there. S is the number of draws.
-    """
-
-    # (bags, need_weights=True): bags with the columns and weights of the bags of the fit.
-    like_training: Callable[..., Any]
-    checked_seed: Callable[..., Any]  # (seed): the seed of a call, else `random_state`
-    keep_too: Callable[..., Any]  # (groups, **settings): add these to the result
-    fit_of_sample: Callable[..., Any]  # (sample): of several samples, this fit as one to a single
-    check_samples: Callable[..., Any]  # (bags, label_sd): raise unless the samples suit the fit
-
-    # Of fits to mean embeddings.
-    covariates_: Any  # `Covariates`, or None
-    draws: Callable[..., Any]  # (): name -> draws that predictions use, (S, ...), chains in one
-    embed_for_labels: Callable[..., Any]  # (bags, trials etc.): `Embedding`, and bags like training
-    predictive_of_draws: Callable[..., Any]  # (embedding, draws, classes): of n labels
-    familiarity_columns: Callable[..., Any]  # (embedding): name -> p-values, shape (n,)
-    warn_of_other_bags: Callable[..., Any]  # (embedding)
-
-    # Of a user's program.
-    program_ran_here: bool = False  # whether in this session, so that it may run again
-    program_predictive: Callable[..., Any]  # (embedding, classes): of n labels
-    program_step: Callable[..., Any]  # (n_bags): k, for every k-th draw of each chain
-
-    # Of fits to totals.
-    trials_of: Callable[..., Any]  # (bags, trials): one number per bag, (n,), or None
-    mean_totals: Callable[..., Any]  # (bags, effects): mean labels under each draw, (S, n)
-    subsets_given_totals: Callable[..., Any]  # (subset, bags, totals): mean and sd, each (S, m)
-    bounded_rates: Callable[..., Any]  # (bags, y, subset, highest_rate, trials): see `bounds`
-
-    @property
-    def own_program(self) -> Any:
-        """The user's Stan program as the fit ran it, or None."""
-
-    @property
-    def training_effects(self) -> Any:
-        """Effects of the training bags under each draw, if the fit has them."""
+    def __init_subclass__(cls, **options: Any):
+        for name, method in list(vars(cls).items()):
+            if inspect.isfunction(method) and name[0] != "_":
+                describe(method, cls.__mro__[1:])
+                setattr(cls, name, answered(method))
+        super().__init_subclass__(**options)
 
 
-FOR_MODULES = {name for name in (*Fit.__annotations__, *vars(Fit)) if not name.startswith("_")}
+def check_stock(model: Any) -> None:
+    """Raise ValueError for a fit of a user's program: formulas of the stock program do not hold."""
+    if model.by_program:
+        raise ValueError(
+            "this is a formula of the stock program, which need not hold for the program of the "
+            "fit: use predict, predictive, predict_table or conformal, which run your program, or "
+            "the draws in idata"
+        )

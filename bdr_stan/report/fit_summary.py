@@ -188,7 +188,7 @@ def fit_summary(
     elif bags is not None:
         bags = _in_order(bags, ids)
         if "bag_size" in model.result_.constants:
-            features = getattr(model, "_feature_map", None)
+            features = getattr(model, "feature_map_", None)
             sizes = bags.effective_sizes if features is None else effective_sizes(bags, features)
             _check_same_sizes(bags, sizes, model.result_.constants["bag_size"])
         if isinstance(bags, Bags) and not _same_points(model, bags):

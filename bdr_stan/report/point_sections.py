@@ -7,7 +7,7 @@ import numpy as np
 from bdr_stan import plots
 from bdr_stan.bags import PartitionedBags
 from bdr_stan.embedding.shrinkage import shrinkage_factors
-from bdr_stan.predictive.influence import rates_along
+from bdr_stan.questions.influence import rates_along
 from bdr_stan.report.fit_summary import FitSummary, without_points
 from bdr_stan.report.page import Folded, Section, Table, Text
 from bdr_stan.report.pictures import picture

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from bdr_stan import metrics, plots
-from bdr_stan.embedding.familiarity import UNFAMILIAR
+from bdr_stan.questions.familiarity import UNFAMILIAR
 from bdr_stan.report.fit_summary import FitSummary
 from bdr_stan.report.headline import FEW_BAGS, LEVEL, share
 from bdr_stan.report.page import Folded, Section, Table, Text

@@ -89,9 +89,9 @@ class Result:
         """Whether there are draws of a parameter."""
         return name in self.groups["posterior"]
 
-    def draws(self, name: str) -> Array:
-        """Draws of a parameter, all chains in one, shape (S, ...)."""
-        values = self.groups["posterior"][name].values
+    def draws(self, name: str, group: str = "posterior") -> Array:
+        """Draws of a parameter, or of what a group has for each, all chains in one, (S, ...)."""
+        values = self.groups[group][name].values
         return values.reshape(-1, *values.shape[2:])
 
 

@@ -8,9 +8,9 @@ import numpy as np
 from bdr_stan.aggregate.likelihoods import LIKELIHOODS
 from bdr_stan.aggregate.links import LINKS
 from bdr_stan.bags import BagsLike, as_bags
-from bdr_stan.estimators.parameters import estimator
-from bdr_stan.estimators.validation import check_counts, checked_validation
-from bdr_stan.types import Array, ArrayLike, Seed, is_number
+from bdr_stan.estimators.validation import checked_validation
+from bdr_stan.parameters import estimator
+from bdr_stan.types import Array, ArrayLike, Seed, check_counts, is_number
 from experiments.papers import network
 from experiments.papers.deviances import DEVIANCES
 from experiments.papers.network import Loss, Network, Penalties, Rates

@@ -6,7 +6,7 @@ import numpy as np
 
 from bdr_stan.aggregate.likelihoods import likelihood_named
 from bdr_stan.bags import BagsLike, as_bags
-from bdr_stan.estimators.parameters import estimator
+from bdr_stan.parameters import estimator
 from bdr_stan.types import Array, ArrayLike
 from experiments.papers.rate_model import RateModel
 

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels
-from bdr_stan.estimators.parameters import estimator
-from bdr_stan.estimators.validation import check_choice, check_counts, checked_validation
+from bdr_stan.estimators.validation import check_choice, checked_validation
 from bdr_stan.kernel_means.set_kernels import bag_squared_norms, set_kernels
 from bdr_stan.kernels import RBF, Kernel, check_bandwidth
-from bdr_stan.types import Array, ArrayLike, Seed
+from bdr_stan.parameters import estimator
+from bdr_stan.types import Array, ArrayLike, Seed, check_counts
 from experiments.papers.density_distances import (
     densities_at,
     l1_distances,

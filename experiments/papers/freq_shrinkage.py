@@ -7,9 +7,9 @@ from bdr_stan import RBFNetwork
 from bdr_stan.bags import Bags, BagsLike, as_bags
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.training import TrainingFeatures
-from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.validation import check_choice
 from bdr_stan.kernels import RBF, FourierFeatures, landmark_features
+from bdr_stan.parameters import estimator
 from bdr_stan.types import Array
 from experiments.papers.shrunk_embedding import ShrunkEmbedding, shrink_embedding
 

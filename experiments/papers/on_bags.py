@@ -9,8 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from bdr_stan.bags import Bags, BagsLike, as_bags, values_of_bags
 from bdr_stan.bags.matching import match_to_ids
 from bdr_stan.bags.record import BagsRecord
-from bdr_stan.estimators.validation import check_seed
-from bdr_stan.types import ArrayLike, Seed
+from bdr_stan.types import ArrayLike, Seed, check_seed
 
 Validation = tuple[BagsLike, ArrayLike] | None  # bags and their labels
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from bdr_stan.bags import Bags, BagsLike
-from bdr_stan.estimators.points import one_bag
+from bdr_stan.questions.points import one_bag
 from bdr_stan.types import Array, ArrayLike
 from experiments.papers.on_bags import RegressorOnBags
 

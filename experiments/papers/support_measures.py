@@ -13,7 +13,6 @@ from sklearn.svm import SVC, OneClassSVM
 from sklearn.utils.multiclass import check_classification_targets
 
 from bdr_stan.bags import Bags, BagsLike, as_bags, values_of_bags
-from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.validation import check_positive
 from bdr_stan.kernel_means.outer_kernels import (
     between,
@@ -23,6 +22,7 @@ from bdr_stan.kernel_means.outer_kernels import (
 from bdr_stan.kernel_means.set_kernels import bag_inner_products, bag_squared_norms
 from bdr_stan.kernel_means.shrinkage import check_estimator, kernel_mean_weights
 from bdr_stan.kernels import Kernel, Stationary, check_kernel_and_bandwidth, resolve_kernel
+from bdr_stan.parameters import estimator
 from bdr_stan.threads import map_in_threads
 from bdr_stan.types import Array, ArrayLike, Seed, is_number
 from experiments.papers.on_bags import OnBags, scored

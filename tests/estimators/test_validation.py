@@ -8,7 +8,8 @@ from sklearn.base import clone
 
 import bdr_stan
 from bdr_stan import BLR
-from bdr_stan.estimators.validation import check_bounds, check_seed, check_stan_file
+from bdr_stan.estimators.validation import check_bounds, check_stan_file
+from bdr_stan.types import check_seed
 
 
 @pytest.fixture

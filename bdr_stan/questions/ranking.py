@@ -1,22 +1,18 @@
 """Ranks of districts by their rates."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.stats import rankdata
 
+from bdr_stan.aggregate.likelihoods import likelihood_named
 from bdr_stan.bags import Bags, BagsLike
-from bdr_stan.estimators.base import BagEstimator
-from bdr_stan.estimators.own_program import check_stock
-from bdr_stan.estimators.validation import check_counts
-from bdr_stan.predictive.distributions import interval_ends
-from bdr_stan.types import ArrayLike
-
-if TYPE_CHECKING:
-    import pandas as pd
+from bdr_stan.predictive.distributions import interval_ends, table_of_bags
+from bdr_stan.questions.protocol import Fit, check_stock
+from bdr_stan.types import ArrayLike, DataFrame, check_counts
 
 
-class Ranking(BagEstimator):
+class Ranking(Fit):
     """Ranks of bags by their rates, of a model of totals."""
 
     def ranking(
@@ -26,7 +22,7 @@ class Ranking(BagEstimator):
         top: int | None = None,
         trials: ArrayLike | str | None = None,
         level: float = 0.95,
-    ) -> "pd.DataFrame":
+    ) -> DataFrame:
         """Ranks of bags by their rates, with the uncertainty of both; rank 1 is the highest rate.
 
         Parameters
@@ -58,17 +54,15 @@ class Ranking(BagEstimator):
         1989, "Empirical Bayes ranking methods"). Poorly estimated rates have ranks near the middle
         and wide intervals.
         """
-        import pandas as pd
-
         ends = interval_ends(level)
         check_stock(self)
         bags = self.like_training(bags)
-        n = len(bags)
+        n, likelihood = len(bags), likelihood_named(self.likelihood)
         if top is not None:
             check_counts(top=top)
             if top >= n:
                 raise ValueError(f"top must be below the number of bags, {n}, found {top}")
-        if self._family.has_effects or self.effect_columns_ is not None:
+        if likelihood.has_effects or self.effect_columns_ is not None:
             _check_effects_are_known(self, bags)
         totals = self.predictive(bags, trials=trials).expected(np.arange(n))
         if len(totals) == 1:
@@ -76,7 +70,7 @@ class Ranking(BagEstimator):
                 f"method={self.method!r} has one draw, so that ranks have no uncertainty: fit with "
                 "method='nuts' or 'laplace'"
             )
-        people = self.trials_of(bags, trials) if self._family.has_trials else bags.totals
+        people = self.trials_of(bags, trials) if likelihood.has_trials else bags.totals
         rates = totals / people
         ranks = rankdata(-rates, axis=1)
         lower, upper = np.quantile(ranks, ends, axis=0, method="inverted_cdf")
@@ -88,8 +82,7 @@ class Ranking(BagEstimator):
         }
         if top is not None:
             columns["in_top"] = np.mean(ranks <= top, axis=0)
-        index = pd.Index(bags.index, name=bags.id_name)
-        return pd.DataFrame(columns, index=index).sort_values("rank", kind="stable")
+        return table_of_bags(bags, columns).sort_values("rank", kind="stable")
 
 
 def _check_effects_are_known(model: Any, bags: Bags) -> None:

@@ -9,20 +9,21 @@ from scipy.stats import norm
 from bdr_stan.bags import Bags
 from bdr_stan.families import FAMILIES
 from bdr_stan.predictive import ClassPredictive, OutcomePredictive, Predictive
-from bdr_stan.predictive.conformal import (
+from bdr_stan.questions.conformal import ConformalClasses, ConformalIntervals
+from bdr_stan.questions.conformal_bayes import (
     POSITIVE,
     REAL,
+    Compared,
     Labels,
     Ranks,
+    SizeClasses,
     TrainingLabels,
     _last_count,
     _pieces,
     _root,
-    conformal_classes,
-    conformal_intervals,
+    kept_classes,
+    kept_pieces,
 )
-from bdr_stan.predictive.regions import ConformalIntervals
-from bdr_stan.predictive.size_classes import Compared, SizeClasses
 
 SIGMA = 0.5
 
@@ -35,6 +36,18 @@ def compared(n, m, level, n_classes=1, sizes=None, new_sizes=None):
     sizes = np.ones(n) if sizes is None else sizes
     new_sizes = np.ones(m) if new_sizes is None else new_sizes
     return Compared(SizeClasses(sizes, level, n_classes), new_sizes, bags_of_sizes([1] * m))
+
+
+def conformal_intervals(predictive, training, like, labels):
+    pieces, pareto_k = kept_pieces(predictive, training, like, labels)
+    return ConformalIntervals(**like.described, pareto_k=pareto_k, pieces=pieces)
+
+
+def conformal_classes(predictive, training, like):
+    is_in, pareto_k = kept_classes(predictive, training, like)
+    return ConformalClasses(
+        **like.described, pareto_k=pareto_k, classes=predictive.classes, is_in=is_in
+    )
 
 
 class Regression:

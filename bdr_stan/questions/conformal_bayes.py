@@ -9,21 +9,23 @@ draws theta_s of the posterior of the training bags, with weights
 
 so nothing is refitted. The spread of the predictive distribution of bag i puts the densities of
 wide and narrow distributions on one scale. If the bags are exchangeable, regions have at least the
-nominal coverage in each class of sizes; see `size_classes`.
+nominal coverage in each class of sizes.
+
+Bounds of size classes are quantiles of the sizes of the n training bags and the new bag together,
+symmetric in the n + 1 bags: given its class, a new bag is exchangeable with the training bags of
+the class if all are exchangeable. Bounds from only the training bags would break this.
 
 Source: Fong and Holmes (2021), "Conformal Bayesian computation".
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit, logit
 
 from bdr_stan.predictive.classes import ClassPredictive, MulticlassPredictive
 from bdr_stan.predictive.mixture import LabelMixture, bags_at_once
-from bdr_stan.predictive.regions import ConformalClasses, ConformalIntervals
-from bdr_stan.predictive.size_classes import Compared
 from bdr_stan.results.diagnostics import pareto_smoothed
 from bdr_stan.types import Array
 
@@ -31,9 +33,11 @@ from bdr_stan.types import Array
 _REACH, _CANDIDATES, _DOUBLINGS = 6.0, 25, 12
 # Tolerance of the search for an end, in steps between candidates, and the most evaluations.
 _TOLERANCE, _MOST_STEPS = 1e-3, 40
-_ROUNDING = 1e-9  # of log scores: equal ones are kept
+_ROUNDING = 1e-9  # of log scores, of which equal ones are kept, and of shares of bags
 _NEARLY_KEPT = 1.0  # of log scores of classes, below the least that is kept
 _CENTRAL = (1 / 6, 1 / 2, 5 / 6)  # of a normal the outer two are nearly two sds apart
+_MOST_CLASSES = 4
+_LEAST_RANK = 4  # of the first kept score, if the number of classes is not given
 
 
 class Labels(NamedTuple):
@@ -134,15 +138,101 @@ class _NewBags(NamedTuple):
             return np.array([pareto_smoothed(each)[1] for each in log_density.T])
 
 
-def conformal_intervals(
+class SizeClass(NamedTuple):
+    """Training bags like a new one: those from `first` to before `end`, sorted by size."""
+
+    number: int  # 1 has the smallest bags
+    first: int
+    end: int
+
+
+class SizeClasses:
+    """Classes of n training bags by their sizes, shape (n,), for regions of a level.
+
+    At most `n_classes`, or None for as many as have enough bags in each.
+    """
+
+    def __init__(self, sizes: Array, level: float, n_classes: int | None) -> None:
+        self.order = np.argsort(sizes, kind="stable")
+        self.sizes, self.level = sizes[self.order], level
+        self.fewest = int(np.ceil(1 / (1 - level) - _ROUNDING))  # of a class, with the new bag
+        n = len(sizes)
+        if n + 1 < self.fewest:
+            raise ValueError(
+                f"level={level:g} needs at least {self.fewest - 1} training bags, but the fit has "
+                f"{n}: choose a lower level"
+            )
+        if n_classes is None:
+            n_classes = int(np.clip((n + 1) * (1 - level) / _LEAST_RANK, 1, _MOST_CLASSES))
+        elif (n + 1) // n_classes < self.fewest:
+            raise ValueError(
+                f"level={level:g} needs at least {self.fewest - 1} training bags in each size "
+                f"class, and the fit has {n} in all: choose by_size={(n + 1) // self.fewest} or "
+                "less, or a lower level"
+            )
+        self.n_classes = n_classes
+
+    def class_of(self, size: float) -> SizeClass:
+        """The class of a new bag of this size. Bags of one size stay together."""
+        pooled = np.insert(self.sizes, np.searchsorted(self.sizes, size), size)
+        n = len(pooled)
+        # Changes of size nearest to equal shares of the bags.
+        changes = np.append(np.flatnonzero(pooled[1:] > pooled[:-1]) + 1, n)
+        shares = np.arange(1, self.n_classes) * n / self.n_classes
+        ends = [0]
+        for end in np.unique(changes[np.argmin(np.abs(changes - shares[:, None]), axis=1)]):
+            if min(end - ends[-1], n - end) >= self.fewest:
+                ends.append(int(end))
+        ends.append(n)
+        number = int(np.searchsorted(ends, np.searchsorted(pooled, size, side="right")))
+        return SizeClass(number, ends[number - 1], ends[number] - 1)
+
+
+class Compared:
+    """New bags of sizes (m,), each with the training bags of its size class."""
+
+    def __init__(self, size_classes: SizeClasses, sizes: Array, bags: Any) -> None:
+        self.size_classes, self.ids, self.id_name = size_classes, bags.ids, bags.id_name
+        of_size = {size: size_classes.class_of(size) for size in np.unique(sizes)}
+        self.of_bag = [of_size[size] for size in sizes]
+
+    def __len__(self) -> int:
+        return len(self.of_bag)
+
+    def by_class(self) -> Iterator[tuple[Array, Array, int]]:
+        """New bags of a class, training bags that they are compared with, and a rank.
+
+        Labels with at least the training bags' score of this rank are kept; 1 is the lowest.
+        """
+        share = 1 - self.size_classes.level
+        for each in sorted(set(self.of_bag)):
+            rank = np.floor(share * (each.end - each.first + 1) + _ROUNDING)
+            new = np.flatnonzero([own == each for own in self.of_bag])
+            yield new, self.size_classes.order[each.first : each.end], int(rank)
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """What regions report of it."""
+        sizes, own = self.size_classes.sizes, self.of_bag
+        return {
+            "level": self.size_classes.level,
+            "size_class": np.array([each.number for each in own], dtype=int),
+            "n_like": np.array([each.end - each.first for each in own], dtype=int),
+            "sizes_like": np.array([[sizes[each.first], sizes[each.end - 1]] for each in own]),
+            "ids": self.ids,
+            "id_name": self.id_name,
+        }
+
+
+def kept_pieces(
     predictive: LabelMixture,
     training: TrainingLabels,
     compared: Compared,
     labels: Labels,
-) -> ConformalIntervals:
-    """Regions of the labels, which are numbers, of the n new bags that `predictive` is of.
+) -> tuple[list[Array], Array]:
+    """Pieces of the regions of labels, which are numbers, of n new bags, and Pareto k-hat, (n,).
 
-    Its draws are the draws of the training labels' likelihoods.
+    `predictive` is of the new bags, under the same draws as the training labels' likelihoods.
     """
     centre, scale, spread = _centres(predictive, labels)
     spreads = _spreads(training.draws, labels)
@@ -156,28 +246,28 @@ def conformal_intervals(
             found = [bag for bag in i if len(pieces[bag]) and np.isfinite(pieces[bag].flat[end])]
             bags, at = np.array(found, dtype=int), np.array([pieces[b].flat[end] for b in found])
             pareto_k[bags] = np.fmax(pareto_k[bags], new.pareto_k(bags, at))
-    return ConformalIntervals(**compared.described, pareto_k=pareto_k, pieces=pieces)
+    return pieces, pareto_k
 
 
-def conformal_classes(
+def kept_classes(
     predictive: ClassPredictive | MulticlassPredictive,
     training: TrainingLabels,
     compared: Compared,
-) -> ConformalClasses:
-    """Regions of the labels, which are classes, of the n new bags that `predictive` is of."""
-    n, classes = len(compared), predictive.classes
-    is_in, pareto_k = np.zeros((n, len(classes)), dtype=bool), np.full(n, np.nan)
+) -> tuple[Array, Array]:
+    """Whether each class is in the region of each new bag, (n, C), and Pareto k-hat, (n,)."""
+    n, n_classes = len(compared), len(predictive.classes)
+    is_in, pareto_k = np.zeros((n, n_classes), dtype=bool), np.full(n, np.nan)
     for new, i in _by_class(
         predictive, training, compared, np.ones(len(training.sizes)), np.ones(n)
     ):
         excess = new.excess(i)
-        for code in range(len(classes)):
+        for code in range(n_classes):
             given = np.full(len(i), code)
             above = excess(given)
             is_in[i, code] = above >= 0
             near = above > -_NEARLY_KEPT  # of others weights do not matter
             pareto_k[i[near]] = np.fmax(pareto_k[i[near]], new.pareto_k(i[near], given[near]))
-    return ConformalClasses(**compared.described, pareto_k=pareto_k, classes=classes, is_in=is_in)
+    return is_in, pareto_k
 
 
 def _by_class(predictive, training, compared, spreads, spread):
@@ -185,7 +275,7 @@ def _by_class(predictive, training, compared, spreads, spread):
     for i, bags, rank in compared.by_class():
         ranks = Ranks(training.log_likelihood[:, bags], np.log(spreads[bags]), rank)
         new = _NewBags(predictive, ranks, np.log(spread))
-        for part in bags_at_once(len(i), predictive._numbers_per_bag):
+        for part in bags_at_once(len(i), predictive.numbers_per_bag):
             yield new, i[part]
 
 

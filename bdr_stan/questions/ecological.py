@@ -1,19 +1,20 @@
-"""Ecological inference: rates of subsets of points, their bounds and assumptions."""
+"""Ecological inference: rates of subsets of points, their bounds and assumptions.
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+Totals do not identify how the rates of people with the same columns differ between districts: the
+ecological assumption is that they differ only as in the model.
+"""
+
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 from sklearn.utils.validation import check_is_fitted
 
-from bdr_stan.aggregate.ecological import deterministic_bounds, slopes_of_effects
+from bdr_stan.aggregate.likelihoods import likelihood_named
 from bdr_stan.bags import Bags, BagsLike
-from bdr_stan.estimators.base import BagEstimator
-from bdr_stan.predictive.distributions import interval_ends
-from bdr_stan.types import Array, ArrayLike, is_number
-
-if TYPE_CHECKING:
-    import pandas as pd
+from bdr_stan.predictive.distributions import interval_ends, table_of_bags
+from bdr_stan.questions.protocol import Fit
+from bdr_stan.types import Array, ArrayLike, DataFrame, is_number, numbers_or_nan
 
 _ROUNDING = 1e-9  # relative, of weights and totals
 _OF_MODE = 1000  # draws of rates given the totals, with parameters at their mode
@@ -31,7 +32,7 @@ class SubsetRates(NamedTuple):
     names: list[str]  # of these districts, in messages
 
 
-class EcologicalInference(BagEstimator):
+class EcologicalInference(Fit):
     """Rates of subsets of the points of bags, of a model of totals."""
 
     def bounds(
@@ -43,7 +44,7 @@ class EcologicalInference(BagEstimator):
         highest_rate: float | None = None,
         trials: ArrayLike | str | None = None,
         level: float = 0.95,
-    ) -> "pd.DataFrame":
+    ) -> DataFrame:
         """Rate of a subset of each bag's points, and the bounds implied by the totals only.
 
         Let y_a be the total of bag a, P_S the weight of the subset and P_rest the weight of its
@@ -107,17 +108,13 @@ class EcologicalInference(BagEstimator):
         ['The totals of bags alone', 'Rates that depend on the bag as well (context)']
         """
         ends = interval_ends(level)
-        found, lowest, highest, inside = self.bounded_rates(bags, y, subset, highest_rate, trials)
-        lower, upper = np.quantile(found.rates, ends, axis=0)
-        return _table(
-            found.subset,
-            lowest=lowest,
-            highest=highest,
-            mean=found.rates.mean(axis=0),
-            lower=lower,
-            upper=upper,
-            inside=inside,
+        subsets, lowest, highest, inside = bounded_rates(
+            self, bags, y, subset, highest_rate, trials
         )
+        lower, upper = np.quantile(subsets.rates, ends, axis=0)
+        columns = {"lowest": lowest, "highest": highest, "mean": subsets.rates.mean(axis=0)}
+        columns |= {"lower": lower, "upper": upper, "inside": inside}
+        return table_of_bags(subsets.subset, columns)
 
     def context(
         self: Any,
@@ -128,7 +125,7 @@ class EcologicalInference(BagEstimator):
         shares: ArrayLike = (0.0, 0.25, 0.5),
         trials: ArrayLike | str | None = None,
         level: float = 0.95,
-    ) -> "pd.DataFrame":
+    ) -> DataFrame:
         """Rate of a subset of each bag's points if rates depend on the district as well.
 
         The rate of a point is (1 - k) times the model's rate plus k times the rate of its whole
@@ -157,19 +154,20 @@ class EcologicalInference(BagEstimator):
 
         ends = interval_ends(level)
         shares = _shares(shares)
-        found = self._subset_rates(bags, y, subset, trials)
-        if found.sd is not None:
-            noise = np.random.default_rng(0).standard_normal(found.rates.shape)
-            found = found._replace(rates=found.rates + found.sd * noise)
+        subsets = _subset_rates(self, bags, y, subset, trials)
+        if subsets.sd is not None:
+            noise = np.random.default_rng(0).standard_normal(subsets.rates.shape)
+            subsets = subsets._replace(rates=subsets.rates + subsets.sd * noise)
         tables = {}
         for share in shares:
-            rates = (1 - share) * found.rates + share * found.totals / found.weights
+            rates = (1 - share) * subsets.rates + share * subsets.totals / subsets.weights
             lower, upper = np.quantile(rates, ends, axis=0)
-            tables[share] = _table(found.subset, mean=rates.mean(axis=0), lower=lower, upper=upper)
+            columns = {"mean": rates.mean(axis=0), "lower": lower, "upper": upper}
+            tables[share] = table_of_bags(subsets.subset, columns)
         table = pd.concat(tables, names=["share"]).swaplevel()
-        return table.loc[[(each, share) for each in found.subset.index for share in shares]]
+        return table.loc[[(each, share) for each in subsets.subset.index for share in shares]]
 
-    def check_context(self: Any, *, level: float = 0.95) -> "pd.DataFrame":
+    def check_context(self: Any, *, level: float = 0.95) -> DataFrame:
         """Whether the effects of the districts go with the means of their columns (Mundlak).
 
         Rates that depend on the district around a point, beyond what the totals' own dependence on
@@ -215,85 +213,124 @@ class EcologicalInference(BagEstimator):
         columns = {"mean": slope, "sd": sd, "lower": slope - z * sd, "upper": slope + z * sd}
         return pd.DataFrame(columns, index=index)
 
-    def bounded_rates(
-        self: Any,
-        bags: BagsLike,
-        y: ArrayLike | str,
-        subset: BagsLike,
-        highest_rate: float | None,
-        trials: ArrayLike | str | None,
-    ) -> tuple[SubsetRates, Array, Array, Array]:
-        """Rates of subsets under each draw, their deterministic bounds, probability between them.
 
-        The last three have the shape (m,). Rates given the totals are those between the bounds.
-        """
-        found = self._subset_rates(bags, y, subset, trials)
-        highest_rate = _highest_rate(self, highest_rate)
-        too_many = np.flatnonzero(found.totals > highest_rate * found.weights * (1 + _ROUNDING))
-        if len(too_many):
-            i = too_many[0]
-            raise ValueError(
-                f"{found.names[i]} has a rate of {found.totals[i] / found.weights[i]:.4g} "
-                f"({len(too_many)} in all), above highest_rate={highest_rate:g}: raise it, or "
-                "check the weights of the points"
-            )
-        part = found.subset.totals
-        lowest, highest = deterministic_bounds(found.totals, found.weights, part, highest_rate)
-        if found.sd is None:
-            inside = np.mean((found.rates >= lowest) & (found.rates <= highest), axis=0)
-            return found, lowest, highest, inside
-        rates, inside = _between(lowest, highest, found.rates, found.sd)
-        return found._replace(rates=rates), lowest, highest, inside
+def bounded_rates(
+    model: Any,
+    bags: BagsLike,
+    y: ArrayLike | str,
+    subset: BagsLike,
+    highest_rate: float | None,
+    trials: ArrayLike | str | None,
+) -> tuple[SubsetRates, Array, Array, Array]:
+    """Rates of subsets under each draw, their deterministic bounds, probability between them.
 
-    def _subset_rates(self, bags, y, subset, trials):
-        """Rates of subsets under each draw, with the effects of their districts, if any.
+    The last three have the shape (m,). Rates given the totals are those between the bounds.
+    """
+    subsets = _subset_rates(model, bags, y, subset, trials)
+    highest_rate = _highest_rate(model, highest_rate)
+    too_many = np.flatnonzero(subsets.totals > highest_rate * subsets.weights * (1 + _ROUNDING))
+    if len(too_many):
+        i = too_many[0]
+        raise ValueError(
+            f"{subsets.names[i]} has a rate of {subsets.totals[i] / subsets.weights[i]:.4g} "
+            f"({len(too_many)} in all), above highest_rate={highest_rate:g}: raise it, or "
+            "check the weights of the points"
+        )
+    part = subsets.subset.totals
+    lowest, highest = deterministic_bounds(subsets.totals, subsets.weights, part, highest_rate)
+    if subsets.sd is None:
+        inside = np.mean((subsets.rates >= lowest) & (subsets.rates <= highest), axis=0)
+        return subsets, lowest, highest, inside
+    rates, inside = _between(lowest, highest, subsets.rates, subsets.sd)
+    return subsets._replace(rates=rates), lowest, highest, inside
 
-        If coefficients differ between districts: rates of the outcomes of the subsets' points,
-        given the districts' totals.
-        """
-        bags, subset = self.like_training(bags), self.like_training(subset)
-        if not (isinstance(bags, Bags) and isinstance(subset, Bags)):
-            raise TypeError(
-                "bounds need points in memory, but these lie in partitions: use bags.load()"
-            )
-        if {"label_sd", "relative_label_sd"} & set(self.result_.constants):
-            raise ValueError(
-                "rates of subsets follow from totals without errors, but those of the fit have "
-                "known errors, label_sd: use predict of the subset"
-            )
-        totals = self.label_model.read(bags, y, trials=_given_trials(self, trials)).y
-        if self._family.has_trials:
-            totals = bags.totals * totals / self.trials_of(bags, trials)
-        negative = np.flatnonzero(totals < 0)
-        if len(negative):
-            i = negative[0]
-            raise ValueError(
-                f"the total of {bags.name(i)} is {totals[i]:.4g} ({len(negative)} in all), but "
-                "rates between 0 and highest_rate have no negative sums"
-            )
-        rows = _rows_of_districts(bags, subset)
-        weights = bags.totals[rows]
-        if np.any(subset.totals > weights * (1 + _ROUNDING)):
-            i = np.argmax(subset.totals / weights)
-            raise ValueError(
-                f"the subset of {bags.name(rows[i])} has the weight {subset.totals[i]:.4g}, but "
-                f"all its points {weights[i]:.4g}: take it from the same bags, as bags.where(...)"
-            )
-        names = [bags.name(row) for row in rows]
-        if self.effect_columns_ is not None:
-            whole = bags.take(rows)
-            mean, sd = self.subsets_given_totals(subset, whole, totals[rows])
-            if len(mean) == 1:
-                mean, sd = (np.repeat(a, _OF_MODE, axis=0) for a in (mean, sd))
-            rates = mean / subset.totals
-            return SubsetRates(subset, rates, sd / subset.totals, totals[rows], weights, names)
-        training = self.training_effects
-        number = training.districts(bags, True)[0][rows]
-        effects = training.of_bags(subset, number, number >= 0, self.draws().get("tau"))
-        rates = self.mean_totals(subset, effects)
-        if not self._family.has_trials:
-            rates = rates / subset.totals
-        return SubsetRates(subset, rates, None, totals[rows], weights, names)
+
+def _subset_rates(model, bags, y, subset, trials):
+    """Rates of subsets under each draw, with the effects of their districts, if any.
+
+    If coefficients differ between districts: rates of the outcomes of the subsets' points,
+    given the districts' totals.
+    """
+    bags, subset = model.like_training(bags), model.like_training(subset)
+    if not (isinstance(bags, Bags) and isinstance(subset, Bags)):
+        raise TypeError(
+            "bounds need points in memory, but these lie in partitions: use bags.load()"
+        )
+    if {"label_sd", "relative_label_sd"} & set(model.result_.constants):
+        raise ValueError(
+            "rates of subsets follow from totals without errors, but those of the fit have "
+            "known errors, label_sd: use predict of the subset"
+        )
+    column = model.result_.settings.get("label_columns", {}).get("trials")
+    totals = model.label_model.read(bags, y, trials=column if trials is None else trials).y
+    has_trials = likelihood_named(model.likelihood).has_trials
+    if has_trials:
+        totals = bags.totals * totals / model.trials_of(bags, trials)
+    negative = np.flatnonzero(totals < 0)
+    if len(negative):
+        i = negative[0]
+        raise ValueError(
+            f"the total of {bags.name(i)} is {totals[i]:.4g} ({len(negative)} in all), but "
+            "rates between 0 and highest_rate have no negative sums"
+        )
+    rows = _rows_of_districts(bags, subset)
+    weights = bags.totals[rows]
+    if np.any(subset.totals > weights * (1 + _ROUNDING)):
+        i = np.argmax(subset.totals / weights)
+        raise ValueError(
+            f"the subset of {bags.name(rows[i])} has the weight {subset.totals[i]:.4g}, but "
+            f"all its points {weights[i]:.4g}: take it from the same bags, as bags.where(...)"
+        )
+    names = [bags.name(row) for row in rows]
+    if model.effect_columns_ is not None:
+        whole = bags.take(rows)
+        mean, sd = model.subsets_given_totals(subset, whole, totals[rows])
+        if len(mean) == 1:
+            mean, sd = (np.repeat(a, _OF_MODE, axis=0) for a in (mean, sd))
+        rates = mean / subset.totals
+        return SubsetRates(subset, rates, sd / subset.totals, totals[rows], weights, names)
+    training = model.training_effects
+    number = training.districts(bags, True)[0][rows]
+    effects = training.of_bags(subset, number, number >= 0, model.draws().get("tau"))
+    rates = model.mean_totals(subset, effects)
+    if not has_trials:
+        rates = rates / subset.totals
+    return SubsetRates(subset, rates, None, totals[rows], weights, names)
+
+
+def deterministic_bounds(
+    totals: Array, weights: Array, subset: Array, highest_rate: float
+) -> tuple[Array, Array]:
+    """Least and largest rate of subsets that the totals of their districts allow, shapes (n,).
+
+    The rates of all points are between 0 and `highest_rate`; `weights` are the districts' weights,
+    `subset` the subsets', > 0 (method of bounds, Duncan and Davis 1953).
+    """
+    others = np.maximum(weights - subset, 0.0)
+    most_of_others = np.multiply(highest_rate, others, out=np.zeros_like(others), where=others > 0)
+    lowest = np.maximum(0.0, (totals - most_of_others) / subset)
+    return lowest, np.minimum(highest_rate, totals / subset)
+
+
+def slopes_of_effects(effects: Array, means: Array) -> tuple[Array, Array]:
+    """Mean and standard deviation of the slopes of effects in the bags' means of columns, (p,).
+
+    Least squares of the effects under each draw, (S, n), on the means divided by their standard
+    deviations, (n, p), and an intercept; the variance is between draws plus, as the effects of n
+    bags are a sample, of the slopes given the effects. Columns that are constant over bags, or
+    combinations of other columns, contribute as little as possible (the slopes of least norm).
+    """
+    centred = means - means.mean(axis=0)
+    sd = centred.std(axis=0)
+    varies = sd > 1e-12 * np.abs(means).max(axis=0, initial=0.0)
+    scaled = np.divide(centred, sd, out=np.zeros_like(centred), where=varies)
+    inverse = np.linalg.pinv(scaled, rcond=1e-8)
+    deviations = (effects - effects.mean(axis=1, keepdims=True)).T
+    slopes = inverse @ deviations
+    left = deviations - scaled @ slopes
+    degrees = len(means) - 1 - np.linalg.matrix_rank(scaled, tol=1e-8 * np.sqrt(len(means)))
+    noise = np.mean(np.sum(left**2, axis=0)) / degrees * np.sum(inverse**2, axis=1)
+    return slopes.mean(axis=1), np.sqrt(slopes.var(axis=1) + noise)
 
 
 def _between(lowest, highest, mean, sd):
@@ -329,30 +366,16 @@ def _rows_of_districts(bags, subset):
     return np.arange(len(bags))
 
 
-def _given_trials(model, trials):
-    column = model.result_.settings.get("label_columns", {}).get("trials")
-    return column if trials is None else trials
-
-
 def _highest_rate(model, rate):
     if rate is None:
-        return 1.0 if model._family.has_trials else np.inf
+        return 1.0 if likelihood_named(model.likelihood).has_trials else np.inf
     if not is_number(rate) or not 0 < rate < np.inf:
         raise ValueError(f"highest_rate must be a positive number, found {rate!r}")
     return float(rate)
 
 
 def _shares(shares):
-    try:
-        found = np.atleast_1d(np.asarray(shares, float))
-    except (TypeError, ValueError):
-        found = np.array([np.nan])
-    if found.ndim != 1 or not len(found) or not np.all((found >= 0) & (found <= 1)):
+    values = numbers_or_nan(shares)
+    if values.ndim != 1 or not len(values) or not np.all((values >= 0) & (values <= 1)):
         raise ValueError(f"shares must be numbers from 0 to 1, such as [0, 0.5], found {shares!r}")
-    return np.unique(found)
-
-
-def _table(bags, **columns):
-    import pandas as pd
-
-    return pd.DataFrame(columns, index=pd.Index(bags.index, name=bags.id_name))
+    return np.unique(values)

@@ -5,10 +5,10 @@ import pytest
 from scipy.optimize import linprog
 
 from bdr_stan.bags import Bags
-from bdr_stan.embedding import selection
 from bdr_stan.embedding.coordinates import Coordinates
-from bdr_stan.embedding.selection import SelectedPoints, extreme_means
 from bdr_stan.kernels import RBF, LandmarkFeatures
+from bdr_stan.questions import sensitivity
+from bdr_stan.questions.sensitivity import SelectedPoints, extreme_means
 
 
 def by_linear_programming(weights, values, factor):
@@ -84,8 +84,8 @@ def test_values_that_are_equal_have_no_bounds_apart():
 
 @pytest.mark.parametrize("kept", [1 << 23, 0])
 def test_shifts_of_a_bag_are_of_the_function_shrunk_as_its_embedding(rng, monkeypatch, kept):
-    monkeypatch.setattr(selection, "_NUMBERS_KEPT", kept)
-    monkeypatch.setattr(selection, "_NUMBERS_PER_BLOCK", 1)
+    monkeypatch.setattr(sensitivity, "_NUMBERS_KEPT", kept)
+    monkeypatch.setattr(sensitivity, "_NUMBERS_PER_BLOCK", 1)
     sizes, d, S = [7, 30], 3, 4
     weights = [rng.gamma(1.0, size=n) for n in sizes]
     bags = Bags.from_list([rng.normal(size=(n, 2)) for n in sizes], weights=weights)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bdr_stan.aggregate.ecological import deterministic_bounds, slopes_of_effects
+from bdr_stan.questions.ecological import deterministic_bounds, slopes_of_effects
 
 
 @pytest.mark.parametrize("highest_rate", [1.0, 0.3, 20.0, np.inf])

@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose
 
 from bdr_stan import BDR, Bags, Shrinkage
 from bdr_stan.embedding.mean_embedding import embed
-from bdr_stan.embedding.movement import movement
 from bdr_stan.kernels import RBF, landmark_features
+from bdr_stan.questions.contrast import movement
 
 LANDMARKS = np.array([[-1.0], [0.0], [2.0]])
 FEATURES = landmark_features(RBF(bandwidth=1.0), LANDMARKS)
@@ -154,8 +154,8 @@ def test_large_bags_are_thinned_for_their_variance(rng, monkeypatch):
     bags = [rng.normal(size=(n, 1)) for n in (30, 4000)]
     after = [bag + (bag > 0) for bag in bags]
     mean, sd = moved(after, bags)
-    monkeypatch.setattr("bdr_stan.embedding.movement._MOST_POINTS", 2000)
-    monkeypatch.setattr("bdr_stan.embedding.movement._NUMBERS", 100)
+    monkeypatch.setattr("bdr_stan.questions.contrast._MOST_POINTS", 2000)
+    monkeypatch.setattr("bdr_stan.questions.contrast._NUMBERS", 100)
     again, thinned = moved(after, bags)
     assert_allclose(again, mean, rtol=1e-10)
     assert_allclose(thinned, sd, rtol=0.2)  # 4 standard errors of a standard deviation are 6%

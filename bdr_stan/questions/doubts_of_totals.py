@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 
 from bdr_stan.bags import BagsLike
-from bdr_stan.estimators.base import BagEstimator
-from bdr_stan.estimators.doubts import sampling
-from bdr_stan.estimators.ecological import SubsetRates
 from bdr_stan.predictive.distributions import interval_ends
-from bdr_stan.predictive.doubts import Doubt, Doubts
+from bdr_stan.questions.doubts import Doubt, Doubts, sampling
+from bdr_stan.questions.ecological import SubsetRates, bounded_rates
+from bdr_stan.questions.protocol import Fit
 from bdr_stan.types import Array, ArrayLike
 
 _SHARES = (0.25, 0.5)  # of the district's own rate, in the answer
@@ -23,24 +22,24 @@ class Question:
     """Rates of a subset of the points of some bags, and of all their points."""
 
     model: Any
-    found: SubsetRates
+    subsets: SubsetRates
     lowest: Array  # of the rate of each subset, shape (m,)
     highest: Array
     level: float
 
     def over_bags(self, rates: Array) -> Array:
         """Rate of the subset in all bags, from that in each, shape (..., m)."""
-        return np.average(rates, axis=-1, weights=self.found.subset.totals)
+        return np.average(rates, axis=-1, weights=self.subsets.subset.totals)
 
     @cached_property
     def draws(self) -> Array:
         """Rate of the subset under each draw, shape (S,)."""
-        return self.over_bags(self.found.rates)
+        return self.over_bags(self.subsets.rates)
 
     @cached_property
     def overall(self) -> float:
         """Rate of all points."""
-        return float(self.found.totals.sum() / self.found.weights.sum())
+        return float(self.subsets.totals.sum() / self.subsets.weights.sum())
 
     @property
     def above(self) -> bool:
@@ -59,7 +58,7 @@ class Question:
         )
 
 
-class DoubtedRates(BagEstimator):
+class DoubtedRates(Fit):
     """What could make the rate of a subset of points wrong, of a model of totals."""
 
     def doubts(
@@ -94,10 +93,10 @@ class DoubtedRates(BagEstimator):
             As for `bounds`.
         """
         interval_ends(level)
-        found, lowest, highest, _ = self.bounded_rates(bags, y, subset, highest_rate, trials)
-        question = Question(self, found, lowest, highest, level)
-        rows = [reason(question) for reason in (sampling, totals_alone, context, effects)]
-        return Doubts(question.conclusion, [row for row in rows if row is not None])
+        subsets, lowest, highest, _ = bounded_rates(self, bags, y, subset, highest_rate, trials)
+        question = Question(self, subsets, lowest, highest, level)
+        reasons = (sampling, totals_alone, context, effects)
+        return Doubts(question.conclusion, [reason(question) for reason in reasons])
 
 
 def totals_alone(question: Question) -> Doubt:
@@ -119,18 +118,18 @@ def totals_alone(question: Question) -> Doubt:
 
 def context(question: Question) -> Doubt:
     """Rates that depend on the bag around a point."""
-    own = question.over_bags(question.found.totals / question.found.weights)
+    bag_rate = question.over_bags(question.subsets.totals / question.subsets.weights)
     model = question.draws.mean()
     parts = []
     for share in _SHARES:
-        rates = (1 - share) * question.draws + share * own
+        rates = (1 - share) * question.draws + share * bag_rate
         lower, upper = np.quantile(rates, interval_ends(question.level))
         parts.append(f"{rates.mean():.3g} ({lower:.3g} to {upper:.3g}) at k = {share:g}")
     answer = f"Rates that depend on the bag by a share k: {', '.join(parts)}; totals do not show k."
-    if (own > question.overall) == question.above:
+    if (bag_rate > question.overall) == question.above:
         limit = "No share changes the sign; the difference shrinks."
     else:
-        share = (model - question.overall) / (model - own)
+        share = (model - question.overall) / (model - bag_rate)
         limit = f"A share of k = {share:.2f}."
     return Doubt("Rates that depend on the bag as well (context)", answer, limit)
 

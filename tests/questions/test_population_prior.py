@@ -5,9 +5,9 @@ import pytest
 
 from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.mean_embedding import Embedding
-from bdr_stan.embedding.population import own_population, shift_by_shrinkage
 from bdr_stan.embedding.shrinkage import between_bag_covariance
 from bdr_stan.models.latent import latent_moments
+from bdr_stan.questions.population import own_population, shift_by_shrinkage
 
 D, S = 4, 3
 

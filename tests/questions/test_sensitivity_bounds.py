@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import norm
 
 from bdr_stan.predictive import Predictive
-from bdr_stan.predictive.selection_bias import SelectionBounds
+from bdr_stan.questions.sensitivity import SelectionBounds
 
 MEAN = np.array([2.0, 0.5])
 

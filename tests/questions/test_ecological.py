@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from bdr_stan import RBF, AggregateRegressor, Bags
-from bdr_stan.estimators.doubts_of_totals import Question, context, totals_alone
-from bdr_stan.estimators.ecological import SubsetRates
+from bdr_stan.questions.doubts_of_totals import Question, context, totals_alone
+from bdr_stan.questions.ecological import SubsetRates
 
 N, SIZE = 40, 200
 

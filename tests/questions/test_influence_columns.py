@@ -4,7 +4,7 @@ import numpy as np
 from builders.totals import Given
 
 from bdr_stan.embedding.mean_embedding import embed
-from bdr_stan.predictive.influence import AlongColumn, Column
+from bdr_stan.questions.influence import AlongColumn, Column
 
 
 def test_values_of_a_column_are_all_if_they_are_few(rng):

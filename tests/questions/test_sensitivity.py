@@ -8,8 +8,8 @@ import pytest
 from builders.location_family import location_family
 
 from bdr_stan import BDR, BLR, Bags, BDRClassifier, BLRClassifier, Samples, Shrinkage
-from bdr_stan.embedding import selection
 from bdr_stan.embedding.mean_embedding import embed
+from bdr_stan.questions import sensitivity
 
 BAGS, Y = location_family(3, 40, largest=30)
 RNG = np.random.default_rng(1)
@@ -120,8 +120,8 @@ def model():
 
 def test_blocks_of_points_do_not_matter(model, monkeypatch):
     whole = model.sensitivity(WEIGHTED)
-    monkeypatch.setattr(selection, "_NUMBERS_PER_BLOCK", 1)
-    monkeypatch.setattr(selection, "_NUMBERS_KEPT", 1000)  # bags of more than 5 points are reread
+    monkeypatch.setattr(sensitivity, "_NUMBERS_PER_BLOCK", 1)
+    monkeypatch.setattr(sensitivity, "_NUMBERS_KEPT", 1000)  # bags of more than 5 points are reread
     in_blocks = model.sensitivity(WEIGHTED)
     np.testing.assert_allclose(in_blocks.lowest, whole.lowest, rtol=1e-10)
     np.testing.assert_allclose(in_blocks.upper, whole.upper, rtol=1e-10)

@@ -16,15 +16,19 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.stats import binom
+from sklearn.utils.validation import check_is_fitted
 
+from bdr_stan.bags import BagsLike
 from bdr_stan.embedding.kept import Kept
-from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.embedding.mean_embedding import Embedding, embed
 from bdr_stan.embedding.prior import landmark_matrices
 from bdr_stan.embedding.shrinkage import joint_basis
 from bdr_stan.embedding.training import TrainingFeatures
-from bdr_stan.types import Array
+from bdr_stan.predictive.distributions import table_of_bags
+from bdr_stan.questions.protocol import Fit
+from bdr_stan.types import Array, DataFrame
 
-MIN_BAGS = 20  # with fewer no bag could be an outlier at the 5% level
+_MIN_BAGS = 20  # with fewer no bag could be an outlier at the 5% level
 _MOST_BAGS = 20_000  # for computing distances
 _FOLDS = 10  # more change nothing
 _BAGS_PER_CLASS = 30
@@ -60,7 +64,7 @@ class Familiarity(Kept):
         embedding = training.embedding
         if not isinstance(embedding, Embedding) or embedding.covariance is None:
             return None
-        if len(embedding.sizes) < MIN_BAGS:
+        if len(embedding.sizes) < _MIN_BAGS:
             return None
         order = np.argsort(np.sum(embedding.deviations.rows**2, axis=1), kind="stable")
         kept = np.linspace(0, len(order) - 1, min(len(order), _MOST_BAGS)).astype(int)
@@ -95,6 +99,94 @@ class Familiarity(Kept):
     def from_constants(cls, constants: Mapping[str, Array], **others: Any) -> Any:
         """The object from the arrays that a fit keeps; None if there are none."""
         return super().from_constants(constants) if "familiarity_m0" in constants else None
+
+
+class Familiar(Fit):
+    """Detection of out-of-distribution bags."""
+
+    def familiarity(self: Any, bags: BagsLike) -> DataFrame:
+        """P-values that detect out-of-distribution bags, from distances to the training bags.
+
+        A bag like the training bags has a p-value of at most 0.05 with probability 0.05, whatever
+        its size. Out-of-distribution bags are detected if they have enough points.
+
+        Parameters
+        ----------
+        bags : Bags, PartitionedBags, or list of n arrays, shapes (n_points, p)
+
+        Returns
+        -------
+        pandas DataFrame of n rows, indexed by the bags' ids under their column's name
+            familiarity, the p-value: about 5 of 100 bags like the training bags are below 0.05; and
+            distance, from the average training bag in standard deviations of training bags of the
+            same size, about 1 for most of them.
+
+        Raises
+        ------
+        ValueError
+            The fit was to fewer than 20 bags, to bags of one point each, to bags in partitions by
+            BLR or with more embeddings than are kept, or saved by an earlier version.
+        TypeError
+            The bags have several samples.
+
+        Notes
+        -----
+        Distances are Mahalanobis distances; the covariance is between-bag plus within-bag
+        covariance over the bag's size. P-values are ranks among n training bags of similar size,
+        each held out of the covariances; below 1 / (n + 1) the tail is extrapolated, down to 1e-6.
+        Each concerns one bag, and only its points: neither labels nor covariates enter.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bdr_stan import Shrinkage
+        >>> rng = np.random.default_rng(0)
+        >>> y = rng.normal(size=60)
+        >>> bags = [rng.normal(mean, size=(40, 1)) for mean in y]
+        >>> model = Shrinkage(n_landmarks=6).fit(bags, y, seed=1)
+        >>> near, far = rng.normal(0.5, size=(40, 1)), rng.normal(8.0, size=(40, 1))
+        >>> found = model.familiarity([near, far])
+        >>> (found["familiarity"] < 0.01).tolist()
+        [False, True]
+        """
+        check_is_fitted(self, "result_")
+        self._check_familiarity()
+        bags = self.like_training(bags)
+        embedding, distances = embed(bags, self.feature_map_), self.training_distances
+        columns = {
+            "familiarity": distances.p_values(embedding),
+            "distance": distances.distance(embedding),
+        }
+        return table_of_bags(bags, columns)
+
+    @property
+    def has_familiarity(self) -> bool:
+        """Whether the fit keeps the distances that `familiarity` needs."""
+        return self.training_distances is not None
+
+    @property
+    def training_distances(self: Any) -> Familiarity | None:
+        """Distances of the training bags from their average, if the fit keeps them."""
+        fitted = vars(self).get("result_")
+        return None if fitted is None else Familiarity.from_constants(fitted.constants)
+
+    def _check_familiarity(self: Any) -> None:
+        """Raise if the fit keeps nothing to compare new bags with."""
+        if self.has_familiarity:
+            return
+        if "samples" in self.result_.settings:
+            raise TypeError(
+                "familiarity is of bags with one sample, but those of the fit have several: fit "
+                "one of these alone"
+            )
+        n = len(self.result_.labels)
+        if n < _MIN_BAGS:
+            raise ValueError(f"the fit is to {n} bags, but familiarity needs at least {_MIN_BAGS}")
+        raise ValueError(
+            "the fit keeps no distances of its training bags, as those of BLR to bags in "
+            "partitions, of embeddings too many to keep, to bags of one point each, and of earlier "
+            "versions: fit again to bags in memory, such as a sample of them"
+        )
 
 
 def too_many_unfamiliar(p_values: Array) -> int:

@@ -3,15 +3,13 @@
 import secrets
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
 from bdr_stan.bags import BagsLike
 from bdr_stan.embedding.mean_embedding import Embedding
-from bdr_stan.estimators.base import BagEstimator
-from bdr_stan.estimators.validation import check_counts, check_seed
 from bdr_stan.labels import Labels
 from bdr_stan.models.plain import GENERATED, as_new, data_of_bags, take_bags
 from bdr_stan.posterior.model import Draws, StanInput
@@ -19,20 +17,18 @@ from bdr_stan.posterior.priors import draw_scale
 from bdr_stan.posterior.sampling import run
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.posterior.terms import effect_sds
+from bdr_stan.questions.protocol import Fit
 from bdr_stan.results.arviz_groups import draws_group, labels_group
 from bdr_stan.results.inference_data import Groups, InferenceData, build
-from bdr_stan.types import Array, ArrayLike
+from bdr_stan.types import Array, ArrayLike, check_counts, check_seed
 from bdr_stan.user_warnings import warn
-
-if TYPE_CHECKING:
-    from bdr_stan.estimators.own_program import OwnProgram
 
 # For users' programs: weights are narrow if rho is small, which no labels prevent.
 _ADAPT_DELTA, _WARMUP, _CHAINS = 0.99, 1000, 4
 _OF_WEIGHTS = ("w", "beta", "gamma", "intercept", "term_effect")
 
 
-class PriorPredictive(BagEstimator):
+class PriorPredictive(Fit):
     """Parameters and labels under only the priors."""
 
     def prior_predictive(
@@ -105,8 +101,7 @@ class PriorPredictive(BagEstimator):
         seed = secrets.randbelow(2**31) if seed is None else seed
         groups = _prior_groups(fitted, embedding, labels, bags.index, draws, seed)
         if fitted is self:
-            result = replace(self.result_, groups=self.result_.groups | groups)
-            self._restore(result, self.notes_)
+            self.set_result(replace(self.result_, groups=self.result_.groups | groups))
         return build(groups)
 
 
@@ -186,7 +181,7 @@ def _by_program(
     model: Any, embedding: Embedding, labels: Labels, ids: Any, n: int, seed: int
 ) -> Groups:
     """The same of a user's program: NUTS without training bags, and its y_new."""
-    program: OwnProgram = model.own_program
+    program = model.own_program
     program.check_generates("y_new", "labels under the prior")
     y = program.data["y"]
     of_any = replace(labels, y=np.resize(y, len(embedding.mean)))

@@ -5,27 +5,94 @@ to the fit or finds nothing.
 """
 
 import warnings
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass
 from functools import cached_property
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
 from scipy.stats import binom
 
 from bdr_stan.bags import Bags, BagsLike, PartitionedBags, Samples
-from bdr_stan.estimators.base import BagEstimator
-from bdr_stan.predictive import ConformalIntervals
 from bdr_stan.predictive.distributions import check_level
-from bdr_stan.predictive.doubts import Doubt, Doubts
+from bdr_stan.questions.conformal import ConformalIntervals
+from bdr_stan.questions.protocol import Fit
 from bdr_stan.results.advice import checks
 from bdr_stan.results.leave_one_out import GOOD_K
-from bdr_stan.types import Array
+from bdr_stan.types import Array, DataFrame
 
 _FACTOR = 1.5  # of selection, in the answer
 _MOST_BAGS = 200  # of which reasons are found that take time
 _N_DRAWS = 400
 _UNLIKE = 0.01  # p-value of a bag that is unlike the training bags
 _RELIABLE = 0.95  # share of the variance between bags, above which attenuation is negligible
+_HEADS = (
+    "reason for doubt",
+    "what the answer becomes",
+    "how strong it must be to change the conclusion",
+)
+_WIDTHS = (22, 40, 28)  # of the columns in text
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A reason for doubt, the answer under it, and its strength needed to change the answer."""
+
+    reason: str
+    answer: str
+    limit: str
+
+
+class Doubts:
+    """Reasons to doubt the predictions of some bags, as a table; see `model.doubts`.
+
+    Parameters
+    ----------
+    conclusion : str
+        The statement that the doubts are about.
+    rows : list of Doubt, or None where a reason does not apply
+
+    Examples
+    --------
+    >>> from bdr_stan.questions.doubts import Doubt, Doubts
+    >>> doubts = Doubts("Kent is above Devon.", [Doubt("Selection", "0.2 to 0.4", "G = 1.6")])
+    >>> print(doubts)
+    Conclusion: Kent is above Devon.
+    <BLANKLINE>
+    reason for doubt        what the answer becomes                   how strong it must be to
+                                                                      change the conclusion
+    ----------------------  ----------------------------------------  ----------------------------
+    Selection               0.2 to 0.4                                G = 1.6
+    """
+
+    def __init__(self, conclusion: str, rows: Iterable[Doubt | None]) -> None:
+        self.conclusion, self.rows = conclusion, [row for row in rows if row is not None]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __repr__(self) -> str:
+        reasons = ", ".join(row.reason for row in self.rows)
+        return f"Doubts({len(self)} reasons: {reasons}; print it, or to_dataframe())"
+
+    def __str__(self) -> str:
+        rule = "  ".join("-" * width for width in _WIDTHS)
+        parts = [_row(_HEADS), rule, "\n\n".join(_row(astuple(row)) for row in self.rows)]
+        return "\n".join([f"Conclusion: {self.conclusion}", "", *parts])
+
+    def to_dataframe(self) -> DataFrame:
+        """The table, with a row for each reason.
+
+        Returns
+        -------
+        pandas DataFrame
+            Indexed by the reason for doubt, with two columns of text.
+        """
+        import pandas as pd
+
+        table = pd.DataFrame([astuple(row) for row in self.rows], columns=list(_HEADS))
+        return table.set_index(_HEADS[0])
 
 
 @dataclass(frozen=True)
@@ -84,7 +151,7 @@ def _loaded(bags):
     return bags.load() if isinstance(bags, PartitionedBags) else bags
 
 
-class DoubtedPredictions(BagEstimator):
+class DoubtedPredictions(Fit):
     """What could make conclusions from predictions wrong."""
 
     def doubts(self: Any, bags: BagsLike, *, above: Any = None, level: float = 0.95) -> Doubts:
@@ -142,8 +209,7 @@ class DoubtedPredictions(BagEstimator):
             )
         a, b = _order(bags, mean, above)
         question = Question(self, bags, mean, a, b, level)
-        rows = [reason(question) for reason in REASONS]
-        return Doubts(question.conclusion, [row for row in rows if row is not None])
+        return Doubts(question.conclusion, [reason(question) for reason in REASONS])
 
 
 def _order(bags, mean, above):
@@ -160,6 +226,19 @@ def _order(bags, mean, above):
     if a == b:
         raise ValueError(f"above names the bag {above[0]!r} twice: name two bags")
     return a, b
+
+
+def _row(cells):
+    """Cells side by side, each wrapped to the width of its column."""
+    columns = [wrap(cell, width) for cell, width in zip(cells, _WIDTHS, strict=True)]
+    lines = [
+        "  ".join(
+            f"{column[k] if k < len(column) else '':{width}}"
+            for column, width in zip(columns, _WIDTHS, strict=True)
+        ).rstrip()
+        for k in range(max(map(len, columns)))
+    ]
+    return "\n".join(lines)
 
 
 def sampling(question: Any) -> Doubt | None:

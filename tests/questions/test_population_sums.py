@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import csc_array
 
 from bdr_stan.predictive import ClassPredictive, Predictive, mixture
-from bdr_stan.predictive.population import difference, weighted_sums
+from bdr_stan.questions.population import difference, weighted_sums
 
 S, N = 200, 30
 

@@ -1,4 +1,4 @@
-"""Movement of the mean embeddings of bags with changed points, for example under a policy.
+"""What a change of the points changes, for example a policy: the movement of mean embeddings.
 
 Two versions of a bag that are made of the same points are one sample. Its true embedding moves by
 delta = E phi(x') - E phi(x), x' the changed x; the movement of the empirical embedding is an
@@ -20,14 +20,22 @@ The variance of one point is therefore averaged with the variance over all bags,
 ten points.
 """
 
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from bdr_stan.bags import Bags
+from bdr_stan.bags import Bags, BagsLike, Samples
+from bdr_stan.bags.matching import rows_of_ids
 from bdr_stan.embedding.mean_embedding import Movement
+from bdr_stan.embedding.samples import embedded
+from bdr_stan.embedding.shrinkage import ATTENUATED, attenuation
 from bdr_stan.kernels import FeatureMap
-from bdr_stan.types import Array
+from bdr_stan.predictive.classes import of_category
+from bdr_stan.predictive.contrast import Contrast
+from bdr_stan.predictive.robustness import Regression
+from bdr_stan.questions.protocol import Fit
+from bdr_stan.types import Array, ArrayLike
 from bdr_stan.user_warnings import warn
 
 _PRIOR_POINTS = 10  # weight of the average variance of all bags
@@ -37,6 +45,160 @@ _LEAST_SHARE = 1e-12  # of 1 - sum_j p_j^2, whose bag of one point has no deviat
 _ROUNDING = 1e-20  # sum of squared deviations of a constant, relative to its own squares
 _ALIKE = 4  # standard errors below which the versions' points are uncorrelated
 _LEAST_POINTS = 50  # to find that out
+_DRAWS_OF_MODE = 1000  # of sampling errors, for a contrast under a fit with one draw
+_SCALES = ("sigma", "sigma_point", "rho", "eta", "term_sd")
+
+
+class Contrasts(Fit):
+    """Effects of changes of the points."""
+
+    def contrast(
+        self: Any,
+        bags_a: BagsLike,
+        bags_b: BagsLike,
+        *,
+        trials: ArrayLike | str | None = None,
+        exposure: ArrayLike | str | None = None,
+        offset: ArrayLike | str | None = None,
+        category: Any = None,
+    ) -> Contrast:
+        """Posterior of the effect of a change of the points on each bag's expected label.
+
+        The versions are made of the same points: some or all have other values (the same number of
+        points in each bag, in the same order), other weights, or some are removed or added. Small
+        bags are not shrunk towards the average bag: a changed bag is the same bag, moved.
+
+        Parameters
+        ----------
+        bags_a, bags_b : Bags, or lists of n arrays, shapes (n_points, p)
+            The bags after the change, and before: label of `bags_a` minus label of `bags_b`; for
+            two classes the probability of the second.
+        trials, exposure, offset : array, shape (n,), or str, optional
+            For both versions, see `predictive`.
+
+        Returns
+        -------
+        Contrast
+            With `mean`, `sd`, `quantile(q)`, `interval(level)`, `draws` and `reliability`; of
+            normal labels with `robustness()` against omitted causes.
+
+        Raises
+        ------
+        ValueError
+            The versions have different numbers of bags, or of points and neither contains the
+            other's; or a category is not a class.
+        TypeError
+            The labels have more than two classes, and `category` is missing; points of BDR or
+            Shrinkage in partitions.
+
+        Warns
+        -----
+        UserWarning
+            The effect is attenuated (see `Contrast`), or the points are in different orders.
+
+        Notes
+        -----
+        For each draw of the weights w the linear predictor moves by w' delta, delta the average
+        movement of the features over the bag's points. The draws include its sampling error, with
+        the points as a sample of a population, for `BDR` and `Shrinkage`; `BLR` treats bags as
+        exact. Two samples of different points are compared by ``population(a, minus=b)``.
+        """
+        first, second = two_versions(self, bags_a, bags_b)
+        given: dict[str, Any] = {"trials": trials, "exposure": exposure, "offset": offset}
+        after, before = (
+            (self.labels_of_new(bags, **given), self.covariates_of(bags))
+            for bags in (first, second)
+        )
+        draws = self.draws()
+        if len(draws["w"]) == 1:  # repeated for the sampling errors
+            draws = {name: np.repeat(each, _DRAWS_OF_MODE, axis=0) for name, each in draws.items()}
+        embedding = embedded(second, self.feature_map_, {})
+        moved = _movement(self, first, second, embedding, draws["w"])
+        still = np.zeros_like(moved.sd)
+
+        def expected(version, movement):
+            labels, covariates = version
+            moved_bags = replace(embedding, movement=movement, **covariates)
+            predictive = self.predictive_of_draws(self.coordinates_, moved_bags, labels, draws)
+            return of_category(predictive, category)
+
+        unchanged = expected(before, Movement(np.zeros_like(moved.mean), still))
+        columns = (covariates.get("covariates") for _, covariates in (after, before))
+        regression = _regression(self, *columns)
+        exact = None
+        if regression is not None:
+            exact = Contrast.between(expected(after, moved._replace(sd=still)), unchanged)
+        reliability = self.result_.settings.get("reliability")
+        if reliability is not None and reliability < ATTENUATED:
+            warn(f"this contrast is too small, as {attenuation(reliability)}")
+        return Contrast.between(
+            expected(after, moved),
+            unchanged,
+            regression=regression,
+            exact=exact,
+            reliability=reliability,
+        ).with_ids_of(first)
+
+
+def two_versions(model: Any, bags_a: BagsLike, bags_b: BagsLike) -> tuple[Any, Any]:
+    """Two versions of the same bags, with the columns of the bags of the fit."""
+    first, second = model.like_training(bags_a), model.like_training(bags_b)
+    if len(first) != len(second):
+        raise ValueError(
+            f"bags_a holds {len(first)} bags, but bags_b {len(second)}: a contrast is between "
+            "two versions of the same bags"
+        )
+    if first.ids is not None and second.ids is not None:
+        second = second.take(rows_of_ids(second.ids, first.ids, "bags_b"))
+    for name in getattr(first, "samples", ()):
+        odd = np.flatnonzero(first.has(name) != second.has(name))
+        if len(odd):
+            raise ValueError(
+                f"{first.name(odd[0])} has {name!r} in one of the two versions alone "
+                f"({len(odd)} in all): a contrast is between two versions of the same bags, so "
+                "leave it out of both"
+            )
+    return first, second
+
+
+def _movement(model, first, second, embedding, w):
+    """Movement of the bags between two versions; without error if embeddings are exact."""
+    moved, coordinates = embedded(first, model.feature_map_, {}).mean, model.coordinates_
+    moved, sd = moved - embedding.mean, np.zeros(len(moved))
+    if not np.any(coordinates.lam):
+        return Movement(moved, sd)
+    root = np.linalg.qr(w / np.sqrt(len(w)), mode="r") @ coordinates.basis.T
+    if not isinstance(first, Samples):
+        return movement(first, second, model.feature_map_, root, embedding.sizes, moved)
+    for m, (name, feature_map) in enumerate(model.feature_map_.items()):
+        has, columns = first.has(name), coordinates.sample == m
+        both, sizes = np.ix_(has, columns), embedding.sizes[has, m]
+        versions = [bags.samples[name].take(bags.rows(name)) for bags in (first, second)]
+        of_sample = movement(*versions, feature_map, root[:, columns], sizes, moved[both])
+        moved[both], sd[has] = of_sample.mean, np.hypot(sd[has], of_sample.sd)
+    return Movement(moved, sd)
+
+
+def _regression(model, first, second):
+    """Regression with a linear contrast, if any; columns of the versions, (n, Q)."""
+    kind = model.label_model
+    if not kind.is_normal or kind.logarithms:
+        return None
+    n, draws = len(model.result_.labels) - 1, model.draws()
+    names = [name for name in _SCALES if model.result_.has_draws(name)]
+    scales = np.column_stack([model.result_.draws(name) for name in names])
+    if model.covariates_ is None or first is None or second is None:
+        return Regression(n, scales)
+    # A covariate that differs between the versions is part of the contrast: no benchmark.
+    changed = np.any(first != second, axis=0)
+    levels = model.covariates_.levels.values()
+    coefficients = {
+        name: draws["gamma"][:, columns]
+        for name, columns in model.covariates_.slices.items()
+        if not changed[columns].any()
+    }
+    n_levels = sum(len(each or (0, 1)) - 1 for each in levels)
+    return Regression(n - n_levels, scales, coefficients)
 
 
 class _Pairs(NamedTuple):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bdr_stan.bags import Bags
-from bdr_stan.predictive.size_classes import Compared, SizeClasses
+from bdr_stan.questions.conformal_bayes import Compared, SizeClasses
 
 
 def sizes_of(kind, n, rng):

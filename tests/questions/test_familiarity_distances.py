@@ -7,14 +7,14 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import chi2
 
-from bdr_stan.embedding import familiarity
-from bdr_stan.embedding.familiarity import (
+from bdr_stan.embedding.mean_embedding import Embedding, embed
+from bdr_stan.embedding.training import training_features
+from bdr_stan.questions import familiarity
+from bdr_stan.questions.familiarity import (
     UNFAMILIAR,
     Familiarity,
     too_many_unfamiliar,
 )
-from bdr_stan.embedding.mean_embedding import Embedding, embed
-from bdr_stan.embedding.training import training_features
 
 
 def bags_of(n, rng, *, sizes=None, shift=0.0):
@@ -75,7 +75,7 @@ def test_normal_embeddings_are_chi_square():
 
 
 def _chi_square_levels(d):
-    from bdr_stan.embedding import familiarity
+    from bdr_stan.questions import familiarity
 
     return chi2.isf(familiarity._LEVELS, d)
 
