@@ -59,7 +59,7 @@ from bdr_stan.models.overdispersion import (
     overdispersion,
 )
 from bdr_stan.models.plain import StanData, data_of_points, data_of_training_bags
-from bdr_stan.models.totals import totals_predictive, totals_with_effects
+from bdr_stan.models.totals import TotalsWithEffects, totals_predictive
 from bdr_stan.posterior.priors import RATES
 from bdr_stan.posterior.sampling import sample_posterior
 from bdr_stan.posterior.settings import METHODS
@@ -439,7 +439,7 @@ class AggregateRegressor(
         columns = training.effect_columns
         if columns is not None:
             sums = columns.sums(training.mean_points, training.rows.total)
-            return totals_with_effects(training.rows, y, sums, columns.names, **given)
+            return TotalsWithEffects(training.rows, y, sums, columns.names, **given)
         return aggregate_model(
             training.rows,
             y,

@@ -14,8 +14,8 @@ from bdr_stan.estimators.linear import LinearEstimator, LinearRegressor
 from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.validation import check_choice, check_positive
 from bdr_stan.kernels import Kernel
-from bdr_stan.models.bdr import bdr_model
-from bdr_stan.models.bdr_glm import bdr_glm_model
+from bdr_stan.models.bdr import BDRModel
+from bdr_stan.models.bdr_glm import FamilyModel
 from bdr_stan.user_warnings import warn
 
 
@@ -148,8 +148,8 @@ class BDR(UncertainEmbeddings, LinearRegressor):
         if isinstance(training, SamplesFeatures):
             return self._model_of_samples(training, y)
         if self._family is not None:
-            return bdr_glm_model(training, y, self._family, **shared)
-        return bdr_model(
+            return FamilyModel.of_training(training, y, self._family, **shared)
+        return BDRModel.of_training(
             training,
             np.log(y) if self.family == "lognormal" else y,
             **shared,

@@ -8,8 +8,8 @@ from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.samples import SamplesFeatures
 from bdr_stan.estimators.linear import LinearRegressor
 from bdr_stan.estimators.parameters import estimator
-from bdr_stan.models.bdr_glm import blr_glm_model
-from bdr_stan.models.blr import blr_model, exact_posterior, exact_predictive
+from bdr_stan.models.bdr_glm import FamilyModel
+from bdr_stan.models.blr import BLRModel, exact_posterior, exact_predictive
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
 from bdr_stan.posterior.sampling import Posterior
 from bdr_stan.posterior.settings import SamplerSettings
@@ -83,10 +83,10 @@ class BLR(LinearRegressor):
         if isinstance(training, SamplesFeatures):
             return self._model_of_samples(training, y)
         if self._family is not None:
-            return blr_glm_model(
+            return FamilyModel(
                 training.embedding, y, self._family, terms=training.terms, prior=self.prior
             )
-        return blr_model(
+        return BLRModel(
             training.embedding,
             np.log(y) if self.family == "lognormal" else y,
             terms=training.terms,

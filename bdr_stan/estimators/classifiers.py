@@ -7,8 +7,8 @@ from scipy.special import log_expit, log_ndtr
 from bdr_stan.estimators.bdr import UncertainEmbeddings
 from bdr_stan.estimators.linear import LinearClassifier
 from bdr_stan.estimators.parameters import estimator
-from bdr_stan.models.bdr_probit import bdr_probit_model
-from bdr_stan.models.blr_logit import blr_logit_model
+from bdr_stan.models.bdr_probit import ProbitModel
+from bdr_stan.models.blr_logit import LogitModel
 from bdr_stan.posterior.settings import WARMUP_OF_VARIANTS
 
 
@@ -46,7 +46,7 @@ class BLRClassifier(LinearClassifier):
     _log_cdf = log_expit
 
     def _model(self, training, y):
-        return blr_logit_model(training.embedding, y, prior=self.prior)
+        return LogitModel(training.embedding, y, prior=self.prior)
 
 
 @estimator
@@ -85,7 +85,7 @@ class BDRClassifier(UncertainEmbeddings, LinearClassifier):
     _default_warmup = WARMUP_OF_VARIANTS
 
     def _model(self, training, y):
-        return bdr_probit_model(
+        return ProbitModel.of_training(
             training,
             y,
             embedding_prior=self.embedding_prior,

@@ -23,7 +23,7 @@ from bdr_stan.estimators.parameters import estimator
 from bdr_stan.estimators.points import as_points, evenly_spaced
 from bdr_stan.estimators.validation import check_counts
 from bdr_stan.families import FAMILIES
-from bdr_stan.models.joint import SurveyAgreement, joint_model, survey_theta
+from bdr_stan.models.joint import JointModel, SurveyAgreement, survey_theta
 from bdr_stan.posterior.priors import SURVEYS
 from bdr_stan.posterior.settings import METHODS
 from bdr_stan.predictive import AggregatePredictive, PointPredictive
@@ -215,7 +215,7 @@ class JointRegressor(AggregateRegressor):
         super()._keep_posterior(model, *args, coordinates=names, **kept)
 
     def _model(self, training, y, likelihood=None):
-        return joint_model(
+        return JointModel(
             training.rows,
             y,
             likelihood or self._family,

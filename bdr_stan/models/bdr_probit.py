@@ -1,19 +1,17 @@
 """Classes of bags, weights and mean embeddings both uncertain (Law et al. 2018, appendix B)."""
 
 from collections.abc import Mapping
-from functools import partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from bdr_stan.embedding.compression import Rows
 from bdr_stan.embedding.shrinkage import shrinkage_factors
-from bdr_stan.embedding.training import TrainingFeatures
-from bdr_stan.models.blr_logit import blr_logit_data
+from bdr_stan.models.blr_logit import LogitModel, blr_logit_data
 from bdr_stan.models.likelihoods import probit_likelihood
-from bdr_stan.models.prior_choice import model_of_best_prior
-from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
-from bdr_stan.posterior.priors import class_priors, with_user_values
+from bdr_stan.posterior.latent_gaussian import SAMPLER, SCALE, Variables
+from bdr_stan.posterior.mode import LogLikelihood, Mode
 from bdr_stan.types import Array
 
 # Prior sd of the latent function over the training bags, in sds of its noise: half of the bags then
@@ -95,42 +93,28 @@ def follow_latent_scale(whitened: Mapping[str, Any], nu: Array, rho: float) -> d
     }
 
 
-def bdr_probit_model(
-    training: TrainingFeatures,
-    y: Array,
-    *,
-    prior: Mapping[str, float] | None = None,
-    **choices: Any,
-) -> LatentGaussianModel:
-    """The model of ``stan/bdr_probit.stan`` with its data, labels y 0 or 1; see `bdr_model`."""
-    mean, sizes, x = training.embedding.mean, training.embedding.sizes, training.embedding.x
+class ProbitModel(LogitModel):
+    """The model of ``stan/bdr_probit.stan`` with its data, labels y 0 or 1."""
 
-    def model_in(coordinates, prior_of_eta):
-        z = coordinates.transform(mean)
-        rows = rows_by_size(np.column_stack([z, x]), y, sizes)
+    program = "bdr_probit"
+    latent_sd = _LATENT_SD
 
-        def rescaled(whitened, scales, mode):
-            s = shrinkage_factors(rows.bag_size, coordinates.lam, scales["eta"])
-            nu = scales["eta"] * (1 - s) @ mode.theta[: len(coordinates.lam)] ** 2
-            return follow_latent_scale(whitened, np.repeat(nu, rows.n_bags), scales["rho"])
+    @cached_property
+    def rows(self) -> Rows:
+        columns = np.column_stack([self.z, self.embedding.x])
+        return rows_by_size(columns, self.y, self.embedding.sizes)
 
-        def model_of(coordinates):
-            defaults = class_priors(_LATENT_SD, coordinates.prior_variance(z), x.shape[1])
-            priors = with_user_values(defaults | prior_of_eta, prior)
-            factor = coordinates.prior_factor
-            return LatentGaussianModel(
-                program="bdr_probit",
-                priors=priors,
-                data=bdr_probit_data(rows, coordinates.lam, factor, priors),
-                constants=coordinates.constants(),
-                scales=("rho", "eta"),
-                prior_factor=factor,
-                weight_basis=coordinates.basis,
-                likelihood=partial(probit_likelihood, rows, coordinates.lam),
-                rescaled=rescaled,
-                sampler_only=("t", "precision", "unit"),
-            )
+    def variables(self) -> Variables:
+        return {"rho": SCALE, "eta": SCALE, "unit": SAMPLER}
 
-        return model_of
+    def likelihood(self, *, level: float = 0.0, **scales: float) -> LogLikelihood:
+        return probit_likelihood(self.rows, self.coordinates.lam, eta=scales["eta"])
 
-    return model_of_best_prior(model_in, training, **choices)
+    def program_data(self) -> dict[str, Any]:
+        return bdr_probit_data(self.rows, self.coordinates.lam, self.prior_factor, self.priors)
+
+    def whitening(self, scales: Mapping[str, float], mode: Mode) -> dict[str, Any]:
+        lam, eta = self.coordinates.lam, scales["eta"]
+        s = shrinkage_factors(self.rows.bag_size, lam, eta)
+        nu = np.repeat(eta * (1 - s) @ mode.theta[: len(lam)] ** 2, self.rows.n_bags)
+        return follow_latent_scale(super().whitening(scales, mode), nu, scales["rho"])

@@ -1,21 +1,31 @@
 """Bayesian linear regression on empirical mean embeddings (Law et al. 2018, section 3.1)."""
 
 from collections.abc import Mapping
-from functools import partial
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 
 from bdr_stan.embedding.compression import Rows
-from bdr_stan.embedding.coordinates import Coordinates, principal_axes
-from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.embedding.coordinates import Coordinates
+from bdr_stan.embedding.mean_embedding import Deviations, Embedding
 from bdr_stan.embedding.terms import NO_TERMS, Terms
+from bdr_stan.models.embedding_model import EmbeddingModel
 from bdr_stan.models.label_errors import size_noise_prior
 from bdr_stan.models.likelihoods import normal_likelihood
-from bdr_stan.posterior.latent_gaussian import LatentGaussianModel, most_probable_scales
-from bdr_stan.posterior.priors import weight_priors, with_user_values
+from bdr_stan.posterior.latent_gaussian import (
+    SCALE,
+    LatentGaussianModel,
+    Role,
+    Variable,
+    Variables,
+    most_probable_scales,
+)
+from bdr_stan.posterior.mode import LogLikelihood
+from bdr_stan.posterior.priors import weight_priors
 from bdr_stan.posterior.sampling import Posterior
-from bdr_stan.posterior.terms import split_columns, term_data, term_priors, term_scales
+from bdr_stan.posterior.terms import split_columns, term_data, term_priors
 from bdr_stan.predictive import Predictive
 from bdr_stan.types import Array
 
@@ -52,42 +62,65 @@ def blr_data(
     }
 
 
-def blr_model(
-    embedding: Embedding,
-    y: Array,
-    *,
-    terms: Terms = NO_TERMS,
-    prior: Mapping[str, float] | None = None,
-    lossless: bool = True,
-    label_noise: str = "constant",
-    label_sd: Array | None = None,
-) -> LatentGaussianModel:
-    """The model of ``stan/blr.stan`` with its data; for arguments see `bdr_model`."""
-    by_size = label_noise == "size"
-    coordinates = principal_axes(embedding)
-    z = embedding.deviations.along(coordinates.basis)
-    sizes = embedding.sizes if by_size else np.ones(len(y))  # one group of equal noise
-    known_variance = 0.0 if label_sd is None else label_sd**2
-    rows = embedding.labelled(z.rows, y, sizes, known_variance, lossless=lossless)
-    n_covariates = rows.rows.shape[1] - len(coordinates.lam) - 2 - sum(terms.n_effects)
-    defaults = weight_priors(y, z.average(np.sum(z.rows**2, axis=1)), n_covariates)
-    defaults |= term_priors(terms, float(np.std(y)))
-    if by_size:
-        defaults |= size_noise_prior(y, embedding.sizes)
-    priors, size_scales = with_user_values(defaults, prior), ["sigma_point"] if by_size else []
-    return LatentGaussianModel(
-        program="blr",
-        priors=priors,
-        data=blr_data(rows, priors, n_covariates=n_covariates, terms=terms),
-        constants=coordinates.constants(),
-        scales=("sigma", *size_scales, "rho", *term_scales(terms)),
-        terms=terms,
-        prior_factor=coordinates.prior_factor,
-        weight_basis=coordinates.basis,
-        likelihood=partial(normal_likelihood, rows, coordinates.lam),
-        level=float(np.mean(y)),
-        scale_arrays={"sigma_point": size_scales},
-    )
+@dataclass
+class BLRModel(EmbeddingModel):
+    """The model of ``stan/blr.stan`` with its data."""
+
+    _: KW_ONLY
+    lossless: bool = True  # compresses the rows of the bags
+    label_noise: str = "constant"  # "size" adds sigma_point^2 / N_i to the noise
+    label_sd: Array | None = None  # known standard errors, shape (n,)
+
+    program = "blr"
+    has_terms = True
+    uncertain: ClassVar[bool] = False  # whether embeddings are
+
+    @cached_property
+    def deviations(self) -> Deviations:
+        """Those of the embeddings, in the coordinates."""
+        return self.embedding.deviations.along(self.coordinates.basis)
+
+    @cached_property
+    def rows(self) -> Rows:
+        by_size = self.uncertain or self.label_noise == "size"  # else one group of equal noise
+        return self.embedding.labelled(
+            self.deviations.rows,
+            self.y,
+            self.embedding.sizes if by_size else np.ones(len(self.y)),
+            0.0 if self.label_sd is None else self.label_sd**2,
+            lossless=self.lossless,
+        )
+
+    @property
+    def level(self) -> float:
+        return float(np.mean(self.y))
+
+    @property
+    def size_scales(self) -> list[str]:
+        """Names of the scales of noise that depends on the size of a bag."""
+        return ["sigma_point"] if self.label_noise == "size" else []
+
+    def default_priors(self) -> dict[str, float]:
+        prior_variance = self.coordinates.prior_variance(self.deviations.rows)
+        return {
+            **weight_priors(self.y, self.deviations.average(prior_variance), self.n_covariates),
+            **(size_noise_prior(self.y, self.embedding.sizes) if self.size_scales else {}),
+            **self.embedding_priors,
+            **term_priors(self.terms, float(np.std(self.y))),
+        }
+
+    def variables(self) -> Variables:
+        return {
+            "sigma": SCALE,
+            "sigma_point": Variable(Role.SPLIT, self.size_scales),
+            "rho": SCALE,
+        }
+
+    def likelihood(self, *, level: float = 0.0, **scales: Any) -> LogLikelihood:
+        return normal_likelihood(self.rows, self.coordinates.lam, level=level, **scales)
+
+    def program_data(self) -> dict[str, Any]:
+        return blr_data(self.rows, self.priors, n_covariates=self.n_covariates, terms=self.terms)
 
 
 def exact_posterior(

@@ -1,18 +1,17 @@
 """Classes of bags by logistic regression on their empirical mean embeddings."""
 
 from collections.abc import Mapping
-from typing import Any
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 
 from bdr_stan.embedding.compression import Rows, compress
-from bdr_stan.embedding.coordinates import principal_axes
-from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.models.embedding_model import EmbeddingModel
 from bdr_stan.models.likelihoods import logit_likelihood
-from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
+from bdr_stan.posterior.latent_gaussian import SCALE, Variables
 from bdr_stan.posterior.mode import LogLikelihood
-from bdr_stan.posterior.priors import class_priors, with_user_values
-from bdr_stan.types import Array
+from bdr_stan.posterior.priors import class_priors
 
 # Prior sd of the log odds over the training bags: about as in `bdr_probit`, 1.5 sds of its noise,
 # times 1.7, the ratio of the logistic to the normal scale.
@@ -42,25 +41,27 @@ def blr_logit_data(
     }
 
 
-def blr_logit_model(
-    embedding: Embedding, y: Array, *, prior: Mapping[str, float] | None = None
-) -> LatentGaussianModel:
-    """The model of ``stan/blr_logit.stan`` with its data, labels y 0 or 1; see `bdr_model`."""
-    coordinates = principal_axes(embedding)
-    z, x = coordinates.transform(embedding.mean), embedding.x
-    rows = compress(np.column_stack([z, x]), y, embedding.sizes, lossless=False)
-    priors = with_user_values(class_priors(_LATENT_SD, np.sum(z**2, axis=1), x.shape[1]), prior)
+class LogitModel(EmbeddingModel):
+    """The model of ``stan/blr_logit.stan`` with its data, labels y 0 or 1."""
 
-    def likelihood() -> LogLikelihood:  # no scales but rho
-        return logit_likelihood(rows)
+    program = "blr_logit"
+    latent_sd: ClassVar[float] = _LATENT_SD
 
-    return LatentGaussianModel(
-        program="blr_logit",
-        priors=priors,
-        data=blr_logit_data(rows, priors, n_covariates=x.shape[1]),
-        constants=coordinates.constants(),
-        scales=("rho",),
-        prior_factor=coordinates.prior_factor,
-        weight_basis=coordinates.basis,
-        likelihood=likelihood,
-    )
+    @cached_property
+    def rows(self) -> Rows:
+        columns = np.column_stack([self.z, self.embedding.x])
+        return compress(columns, self.y, self.embedding.sizes, lossless=False)
+
+    def default_priors(self) -> dict[str, float]:
+        prior_variance = self.coordinates.prior_variance(self.z)
+        priors = class_priors(self.latent_sd, prior_variance, self.n_covariates)
+        return {**priors, **self.embedding_priors}
+
+    def variables(self) -> Variables:
+        return {"rho": SCALE}
+
+    def likelihood(self, *, level: float = 0.0, **scales: float) -> LogLikelihood:
+        return logit_likelihood(self.rows)
+
+    def program_data(self) -> dict[str, Any]:
+        return blr_logit_data(self.rows, self.priors, n_covariates=self.n_covariates)

@@ -51,11 +51,20 @@ _INITIAL_LOG_DISTANCE = 0.05
 POSTERIOR_LOG_SDS = {"tau": 0.1, "amplitude": 0.4, "curvature": 0.3}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class InverseModel(Model):
     """The model of ``stan/inverse.stan`` with its data."""
 
+    priors: dict[str, float]
     fitted: FittedCurves  # the most probable curves and the coordinates of the embeddings
+    held_out: Array  # log density of each held-out label, shape (n,)
+
+    program = "inverse"
+
+    def __post_init__(self) -> None:
+        coordinates, sums = self.fitted.coordinates, self.fitted.sums
+        self.data = inverse_data(sums, coordinates.lam, coordinates.functions, self.priors)
+        self.constants = {**coordinates.constants(), "held_out": (self.held_out, ["bag"])}
 
     def stan_input(self, settings: SamplerSettings) -> StanInput:
         """Chains that start near the most probable scales of the curves.
@@ -164,11 +173,9 @@ def inverse_model(
     if len(chosen.offsets):
         coordinates = replace(coordinates, offsets=chosen.offsets)
     return InverseModel(
-        program="inverse",
         priors=priors,
-        data=inverse_data(fitted.sums, coordinates.lam, coordinates.functions, priors),
-        constants={**coordinates.constants(), "held_out": (chosen.log_density, ["bag"])},
         fitted=replace(fitted, coordinates=coordinates),
+        held_out=chosen.log_density,
     )
 
 

@@ -30,7 +30,7 @@ INVERSE_DATA = (
 _ADAPT_DELTA = 0.99  # amplitudes and their curves form funnels if labels explain little
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class PlainInverseModel(PlainProgram):
     """The model of ``stan/inverse.stan`` with its data, for a program that the user has edited."""
 
@@ -100,7 +100,7 @@ def plain_inverse_model(
         "y_at_given": np.empty((0, n_labels)),
         **{name: stock.priors[name] for name in PRIORS},
     }
-    return PlainInverseModel.of(stock, data, as_new(bags) | given_labels)
+    return PlainInverseModel(stock=stock, data=data, new_bags=as_new(bags) | given_labels)
 
 
 def inverse_data_of_bags(

@@ -13,11 +13,11 @@ from scipy import stats
 from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.training import training_features
-from bdr_stan.models.bdr import bdr_model
-from bdr_stan.models.bdr_glm import bdr_glm_model, blr_glm_model
-from bdr_stan.models.bdr_probit import bdr_probit_model, order_by_size
-from bdr_stan.models.blr import blr_model
-from bdr_stan.models.blr_logit import blr_logit_model
+from bdr_stan.models.bdr import BDRModel
+from bdr_stan.models.bdr_glm import FamilyModel
+from bdr_stan.models.bdr_probit import ProbitModel, order_by_size
+from bdr_stan.models.blr import BLRModel
+from bdr_stan.models.blr_logit import LogitModel
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
 from bdr_stan.posterior.settings import SamplerSettings
 from builders import reference
@@ -103,17 +103,17 @@ def stock(program, *, options=False, exact=False):
 def _model(program, training, y, label_sd, exact):
     embedding = training.embedding
     if program == "bdr":
-        return bdr_model(training, y, lossless=False, label_sd=label_sd)
+        return BDRModel.of_training(training, y, lossless=False, label_sd=label_sd)
     if program == "blr":
-        return blr_model(embedding, y, lossless=False, label_sd=label_sd)
+        return BLRModel(embedding, y, lossless=False, label_sd=label_sd)
     if program == "blr_logit":
-        return blr_logit_model(embedding, y)
+        return LogitModel(embedding, y)
     if program == "bdr_probit":
-        return bdr_probit_model(training, y)
+        return ProbitModel.of_training(training, y)
     family = FAMILIES[program[4:]]
     if exact:
-        return blr_glm_model(embedding, y.astype(float), family)
-    return bdr_glm_model(training, y.astype(float), family)
+        return FamilyModel(embedding, y.astype(float), family)
+    return FamilyModel.of_training(training, y.astype(float), family)
 
 
 def plain_data(stock, new=()):

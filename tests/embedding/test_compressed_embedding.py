@@ -14,8 +14,8 @@ from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.prior import landmark_matrices
 from bdr_stan.embedding.shrinkage import joint_basis, shrinkage_factors
 from bdr_stan.embedding.training import training_features
-from bdr_stan.models.bdr import bdr_model
-from bdr_stan.models.blr import blr_model
+from bdr_stan.models.bdr import BDRModel
+from bdr_stan.models.blr import BLRModel
 
 N, QUICK = 1200, {"n_landmarks": 10, "covariance": "average", "bandwidth": 1.5, "seed": 2}
 
@@ -112,7 +112,7 @@ def test_model_is_that_of_all_bags(table, n_parts, weight):
         assert_allclose(getattr(found.embedding, name), of_all, atol=1e-10 * np.abs(of_all).max())
     error, of_all = (each.embedding.error_of_trace(0.7) for each in (found, exact))
     assert error == pytest.approx(of_all, rel=1e-7)
-    models = bdr_model(found, y), bdr_model(exact, y, lossless=False)
+    models = BDRModel.of_training(found, y), BDRModel.of_training(exact, y, lossless=False)
     assert models[0].data["T"] < 0.5 * N < models[1].data["T"]
     assert_same_model(*models, beta, [1e-4, 0.03, 1.0])
 
@@ -127,7 +127,7 @@ def test_covariates_size_noise_and_label_errors(table):
     labels = Labels(y, label_sd**2, True)
     found = training_features(bags_in(table, 5), labels=labels, **at)
     options = {"label_noise": "size", "label_sd": label_sd}
-    models = [bdr_model(of, y, **options, lossless=of is found) for of in (found, exact)]
+    models = [BDRModel.of_training(of, y, **options, lossless=of is found) for of in (found, exact)]
     assert_same_model(*models, beta, [1e-4, 0.1, 1.0])
 
 
@@ -142,7 +142,7 @@ def test_linear_regression(table, by_size):
     found = training_features(bags_in(table, 5), labels=Labels(y, None, by_size), **at)
     noise = "size" if by_size else "constant"
     models = [
-        blr_model(of.embedding, y, label_noise=noise, lossless=of is found) for of in (found, exact)
+        BLRModel(of.embedding, y, label_noise=noise, lossless=of is found) for of in (found, exact)
     ]
     assert models[0].data["G"] == 1 or by_size
     assert_same_model(*models, beta, np.std(y) * np.array([1e-4, 0.1, 1.0]))
@@ -156,7 +156,7 @@ def test_effects_left_out_and_priors_are_those_in_memory(table):
     found = training_features(bags_in(table, 5), labels=Labels(y, None, True), **at)
     assert str(found.kernel) == str(exact.kernel) and "(2,)" not in str(found.kernel)
     assert len(found.landmarks) < 30
-    a, b = (bdr_model(of, y) for of in (found, exact))
+    a, b = (BDRModel.of_training(of, y) for of in (found, exact))
     assert a.constants["linear_variance"] == b.constants["linear_variance"]
     assert a.priors == pytest.approx(b.priors, rel=1e-8)
 
@@ -219,4 +219,6 @@ def test_all_bags_may_be_cut(table):
     found = training_features(bags_in(shuffled, 7), labels=labels, **at)
     expected = training_features(bags_in(table, None), **at)
     assert isinstance(expected.embedding, Embedding)
-    assert bdr_model(found, y).priors == pytest.approx(bdr_model(expected, y).priors, rel=1e-8)
+    assert BDRModel.of_training(found, y).priors == pytest.approx(
+        BDRModel.of_training(expected, y).priors, rel=1e-8
+    )
