@@ -7,8 +7,7 @@ from scipy.special import log_expit, log_ndtr
 from bdr_stan.estimators.bdr import UncertainEmbeddings
 from bdr_stan.estimators.linear import LinearClassifier
 from bdr_stan.estimators.parameters import estimator
-from bdr_stan.models.bdr_probit import ProbitModel
-from bdr_stan.models.blr_logit import LogitModel
+from bdr_stan.models.two_classes import LogitModel, ProbitModel
 from bdr_stan.posterior.settings import WARMUP_OF_VARIANTS
 
 

@@ -47,6 +47,8 @@ def aggregate_data(
 ) -> dict[str, Any]:
     """Data of ``stan/fast/aggregate_*.stan`` (square: `rows` are factors), except for whitening."""
     of_scales = [f"{name}_scale" for name in likelihood.scales]
+    # Information of labels on their bags' effects, for the sampler's coordinates.
+    target, information = likelihood.label_on_log_scale(y, trials) if has_effects else ([], [])
     data = {
         "A": len(y),
         "D": rows.rows.shape[1] - 1,
@@ -58,7 +60,8 @@ def aggregate_data(
         "tau_scale": 1.0,  # if there are no effects
         **{name: value for name, value in priors.items() if name not in of_scales},
         "use_likelihood": int(use_likelihood),
-        **_effect_data(y, likelihood, trials, has_effects, use_likelihood),
+        "effect_information": np.asarray(information) * use_likelihood,
+        "effect_target": target,
     }
     if rows.weights is None:
         data["residual_variance"] = (
@@ -80,14 +83,6 @@ def aggregate_data(
     return {**data, "weight": rows.weights, "grainsize": max(1, len(y) // _SLICES)}
 
 
-def _effect_data(y, likelihood, trials, has_effects, use_likelihood):
-    """Information of labels on their bags' effects, for the sampler's coordinates."""
-    if not has_effects:
-        return {"effect_information": [], "effect_target": []}
-    target, information = likelihood.label_on_log_scale(y, trials)
-    return {"effect_information": information * use_likelihood, "effect_target": target}
-
-
 @dataclass
 class AggregateModel(RateModel):
     """The model of a link's program, ``stan/fast/aggregate_*.stan``; rows are from the link."""
@@ -100,18 +95,12 @@ class AggregateModel(RateModel):
 
     def __post_init__(self) -> None:
         self.program = self.link.program
-        super().__post_init__()
-
-    @property
-    def rho_in_likelihood(self) -> bool:
-        return self.link.uses_residual_variance
-
-    @property
-    def initial(self) -> dict[str, Any]:
-        return {
+        self.rho_in_likelihood = self.link.uses_residual_variance
+        self.initial = {
             "tau": [_FIRST_TAU] if self.bag_effects else [],
             "t_effect": np.zeros(len(self.y) if self.bag_effects else 0),
         }
+        super().__post_init__()
 
     def default_priors(self) -> dict[str, float]:
         return {

@@ -18,8 +18,7 @@ from bdr_stan.embedding.shrinkage import shrinkage_factors
 from bdr_stan.embedding.terms import NO_TERMS, Terms
 from bdr_stan.families import Family, label_densities
 from bdr_stan.families.integrated import Integrated
-from bdr_stan.models.bdr_probit import order_by_size, rows_by_size, size_groups
-from bdr_stan.models.embedding_model import EmbeddingModel
+from bdr_stan.models.embedding_model import EmbeddingModel, order_by_size, size_groups
 from bdr_stan.models.likelihoods import family_likelihood, normal_likelihood
 from bdr_stan.posterior.latent_gaussian import SAMPLER, Role, Variable, Variables
 from bdr_stan.posterior.mode import LogLikelihood, Mode
@@ -62,59 +61,29 @@ class FamilyModel(EmbeddingModel):
     most_bags = _FIRST_BAGS
 
     def __post_init__(self) -> None:
-        order, offsets, trials = (
-            order_by_size(self.embedding.sizes),
-            self.embedding.offsets,
-            self.embedding.trials,
-        )
+        embedding, n, name = self.embedding, len(self.y), self.family.name
+        order = order_by_size(embedding.sizes)
         # Known parts of the linear predictors, and trials, in the order of the rows, shape (n,).
-        self.known_part = np.zeros(len(order)) if offsets is None else offsets[order]
-        self.trials = None if trials is None else trials[order]
+        self.known_part = np.zeros(n) if embedding.offsets is None else embedding.offsets[order]
+        self.trials = None if embedding.trials is None else embedding.trials[order]
+        self.uncertain = any(prior.startswith("eta") for prior in self.embedding_priors)
+        # Linear predictors deviate from their means, which for normal labels is noise.
+        has_deviations = self.uncertain and name != "normal"
+        self.integrates_deviations = has_deviations and name in _INTEGRATED and n > _MOST_DEVIATIONS
         super().__post_init__()
-
-    @cached_property
-    def rows(self) -> Rows:
-        columns = np.column_stack([self.z, self.embedding.x])
-        return rows_by_size(columns, self.y, self.embedding.sizes)
+        self.level = self.level_and_spread[0] if name == "normal" else 0.0
+        self.blocks = tuple(self.samples.values())
+        self.initial = {"e": np.zeros(n * (has_deviations and not self.integrates_deviations))}
 
     @property
     def labels(self) -> Array:
         """Labels in the order of the rows, shape (n,)."""
         return self.rows.rows[:, -1]
 
-    @property
-    def uncertain(self) -> bool:
-        """Whether embeddings are."""
-        return any(name.startswith("eta") for name in self.embedding_priors)
-
-    @property
-    def has_deviations(self) -> bool:
-        """Whether linear predictors deviate from their means; of normal labels that is noise."""
-        return self.uncertain and self.family.name != "normal"
-
-    @property
-    def integrates_deviations(self) -> bool:
-        """Whether the program integrates the deviations out."""
-        many = len(self.y) > _MOST_DEVIATIONS
-        return self.has_deviations and many and self.family.name in _INTEGRATED
-
     @cached_property
     def level_and_spread(self) -> tuple[float, float]:
         """Level and standard deviation of the linear predictors, from the labels."""
         return self.family.level_and_spread(self.labels, self.known_part, self.trials)
-
-    @property
-    def level(self) -> float:
-        return self.level_and_spread[0] if self.family.name == "normal" else 0.0
-
-    @property
-    def blocks(self) -> tuple[int, ...]:
-        return tuple(self.samples.values())
-
-    @property
-    def initial(self) -> dict[str, Any]:
-        has_parameters = self.has_deviations and not self.integrates_deviations
-        return {"e": np.zeros(len(self.y) * has_parameters)}
 
     def default_priors(self) -> dict[str, float]:
         location, spread = self.level_and_spread

@@ -75,6 +75,10 @@ class BLRModel(EmbeddingModel):
     has_terms = True
     uncertain: ClassVar[bool] = False  # whether embeddings are
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.level = float(np.mean(self.y))
+
     @cached_property
     def deviations(self) -> Deviations:
         """Those of the embeddings, in the coordinates."""
@@ -90,10 +94,6 @@ class BLRModel(EmbeddingModel):
             0.0 if self.label_sd is None else self.label_sd**2,
             lossless=self.lossless,
         )
-
-    @property
-    def level(self) -> float:
-        return float(np.mean(self.y))
 
     @property
     def size_scales(self) -> list[str]:

@@ -104,8 +104,9 @@ class EmbeddingModel(LatentGaussianModel):
 
     @cached_property
     def rows(self) -> Rows:
-        """Rows [z, x, v, 1, y] of the bags."""
-        raise NotImplementedError
+        """Rows [z, x, v, 1, y] of the bags, by default in groups of equal size."""
+        columns = np.column_stack([self.z, self.embedding.x])
+        return rows_by_size(columns, self.y, self.embedding.sizes)
 
     @property
     def n_covariates(self) -> int:
@@ -181,3 +182,34 @@ def precision_for(training: TrainingFeatures, linear_variance: float) -> Array:
     kernel = with_linear_variance(training.kernel, LINEAR_VARIANCE**2 / linear_variance)
     gram = landmark_features(kernel, training.landmarks).gram()
     return gram + JITTER * np.eye(len(gram))
+
+
+def rows_by_size(z: Array, y: Array, sizes: Array) -> Rows:
+    """Rows [z_i, 1, y_i] of all bags, uncompressed, in groups of equal size; z may include x."""
+    order = order_by_size(sizes)
+    rows = np.column_stack([z, np.ones(len(y)), y])[order]
+    bag_size, start, n_bags = np.unique(
+        np.asarray(sizes, float)[order],
+        axis=0 if np.ndim(sizes) > 1 else None,
+        return_index=True,
+        return_counts=True,
+    )
+    return Rows(rows, n_bags, n_bags, bag_size, np.zeros(len(start)), np.ones(len(start)))
+
+
+def order_by_size(sizes: Array) -> Array:
+    """Bags in the order of their size, bags of one size in their own, shape (n,).
+
+    Sizes of several samples have the shape (n, M).
+    """
+    return np.lexsort(np.reshape(sizes, (len(sizes), -1)).T[::-1])
+
+
+def size_groups(rows: Rows) -> dict[str, Any]:
+    """Data on the groups of bags of one size."""
+    return {
+        "G": len(rows.length),
+        "bag_size": rows.bag_size,
+        "start": rows.start + 1,  # Stan counts from 1
+        "length": rows.length,
+    }

@@ -58,7 +58,29 @@ class JointModel(AggregateModel):
         return float(np.log(np.sum(self.y) / np.sum(self.rows.total)))
 
     def default_priors(self) -> dict[str, float]:
-        return super().default_priors() | survey_priors(self.surveys, self.survey_family)
+        """Also of the surveys' lines and scales.
+
+        At the totals' overall rate the log odds have as prior mean the pooled log odds of the
+        survey's places, with sd 1.5. The slope has mean 1 and sd 1: it is 1 if few are positive, in
+        proportion to the rate, and may have either sign, so surveys can disagree with the totals.
+        """
+        surveys, scales = self.surveys, self.survey_family.likelihood.scales
+        positives, examined = (
+            np.bincount(surveys.survey, counts) for counts in (surveys.positives, surveys.examined)
+        )
+        shares = (positives + 0.5) / (examined + 1)
+        levels = [LOGIT.function_prior(float(share)) for share in shares]
+        locations, spreads = (
+            surveys.entries(f"survey_intercept_{kind}") for kind in ("location", "scale")
+        )
+        return {
+            **super().default_priors(),
+            **{name: float(level.level) for name, level in zip(locations, levels, strict=True)},
+            **{name: level.level_sd for name, level in zip(spreads, levels, strict=True)},
+            "survey_slope_location": 1.0,
+            "survey_slope_scale": 1.0,
+            **{f"survey_{name}_scale": scale.prior_scale for name, scale in scales.items()},
+        }
 
     def variables(self) -> Variables:
         role = Role.ARRAY if self.surveys.names else Role.SPLIT
@@ -145,30 +167,6 @@ class JointModel(AggregateModel):
 def _per_survey(priors: Mapping[str, float], name: str) -> Array:
     """A number of the priors for each survey, shape (G,)."""
     return np.array([value for key, value in priors.items() if key.split("[")[0] == name])
-
-
-def survey_priors(surveys: SurveyRows, family: Family) -> dict[str, float]:
-    """Default priors of the surveys' lines and scales.
-
-    At the totals' overall rate the log odds have as prior mean the pooled log odds of the survey's
-    places, with sd 1.5. The slope has mean 1 and sd 1: it is 1 if few are positive, in proportion
-    to the rate, and may have either sign, so surveys can disagree with the totals.
-    """
-    positives, examined = (
-        np.bincount(surveys.survey, counts) for counts in (surveys.positives, surveys.examined)
-    )
-    levels = [LOGIT.function_prior(float(share)) for share in (positives + 0.5) / (examined + 1)]
-    scales = family.likelihood.scales.items()
-    locations, spreads = (
-        surveys.entries(f"survey_intercept_{kind}") for kind in ("location", "scale")
-    )
-    return {
-        **{name: float(level.level) for name, level in zip(locations, levels, strict=True)},
-        **{name: level.level_sd for name, level in zip(spreads, levels, strict=True)},
-        "survey_slope_location": 1.0,
-        "survey_slope_scale": 1.0,
-        **{f"survey_{name}_scale": scale.prior_scale for name, scale in scales},
-    }
 
 
 def _f_entries(theta, surveys):

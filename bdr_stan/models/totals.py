@@ -31,6 +31,7 @@ from bdr_stan.posterior.latent_gaussian import (
     most_probable_scales,
 )
 from bdr_stan.posterior.mode import LogLikelihood
+from bdr_stan.posterior.priors import predictor_priors
 from bdr_stan.posterior.sampling import Posterior
 from bdr_stan.predictive import Predictive
 from bdr_stan.types import Array, ArrayLike
@@ -57,9 +58,9 @@ class TotalsModel(RateModel):
     program = "blr"
     has_terms = True  # none, but the program has them
 
-    @property
-    def level(self) -> float:
-        return _level(self.rows, self.y)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.level = _level(self.rows, self.y)
 
     @cached_property
     def compressed(self) -> Rows:
@@ -67,7 +68,25 @@ class TotalsModel(RateModel):
         return compressed_totals(self.rows, self.y)
 
     def default_priors(self) -> dict[str, float]:
-        return total_priors(self.rows, self.y)
+        """With s the standard deviation of the bags' averages y / sum p, in units of a point.
+
+        intercept_location = sum y / sum p, intercept_scale = 2.5 s; rho_median such that these
+        averages have the prior standard deviation s; sigma_scale such that noise would fully
+        explain s. For labels with known errors s is for the true averages. ValueError if all
+        averages are the same, or errors explain all their differences.
+        """
+        rows, averages, level = self.rows, self.y / self.rows.total, _level(self.rows, self.y)
+        spread = float(np.std(averages))
+        if spread <= 1e-12 * abs(level):
+            raise ValueError(
+                f"every label is {level:.6g} times its bag's total weight: there is nothing to "
+                "explain"
+            )
+        if np.any(rows.known_variance):
+            error_variance = rows.known_variance / rows.total**2
+            spread = float(np.sqrt(spread_of_true_labels(averages, error_variance)))
+        norms = np.sum((rows.rows[:, :-1] / rows.total[:, None]) ** 2, axis=1)
+        return predictor_priors(level, spread, norms) | NORMAL.default_priors(rows, self.y)
 
     def variables(self) -> Variables:
         return {"sigma": SCALE, "rho": SCALE, "sigma_point": Variable(Role.SPLIT)}
@@ -118,6 +137,15 @@ class TotalsWithEffects(TotalsModel):
         noise = (scales["sigma"] * self.rows.noise_factor) ** 2
         return noise + self.rows.known_variance + self.effect_columns**2 @ sds**2
 
+    def noise_of_labels(self) -> Array:
+        """Standard deviation of each label per noise of one point, shape (n,), whatever its causes.
+
+        At the most probable scales: a kernel is learned as if effects and errors of labels were
+        noise.
+        """
+        scales = most_probable_scales(self)[0]
+        return np.sqrt(self.variance(scales)) / scales["sigma"]
+
     def likelihood(self, *, level: float = 0.0, **scales: float) -> LogLikelihood:
         X, nu = self.rows.rows, self.variance(scales)
         constant = -0.5 * np.sum(np.log(2 * np.pi * nu))
@@ -167,51 +195,6 @@ def compressed_totals(rows: AggregateRows, y: Array) -> Rows:
         ones=z[:, -1],
         known_variance=rows.known_variance / rows.noise_factor**2,
     )
-
-
-def noise_of_labels(
-    rows: AggregateRows,
-    y: Array,
-    effect_columns: Array,
-    names: Sequence[str],
-    prior: Mapping[str, float] | None = None,
-) -> Array:
-    """Standard deviation of each label per noise of one point, shape (n,), whatever its causes.
-
-    Those of `TotalsWithEffects` of the arguments with its most probable scales: a kernel is
-    learned as if effects and errors of labels were noise.
-    """
-    model = TotalsWithEffects(rows, y, effect_columns, names, prior=prior)
-    scales = most_probable_scales(model)[0]
-    return np.sqrt(model.variance(scales)) / scales["sigma"]
-
-
-def total_priors(rows: AggregateRows, y: Array) -> dict[str, float]:
-    """Default priors of a model of totals of normal outcomes; `rows` has one row per bag.
-
-    With s the standard deviation of the bags' averages y / sum p: intercept_location = sum y / sum
-    p, intercept_scale = 2.5 s; rho_median such that these averages have the prior standard
-    deviation s; sigma_scale such that noise would fully explain s. For labels with known errors s
-    is for the true averages. ValueError if all averages are the same, or errors explain all their
-    differences.
-    """
-    averages = y / rows.total
-    level = _level(rows, y)
-    spread = float(np.std(averages))
-    if spread <= 1e-12 * abs(level):
-        raise ValueError(
-            f"every label is {level:.6g} times its bag's total weight: there is nothing to explain"
-        )
-    if np.any(rows.known_variance):
-        spread = np.sqrt(spread_of_true_labels(averages, rows.known_variance / rows.total**2))
-    norms = np.sum((rows.rows[:, :-1] / rows.total[:, None]) ** 2, axis=1)
-    return {
-        "intercept_location": level,
-        "intercept_scale": 2.5 * spread,
-        **NORMAL.default_priors(rows, y),
-        "rho_median": float(spread) / float(np.sqrt(np.mean(norms))),
-        "rho_log_sd": 1.5,
-    }
 
 
 def _level(rows, y):

@@ -90,12 +90,18 @@ class LatentGaussianModel(Model):
     start_scales: Mapping[str, float] = field(default_factory=dict)
     start_weights: Array | None = None
 
-    # P of the prior w ~ N(0, rho^2 (P'P)^-1), shape (d, d).
-    prior_factor: Array = field(init=False)
     # V of the landmark weights beta = V w, (d, d), if all features are of landmarks.
     weight_basis: Array | None = None
 
     has_terms: ClassVar[bool] = False  # whether the program has terms, be they none
+    prior_factor: Array = field(init=False)  # P of the prior w ~ N(0, rho^2 (P'P)^-1), (d, d)
+    # The average label, if labels have a location; else 0. Modes and stock programs subtract it
+    # from labels and intercept, so labels far from zero lose no digits.
+    level: float = field(default=0.0, init=False)
+    rho_in_likelihood: bool = field(default=False, init=False)  # whether that needs rho, too
+    blocks: tuple[int, ...] = field(default=(), init=False)  # numbers of weights of each sample
+    # Initial values of parameters that are neither coordinates of theta nor scales.
+    initial: Mapping[str, Any] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self.priors = with_user_values(self.default_priors(), self.prior)
@@ -121,7 +127,7 @@ class LatentGaussianModel(Model):
 
     @abstractmethod
     def likelihood(self, *, level: float = 0.0, **scales: float) -> LogLikelihood:
-        """The likelihood as a function of theta, given the scales except `scales_of_prior`.
+        """The likelihood as a function of theta, given the scales that it needs.
 
         The intercept in theta counts from `level`.
         """
@@ -135,30 +141,6 @@ class LatentGaussianModel(Model):
         """Inputs of predictions other than draws: name -> values, names of dimensions."""
 
     # ------------------------------------------------------------ what some models change
-
-    @property
-    def level(self) -> float:
-        """The average label, if labels have a location; else 0.
-
-        Modes and stock programs subtract it from labels and intercept, so labels far from zero lose
-        no digits.
-        """
-        return 0.0
-
-    @property
-    def blocks(self) -> tuple[int, ...]:
-        """Numbers of weights of each sample, if there are several."""
-        return ()
-
-    @property
-    def rho_in_likelihood(self) -> bool:
-        """Whether the likelihood needs rho, too."""
-        return False
-
-    @property
-    def initial(self) -> dict[str, Any]:
-        """Initial values of parameters that are neither coordinates of theta nor scales."""
-        return {}
 
     def gamma_scales(self, scales: Mapping[str, float]) -> Array:
         """Prior standard deviations of covariates' weights and effects, shape (Q + U,)."""

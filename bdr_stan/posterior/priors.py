@@ -162,7 +162,7 @@ def predictor_priors(
         "intercept_scale": 2.5 * spread,
         "rho_median": spread / float(np.sqrt(np.mean(prior_variance))),
         "rho_log_sd": 1.5,
-        **_gamma_prior(spread, n_covariates),
+        **({"gamma_scale": 2.5 * spread} if n_covariates else {}),
     }
 
 
@@ -172,17 +172,8 @@ def class_priors(spread: float, prior_variance: Array, n_covariates: int = 0) ->
     rho_median is such that the latent function's prior sd over the bags is `spread`;
     `prior_variance`, shape (n,), is that function's prior variance at each bag at rho = 1.
     """
-    return {
-        "intercept_location": 0.0,
-        "intercept_scale": 5 / 3 * spread,
-        "rho_median": spread / float(np.sqrt(np.mean(prior_variance))),
-        "rho_log_sd": 1.0,
-        **_gamma_prior(spread, n_covariates),
-    }
-
-
-def _gamma_prior(spread, n_covariates):
-    return {"gamma_scale": 2.5 * spread} if n_covariates else {}
+    priors = predictor_priors(0.0, spread, prior_variance, n_covariates)
+    return {**priors, "intercept_scale": 5 / 3 * spread, "rho_log_sd": 1.0}
 
 
 def with_user_values(

@@ -9,12 +9,8 @@ from builders import training as problems
 from builders.kernels import kernel_and_definition
 
 from bdr_stan.cmdstan.programs import compile_program
-from bdr_stan.models.bdr_probit import (
-    ProbitModel,
-    bdr_probit_data,
-    follow_latent_scale,
-    rows_by_size,
-)
+from bdr_stan.models.embedding_model import rows_by_size
+from bdr_stan.models.two_classes import ProbitModel, bdr_probit_data, follow_latent_scale
 from bdr_stan.posterior.latent_gaussian import most_probable_scales
 
 CASES = [

@@ -11,7 +11,7 @@ from builders.training import labelled_bags
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.embedding.compression import compress
 from bdr_stan.embedding.mean_embedding import embed
-from bdr_stan.models.blr_logit import LogitModel, blr_logit_data
+from bdr_stan.models.two_classes import LogitModel, blr_logit_data
 from bdr_stan.posterior.latent_gaussian import most_probable_scales
 
 

@@ -8,7 +8,7 @@ from bdr_stan.bags import Bags
 from bdr_stan.embedding.training import training_features
 from bdr_stan.kernels import RBF
 from bdr_stan.models.bdr import BDRModel
-from bdr_stan.models.bdr_probit import ProbitModel
+from bdr_stan.models.two_classes import ProbitModel
 from bdr_stan.posterior.latent_gaussian import most_probable_scales
 from bdr_stan.posterior.priors import log_prior_of_scales
 

@@ -12,7 +12,6 @@ from bdr_stan.models.totals import (
     TotalsModel,
     TotalsWithEffects,
     exact_fit,
-    total_priors,
     totals_predictive,
 )
 
@@ -56,7 +55,7 @@ def test_program_scales_and_constants(p):
 
 def test_priors_are_on_the_scale_of_the_data(p):
     rows = totals.compressed(p)
-    priors = total_priors(rows, p.y)
+    priors = TotalsModel(rows, p.y).priors
     averages = p.y / rows.total
     assert priors["intercept_location"] == pytest.approx(p.y.sum() / rows.total.sum())
     assert priors["intercept_scale"] == pytest.approx(2.5 * averages.std())
