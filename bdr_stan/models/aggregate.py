@@ -201,7 +201,7 @@ def variational_fit(
         return exact_fit(model, draws=draws, seed=seed)
     scales, mode, _ = most_probable_scales(model)
     rho = scales.pop("rho")
-    found = variational_posterior(
+    posterior = variational_posterior(
         rows, y, likelihood, link, priors=model.priors, rho=rho, mode=mode, scales=scales
     )
-    return gaussian_posterior(model, found, scales, draws=draws, seed=seed)
+    return gaussian_posterior(model, posterior, scales, draws=draws, seed=seed)

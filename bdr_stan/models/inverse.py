@@ -147,13 +147,13 @@ def inverse_model(
     of variance sigma_point^2 / N_i, `label_sd`, shape (n,), known ones; `bounds` are for the true
     labels.
     """
-    embedding, known = training.embedding, 0.0 if label_sd is None else label_sd**2
+    embedding, error_variance = training.embedding, 0.0 if label_sd is None else label_sd**2
     by_size = label_noise == "size"
     defaults = {**PRIORS, **(size_noise_prior(y, embedding.sizes) if by_size else {})}
     priors = with_user_values(defaults, prior)
 
     def labels_with(sigma_point):
-        variance = known + (sigma_point or 0.0) ** 2 / embedding.sizes
+        variance = error_variance + (sigma_point or 0.0) ** 2 / embedding.sizes
         return TrainingLabels(y, distribution, variance if np.any(variance) else None, bounds)
 
     choose = partial(held_out_labels, training, priors=priors)
@@ -163,7 +163,7 @@ def inverse_model(
         sigma_point = learned_point_noise(
             lambda noise: float(np.nansum(choose(labels_with(noise)).log_density)),
             priors["sigma_point_scale"],
-            most_point_noise(y, embedding.sizes, known),
+            most_point_noise(y, embedding.sizes, error_variance),
         )
         chosen = choose(labels_with(sigma_point))
     fitted = fitted_curves(

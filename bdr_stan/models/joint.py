@@ -239,8 +239,8 @@ class SurveyAgreement:
     @property
     def p_value(self) -> float:
         """Probability that the percentiles of representative places average as far from 0.5."""
-        away = abs(np.mean(self.percentiles) - 0.5) * np.sqrt(12 * len(self.percentiles))
-        return float(2 * ndtr(-away))
+        deviation = abs(np.mean(self.percentiles) - 0.5) * np.sqrt(12 * len(self.percentiles))
+        return float(2 * ndtr(-deviation))
 
     @property
     def slope_text(self) -> str:

@@ -206,8 +206,8 @@ def exact_fit(model: LatentGaussianModel, *, draws: int, seed: int | None = None
     """Draws from the closed-form posterior at the most probable scales; bound is the evidence."""
     scales, mode, _ = most_probable_scales(model)
     rho = scales.pop("rho")
-    found = VariationalPosterior(mode.theta, mode.whitening, rho, mode.log_evidence)
-    return gaussian_posterior(model, found, scales, draws=draws, seed=seed)
+    posterior = VariationalPosterior(mode.theta, mode.whitening, rho, mode.log_evidence)
+    return gaussian_posterior(model, posterior, scales, draws=draws, seed=seed)
 
 
 def totals_predictive(

@@ -56,6 +56,7 @@ class ProbitModel(LogitModel):
 
     program = "bdr_probit"
     latent_sd = _PROBIT_SD
+    rows = EmbeddingModel.rows  # in groups of equal size
 
     def variables(self) -> Variables:
         return {"rho": SCALE, "eta": SCALE, "unit": SAMPLER}

@@ -177,16 +177,16 @@ def class_priors(spread: float, prior_variance: Array, n_covariates: int = 0) ->
 
 
 def with_user_values(
-    defaults: dict[str, float], given: Mapping[str, float] | None
+    defaults: dict[str, float], user_values: Mapping[str, float] | None
 ) -> dict[str, float]:
     """Defaults with some replaced by the user's numbers; ValueError for invalid ones."""
-    for name, value in (given or {}).items():
+    for name, value in (user_values or {}).items():
         if name not in defaults:
             raise ValueError(
                 f"prior has no number called {name!r}; this model has {', '.join(defaults)}"
             )
         check_prior_number(name, value)
-    return {**defaults, **{name: float(value) for name, value in (given or {}).items()}}
+    return {**defaults, **{name: float(value) for name, value in (user_values or {}).items()}}
 
 
 def check_prior_number(name: Any, value: Any) -> None:
@@ -222,8 +222,8 @@ def _is_half_normal(priors, name):
 def _number(priors, name, what):
     """A number of a scale's prior: entries of an array, "eta[1]", may share it."""
     kind, bracket, entry = name.partition("[")
-    own = f"{kind}_{what}{bracket}{entry}"
-    return priors[own if own in priors else f"{kind}_{what}"]
+    key = f"{kind}_{what}{bracket}{entry}"
+    return priors[key if key in priors else f"{kind}_{what}"]
 
 
 def log_prior_of_scales(priors: Mapping[str, float]) -> Callable[..., float]:
@@ -249,15 +249,15 @@ def table(priors: Mapping[str, float], texts: Mapping[str, tuple[str, str, str]]
     shown = []
     for name, (text, meaning, unit) in texts.items():
         kinds = [f"{name}_{kind}" for kind in ("scale", "median", "shape")]
-        named = [key for key in priors if key.split("[")[0] in kinds]
-        for key in named:  # one, or of several samples one each
+        keys = [key for key in priors if key.split("[")[0] in kinds]
+        for key in keys:  # one, or of several samples one each
             _, bracket, entry = key.partition("[")
-            own = {
+            numbers = {
                 other.removesuffix(bracket + entry): value
                 for other, value in priors.items()
                 if "[" not in other or other.endswith(bracket + entry)
             }
-            shown.append((name + bracket + entry, text.format(**own), meaning, unit))
+            shown.append((name + bracket + entry, text.format(**numbers), meaning, unit))
     table = pd.DataFrame(shown, columns=["parameter", "prior", "meaning", "unit"])
     return table.set_index("parameter")
 
@@ -288,7 +288,7 @@ def log_prior(
     `draws` are in the priors' units, shape (chain, draw, ...); the result has the same shape, but
     (chain, draw) for correlation matrices.
     """
-    found = {}
+    log_densities = {}
     for name, (text, _, _) in texts.items():
         numbers = {kind: _numbers(priors, f"{name}_{kind}") for kind in _NUMBERS}
         numbers = {kind: values for kind, values in numbers.items() if len(values)}
@@ -296,8 +296,8 @@ def log_prior(
         if values is None or not numbers or values.size == 0:
             continue
         alike = {kind: v if len(v) > 1 else v[0] for kind, v in numbers.items()}
-        found[name] = _LOG_DENSITIES[text.partition("(")[0]](values, alike)
-    return found
+        log_densities[name] = _LOG_DENSITIES[text.partition("(")[0]](values, alike)
+    return log_densities
 
 
 def _numbers(priors, key):
