@@ -50,7 +50,7 @@ from bdr_stan.estimators.validation import (
     labels_of_training,
 )
 from bdr_stan.kernels import FieldFeatures, Kernel, check_kernel, field_names
-from bdr_stan.models.aggregate import aggregate_model, variational_fit
+from bdr_stan.models.aggregate import aggregate_model
 from bdr_stan.models.label_errors import spread_of_true_labels
 from bdr_stan.models.overdispersion import (
     WIDER_TOTALS,
@@ -392,7 +392,7 @@ class AggregateRegressor(
     def _fit_features(self, training, y, settings, own=({}, {}, {})):
         """Fit to the rows of bags with checked totals; `own` as for `_fit_totals`."""
         self._forget()
-        features, family = training.feature_map, (self._family, self._link)
+        features = training.feature_map
         # Matrices this small gain nothing from BLAS's threads, and lose much on a busy machine.
         with limited_blas():
             model = self._model(training, y)
@@ -400,9 +400,7 @@ class AggregateRegressor(
         if is_plain(self.stan_file):
             model = self._plain_model(training, y, model, of_bags, others)
         if self.method == "vb":
-            posterior = variational_fit(
-                model, training.rows, y, *family, draws=settings.draws, seed=settings.seed
-            )
+            posterior = model.variational_fit(draws=settings.draws, seed=settings.seed)
         else:
             posterior = sample_posterior(model, settings)
         constants = {"landmarks": (features.landmarks, ["landmark", "feature"])}

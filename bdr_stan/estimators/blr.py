@@ -8,8 +8,8 @@ from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.samples import SamplesFeatures
 from bdr_stan.estimators.linear import LinearRegressor
 from bdr_stan.estimators.parameters import estimator
+from bdr_stan.models.bdr import BLRModel, exact_posterior, exact_predictive
 from bdr_stan.models.bdr_glm import FamilyModel
-from bdr_stan.models.blr import BLRModel, exact_posterior, exact_predictive
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
 from bdr_stan.posterior.sampling import Posterior
 from bdr_stan.posterior.settings import SamplerSettings

@@ -14,12 +14,12 @@ from bdr_stan.aggregate.densities import aggregate_likelihood
 from bdr_stan.aggregate.likelihoods import Likelihood
 from bdr_stan.aggregate.links import EXP, Link
 from bdr_stan.aggregate.rows import AggregateRows
-from bdr_stan.aggregate.variational import gaussian_posterior, variational_posterior
-from bdr_stan.models.totals import RateModel, TotalsModel, exact_fit
+from bdr_stan.aggregate.variational import variational_posterior
+from bdr_stan.models.totals import RateModel, TotalsModel
+from bdr_stan.posterior.laplace import normal_posterior
 from bdr_stan.posterior.latent_gaussian import (
     SAMPLER,
     SCALE,
-    LatentGaussianModel,
     Role,
     Variable,
     Variables,
@@ -142,6 +142,26 @@ class AggregateModel(RateModel):
         values = [scales[name] for name in self.label_likelihood.scales]
         return super().fixed(scales) | held_at("scale_location", "scale_prior", values)
 
+    def variational_fit(self, *, draws: int, seed: int | None = None) -> Posterior:
+        """VBAgg: independent draws from the variational posterior."""
+        scales, mode, _ = most_probable_scales(self)
+        rho = scales.pop("rho")
+        gaussian = variational_posterior(
+            self.rows,
+            self.y,
+            self.label_likelihood,
+            self.link,
+            priors=self.priors,
+            rho=rho,
+            mode=mode,
+            scales=scales,
+        )
+        scales["rho"] = gaussian.rho
+        attrs = {"inference_method": "vb", "bound": gaussian.bound}
+        return normal_posterior(
+            self, scales, gaussian.mean, gaussian.factor, attrs, draws=draws, seed=seed
+        )
+
 
 def aggregate_model(
     rows: AggregateRows,
@@ -184,24 +204,3 @@ def rate_priors(
         "rho_median": float(function.sd / np.sqrt(squared_norm)),
         "rho_log_sd": 1.0,
     }
-
-
-def variational_fit(
-    model: LatentGaussianModel,
-    rows: AggregateRows,
-    y: Array,
-    likelihood: Likelihood,
-    link: Link,
-    *,
-    draws: int,
-    seed: int | None = None,
-) -> Posterior:
-    """VBAgg: independent draws from the variational posterior; exact with the link "identity"."""
-    if link.is_linear:
-        return exact_fit(model, draws=draws, seed=seed)
-    scales, mode, _ = most_probable_scales(model)
-    rho = scales.pop("rho")
-    posterior = variational_posterior(
-        rows, y, likelihood, link, priors=model.priors, rho=rho, mode=mode, scales=scales
-    )
-    return gaussian_posterior(model, posterior, scales, draws=draws, seed=seed)

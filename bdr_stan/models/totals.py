@@ -15,11 +15,11 @@ import numpy as np
 
 from bdr_stan.aggregate.likelihoods.normal import NORMAL
 from bdr_stan.aggregate.rows import AggregateRows
-from bdr_stan.aggregate.variational import VariationalPosterior, gaussian_posterior
 from bdr_stan.embedding.compression import Rows, compress
-from bdr_stan.models.blr import blr_data
+from bdr_stan.models.bdr import blr_data
 from bdr_stan.models.label_errors import spread_of_true_labels
 from bdr_stan.models.likelihoods import normal_likelihood
+from bdr_stan.posterior.laplace import normal_posterior
 from bdr_stan.posterior.latent_gaussian import (
     PREDICTION,
     SAMPLER,
@@ -66,6 +66,14 @@ class TotalsModel(RateModel):
     def compressed(self) -> Rows:
         """The rows in units of the labels' noise, compressed."""
         return compressed_totals(self.rows, self.y)
+
+    def variational_fit(self, *, draws: int, seed: int | None = None) -> Posterior:
+        """Draws from the closed-form posterior at the most probable scales; bound: the evidence."""
+        scales, mode, _ = most_probable_scales(self)
+        attrs = {"inference_method": "vb", "bound": mode.log_evidence}
+        return normal_posterior(
+            self, scales, mode.theta, mode.whitening, attrs, draws=draws, seed=seed
+        )
 
     def default_priors(self) -> dict[str, float]:
         """With s the standard deviation of the bags' averages y / sum p, in units of a point.
@@ -200,14 +208,6 @@ def compressed_totals(rows: AggregateRows, y: Array) -> Rows:
 def _level(rows, y):
     """Average label of a point of weight 1."""
     return float(np.sum(y) / np.sum(rows.total))
-
-
-def exact_fit(model: LatentGaussianModel, *, draws: int, seed: int | None = None) -> Posterior:
-    """Draws from the closed-form posterior at the most probable scales; bound is the evidence."""
-    scales, mode, _ = most_probable_scales(model)
-    rho = scales.pop("rho")
-    posterior = VariationalPosterior(mode.theta, mode.whitening, rho, mode.log_evidence)
-    return gaussian_posterior(model, posterior, scales, draws=draws, seed=seed)
 
 
 def totals_predictive(

@@ -1,4 +1,4 @@
-"""Laplace's method on the weights and scales of a model, all else integrated out, without Stan."""
+"""Posteriors of weights and scales without Stan: normal ones, and those of Laplace's method."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,6 +15,26 @@ from bdr_stan.threads import limited_blas
 from bdr_stan.types import Array
 
 _MOST_LOG_STEP = 0.1  # of differences of the mode, as the scales change
+
+
+def normal_posterior(
+    model: LatentGaussianModel,
+    scales: Mapping[str, float],
+    mean: Array,
+    factor: Array,
+    attrs: dict[str, Any],
+    *,
+    draws: int,
+    seed: int | None = None,
+) -> Posterior:
+    """Independent draws of theta ~ N(mean, factor factor'), one chain, with fixed scales."""
+    d, rng = len(model.prior_factor), np.random.default_rng(seed)
+    theta = mean + rng.standard_normal((1, draws, len(mean))) @ factor.T
+    drawn = {"w": theta[..., :d], "intercept": theta[..., -1]}
+    drawn |= {name: np.full((1, draws), value) for name, value in scales.items()}
+    if model.n_covariates:
+        drawn["gamma"] = theta[..., d:-1]
+    return Posterior(model.with_landmark_weights(drawn), {}, attrs)
 
 
 def laplace_posterior(

@@ -24,6 +24,7 @@ _TEXTS = {
     "rayleigh": "rayleigh({%_scale:.4g})",
     "LKJ": "LKJ({%_shape:.4g})",
 }
+_CHANGE = "change of the % with an sd of a covariate, or with a level"
 Texts = dict[str, tuple[str, str, str]]  # parameter -> text of its prior, meaning, unit
 
 
@@ -35,11 +36,7 @@ def _texts(**rows):
 # "y" is the unit of the labels.
 REGRESSION: Texts = _texts(
     intercept=("normal", "label at the average embedding", "y"),
-    gamma=(
-        "normal about 0",
-        "change of the label with an sd of a covariate, or with a level",
-        "y",
-    ),
+    gamma=("normal about 0", _CHANGE.replace("%", "label"), "y"),
     term_sd=(
         "half-normal",
         "standard deviation of each term: effects of groups, smooth functions",
@@ -67,11 +64,7 @@ REGRESSION: Texts = _texts(
 CLASSES: Texts = {
     **_texts(
         intercept=("normal", "latent function at the average embedding", "none"),
-        gamma=(
-            "normal about 0",
-            "change of the latent function with an sd of a covariate, or with a level",
-            "none",
-        ),
+        gamma=("normal about 0", _CHANGE.replace("%", "latent function"), "none"),
         rho=("lognormal", "scale of the latent function", "none"),
     ),
     "eta": REGRESSION["eta"],
@@ -128,12 +121,11 @@ def held_at(location: str, sd: str, values: ArrayLike) -> dict[str, Array]:
 def family_texts(scales: Mapping[str, Any]) -> Texts:
     """Texts of the priors of a regression of linear predictors with these scales of labels."""
     unit = "linear predictor"
-    change = "change of the predictor with an sd of a covariate, or with a level"
     of_scales = {n: ("half-normal", scale.meaning, scale.unit) for n, scale in scales.items()}
     return {
         **_texts(
             intercept=("normal", "predictor at the average embedding", unit),
-            gamma=("normal about 0", change, unit),
+            gamma=("normal about 0", _CHANGE.replace("%", "predictor"), unit),
             rho=("lognormal", REGRESSION["rho"][1], unit),
             term_sd=("half-normal", REGRESSION["term_sd"][1], unit),
             **of_scales,

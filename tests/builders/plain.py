@@ -13,9 +13,8 @@ from scipy import stats
 from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.training import training_features
-from bdr_stan.models.bdr import BDRModel
+from bdr_stan.models.bdr import BDRModel, BLRModel
 from bdr_stan.models.bdr_glm import FamilyModel
-from bdr_stan.models.blr import BLRModel
 from bdr_stan.models.embedding_model import order_by_size
 from bdr_stan.models.two_classes import LogitModel, ProbitModel
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel

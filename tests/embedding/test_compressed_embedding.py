@@ -14,8 +14,7 @@ from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.prior import landmark_matrices
 from bdr_stan.embedding.shrinkage import joint_basis, shrinkage_factors
 from bdr_stan.embedding.training import training_features
-from bdr_stan.models.bdr import BDRModel
-from bdr_stan.models.blr import BLRModel
+from bdr_stan.models.bdr import BDRModel, BLRModel
 
 N, QUICK = 1200, {"n_landmarks": 10, "covariance": "average", "bandwidth": 1.5, "seed": 2}
 

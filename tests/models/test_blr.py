@@ -12,7 +12,7 @@ from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.embedding.compression import compress
 from bdr_stan.embedding.coordinates import Coordinates, principal_axes
 from bdr_stan.embedding.mean_embedding import embed
-from bdr_stan.models.blr import BLRModel, blr_data, exact_posterior, exact_predictive
+from bdr_stan.models.bdr import BLRModel, blr_data, exact_posterior, exact_predictive
 from bdr_stan.posterior.latent_gaussian import most_probable_scales
 from bdr_stan.posterior.scales import maximise_evidence
 

@@ -9,7 +9,7 @@ from builders import reference
 from bdr_stan.embedding.compression import compress
 from bdr_stan.embedding.coordinates import joint_coordinates, principal_axes
 from bdr_stan.embedding.mean_embedding import Embedding
-from bdr_stan.models.blr import BLRModel, exact_posterior, exact_predictive
+from bdr_stan.models.bdr import BLRModel, exact_posterior, exact_predictive
 from bdr_stan.models.latent import label_predictive
 from bdr_stan.models.likelihoods import logit_likelihood, normal_likelihood, probit_likelihood
 from bdr_stan.models.two_classes import LogitModel, follow_latent_scale

@@ -11,7 +11,7 @@ from scipy import stats
 from bdr_stan.embedding.compression import compress
 from bdr_stan.embedding.coordinates import joint_coordinates, principal_axes
 from bdr_stan.embedding.mean_embedding import Embedding
-from bdr_stan.models.blr import BLRModel, exact_posterior, exact_predictive
+from bdr_stan.models.bdr import BLRModel, exact_posterior, exact_predictive
 from bdr_stan.models.label_errors import size_noise_prior
 from bdr_stan.models.latent import label_predictive
 from bdr_stan.models.likelihoods import normal_likelihood

@@ -15,7 +15,7 @@ from bdr_stan.embedding.compression import compress
 from bdr_stan.embedding.coordinates import joint_coordinates, principal_axes
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.terms import Smooth, Terms
-from bdr_stan.models.blr import BLRModel
+from bdr_stan.models.bdr import BLRModel
 from bdr_stan.models.latent import contributions, label_predictive
 from bdr_stan.models.likelihoods import normal_likelihood
 from bdr_stan.posterior.latent_gaussian import most_probable_scales

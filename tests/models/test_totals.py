@@ -11,7 +11,6 @@ from bdr_stan.aggregate.likelihoods import LIKELIHOODS
 from bdr_stan.models.totals import (
     TotalsModel,
     TotalsWithEffects,
-    exact_fit,
     totals_predictive,
 )
 
@@ -76,7 +75,7 @@ def test_exact_fit(p):
     """Given sigma and rho: that of a linear regression on the weighted sums."""
     rows = totals.compressed(p)
     model = TotalsModel(rows, p.y)
-    found = exact_fit(model, draws=40_000, seed=3)
+    found = model.variational_fit(draws=40_000, seed=3)
     sigma, rho = (float(found.draws[name][0, 0]) for name in ("sigma", "rho"))
     noise = (sigma * rows.noise_factor) ** 2
     location, scale = model.intercept_prior
@@ -95,7 +94,7 @@ def test_bound_is_the_evidence(p):
     """Of labels in units of their noise, given sigma and rho."""
     rows = totals.compressed(p)
     model = TotalsModel(rows, p.y)
-    found = exact_fit(model, draws=1, seed=3)
+    found = model.variational_fit(draws=1, seed=3)
     sigma, rho = (float(found.draws[name][0, 0]) for name in ("sigma", "rho"))
     z, y = rows.rows / rows.noise_factor[:, None], p.y / rows.noise_factor
     location, scale = model.intercept_prior

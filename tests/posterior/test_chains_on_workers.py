@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 from bdr_stan import BLR
 from bdr_stan.embedding.mean_embedding import embed
 from bdr_stan.kernels import RBF, LandmarkFeatures
-from bdr_stan.models.blr import BLRModel
+from bdr_stan.models.bdr import BLRModel
 from bdr_stan.posterior.latent_gaussian import most_probable_scales
 from bdr_stan.posterior.model import StanInput
 from bdr_stan.posterior.sampling import run

@@ -8,7 +8,7 @@ from builders.training import labelled_bags
 
 from bdr_stan.embedding.mean_embedding import embed
 from bdr_stan.kernels import RBF, LandmarkFeatures
-from bdr_stan.models.blr import BLRModel
+from bdr_stan.models.bdr import BLRModel
 from bdr_stan.posterior.laplace import laplace_posterior
 from bdr_stan.posterior.latent_gaussian import most_probable_scales
 

@@ -11,8 +11,7 @@ from builders.training import labelled_bags, training_of
 from bdr_stan.embedding.mean_embedding import embed
 from bdr_stan.embedding.terms import Terms
 from bdr_stan.kernels import RBF, LandmarkFeatures
-from bdr_stan.models.bdr import BDRModel
-from bdr_stan.models.blr import BLRModel
+from bdr_stan.models.bdr import BDRModel, BLRModel
 from bdr_stan.posterior import sampling
 from bdr_stan.posterior.latent_gaussian import most_probable_scales
 from bdr_stan.posterior.priors import log_prior_of_scales, prior_centres

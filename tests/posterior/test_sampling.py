@@ -9,7 +9,7 @@ from cmdstanpy import CmdStanModel
 
 from bdr_stan.embedding.mean_embedding import embed
 from bdr_stan.kernels import RBF, LandmarkFeatures
-from bdr_stan.models.blr import BLRModel
+from bdr_stan.models.bdr import BLRModel
 from bdr_stan.posterior.latent_gaussian import Role, most_probable_scales
 from bdr_stan.posterior.model import StanInput
 from bdr_stan.posterior.sampling import Posterior, run, sample_posterior

@@ -18,7 +18,7 @@ from bdr_stan.cmdstan.programs import ProgramError, eject, program_names
 from bdr_stan.embedding.mean_embedding import embed
 from bdr_stan.extras import STANLI_VERSION
 from bdr_stan.kernels import RBF, LandmarkFeatures
-from bdr_stan.models.blr import BLRModel
+from bdr_stan.models.bdr import BLRModel
 from bdr_stan.posterior.model import StanInput
 from bdr_stan.posterior.sampling import run, sample_posterior
 from bdr_stan.posterior.settings import SamplerSettings

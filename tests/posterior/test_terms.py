@@ -10,7 +10,7 @@ from builders.terms import Term, effect_sds, matern, unwhiten
 from bdr_stan.embedding.compression import compress
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.terms import NO_TERMS, Smooth, Terms
-from bdr_stan.models.blr import BLRModel
+from bdr_stan.models.bdr import BLRModel
 from bdr_stan.models.likelihoods import normal_likelihood
 from bdr_stan.posterior.latent_gaussian import most_probable_scales
 from bdr_stan.posterior.mode import find_mode

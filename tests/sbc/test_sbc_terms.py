@@ -16,8 +16,8 @@ from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.terms import Smooth, Terms
 from bdr_stan.families import FAMILIES
+from bdr_stan.models.bdr import BLRModel
 from bdr_stan.models.bdr_glm import FamilyModel
-from bdr_stan.models.blr import BLRModel
 from bdr_stan.posterior.mode import find_mode
 
 pytestmark = pytest.mark.slow
