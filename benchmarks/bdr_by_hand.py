@@ -18,7 +18,8 @@ import numpy as np
 
 from bdr_stan import BDR
 from bdr_stan.cmdstan.programs import compile_program
-from bdr_stan.models.bdr import bdr_model
+from bdr_stan.labels import Labels
+from bdr_stan.models.bdr import BDRModel
 from bdr_stan.results.draws import sample_stats, stan_draws
 from data_gen.gamma import gamma_bags
 
@@ -152,7 +153,9 @@ def main():
     bags, y = (bags[:100], y[:100]) if args.quick else (bags, y)
     model = BDR(landmarks, bandwidth="median", bandwidth_scale=0.75)
     training = model.training_features(bags, seed=args.seed)
-    ours = bdr_model(training, y, lossless=False).data  # rows [z, 1, y], a size each
+    ours = BDRModel.of_training(
+        training, Labels(y), lossless=False
+    ).data  # rows [z, 1, y], a size each
     data = {name: ours[name] for name in (*_PRIORS, "eta_median", "eta_log_sd", "D", "lambda")}
     data |= {"N": len(y), "z": ours["rows"][:, : ours["D"]], "y": ours["rows"][:, -1]}
     data |= {"prior_factor": ours["prior_factor"], "size": ours["bag_size"]}

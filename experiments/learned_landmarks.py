@@ -23,7 +23,8 @@ from bdr_stan.embedding.mean_embedding import embed, scatter_factors
 from bdr_stan.embedding.prior import landmark_matrices
 from bdr_stan.embedding.shrinkage import shrinkage_factors
 from bdr_stan.kernels import RBF
-from bdr_stan.models.bdr import bdr_model
+from bdr_stan.labels import Labels
+from bdr_stan.models.bdr import BDRModel
 from bdr_stan.models.likelihoods import normal_likelihood
 from bdr_stan.posterior.latent_gaussian import most_probable_scales
 from bdr_stan.posterior.mode import find_mode
@@ -112,7 +113,7 @@ def with_landmarks(model, landmarks, bandwidth):
 
 def shrinkage_model(training, y):
     """The statistical model of embedded bags, with R = K."""
-    return bdr_model(training, y, embedding_prior="kernel")
+    return BDRModel.of_training(training, Labels(y), embedding_prior="kernel")
 
 
 def coordinates_of(model):

@@ -16,7 +16,7 @@ import pytest
 # Modules that draw from a posterior by NumPy; other generators sample points and make data.
 DRAWING = {
     "bdr_stan.aggregate.variational",
-    "bdr_stan.models.blr",
+    "bdr_stan.models.bdr",
     "bdr_stan.models.inverse",
     "bdr_stan.posterior.laplace",
     "bdr_stan.posterior.latent_gaussian",

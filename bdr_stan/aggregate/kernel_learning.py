@@ -85,7 +85,7 @@ def learn_kernel(
 
     def objective(x):
         here = kernel_at(x)
-        rows, roots, near = rows_at(here), blocks.roots(here), starts.near(x)
+        rows, roots, near = rows_at(here), blocks.roots(here), starts.nearest(x)
         value, mode, values = value_at(rows, x, None if near is None else near / roots)
         slopes = slope_in_rows(rows, y, likelihood, link, mode, trials=trials, **values)
 

@@ -22,7 +22,7 @@ from bdr_stan.kernels import FieldFeatures, Kernel, fields_of, resolve_kernel
 from bdr_stan.kernels.fields import field_names, has_landmarks, landmarks_of_field
 from bdr_stan.kernels.names import is_additive
 from bdr_stan.models.aggregate import aggregate_model
-from bdr_stan.models.totals import noise_of_labels
+from bdr_stan.models.totals import TotalsWithEffects
 from bdr_stan.posterior.priors import log_prior_of_scales, prior_centres
 from bdr_stan.types import Array, ArrayLike, Seed
 from bdr_stan.user_warnings import warn
@@ -131,7 +131,8 @@ def _known_noise(bags, feature_map, y, columns, known_variance, prior):
     sums, names = np.empty((len(y), 0)), []
     if columns is not None:
         sums, names = columns.sums(mean_points(bags).points, bags.totals), columns.names
-    return {"noise_factor": noise_of_labels(rows, y, sums, names, prior)}
+    model = TotalsWithEffects(rows, y, sums, names, prior=prior)
+    return {"noise_factor": model.noise_of_labels()}
 
 
 def _learned_kernel(

@@ -18,12 +18,10 @@ from bdr_stan.aggregate.likelihoods import LIKELIHOODS, Likelihood
 from bdr_stan.aggregate.links import Link
 from bdr_stan.aggregate.links.base import Expectation
 from bdr_stan.aggregate.rows import AggregateRows
-from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
 from bdr_stan.posterior.mode import Mode
-from bdr_stan.posterior.sampling import Posterior
 from bdr_stan.posterior.whitening import whitened_coordinates
 from bdr_stan.threads import limited_blas
-from bdr_stan.types import Array, Seed
+from bdr_stan.types import Array
 from bdr_stan.user_warnings import warn
 
 
@@ -86,24 +84,6 @@ def variational_posterior(
             f"{tol:g}): raise max_iter"
         )
     return VariationalPosterior(mean, factor, float(np.exp(log_rho)), float(value))
-
-
-def gaussian_posterior(
-    model: LatentGaussianModel,
-    found: VariationalPosterior,
-    scales: Mapping[str, float],
-    *,
-    draws: int,
-    seed: Seed = None,
-) -> Posterior:
-    """Independent draws from a Gaussian approximation, one chain, with fixed scales."""
-    noise = np.random.default_rng(seed).standard_normal((1, draws, len(found.mean)))
-    theta = found.mean + noise @ found.factor.T
-    fixed = {**scales, "rho": found.rho}
-    drawn = {name: np.full((1, draws), value) for name, value in fixed.items()}
-    drawn |= {"w": theta[..., :-1], "intercept": theta[..., -1]}
-    attrs = {"inference_method": "vb", "bound": found.bound}
-    return Posterior(model.with_landmark_weights(drawn), {}, attrs)
 
 
 def expected_log_likelihood(

@@ -32,7 +32,7 @@ from bdr_stan.estimators.validation import (
 )
 from bdr_stan.kernels import FieldFeatures, Kernel, check_kernel
 from bdr_stan.labels import Labels
-from bdr_stan.models.aggregate import aggregate_model, variational_fit
+from bdr_stan.models.aggregate import aggregate_model
 from bdr_stan.models.overdispersion import (
     WIDER_TOTALS,
     Overdispersion,
@@ -40,7 +40,7 @@ from bdr_stan.models.overdispersion import (
     overdispersion,
 )
 from bdr_stan.models.plain import StanData, data_of_points, data_of_training_bags
-from bdr_stan.models.totals import totals_with_effects
+from bdr_stan.models.totals import TotalsWithEffects
 from bdr_stan.parameters import estimator
 from bdr_stan.posterior.priors import RATES
 from bdr_stan.posterior.sampling import sample_posterior
@@ -374,15 +374,7 @@ class AggregateRegressor(Ranking, EcologicalInference, DoubtedRates, RatePredict
         if is_plain(self.stan_file):
             model = self._plain_model(model, training, labels)
         if self.method == "vb":
-            posterior = variational_fit(
-                model,
-                training.rows,
-                labels.y,
-                self._family,
-                self._link,
-                draws=settings.draws,
-                seed=settings.seed,
-            )
+            posterior = model.variational_fit(draws=settings.draws, seed=settings.seed)
         else:
             posterior = sample_posterior(model, settings)
         program = self._own_program_of(posterior, labels, settings)
@@ -429,7 +421,7 @@ class AggregateRegressor(Ranking, EcologicalInference, DoubtedRates, RatePredict
         columns = training.effect_columns
         if columns is not None:
             sums = columns.sums(training.mean_points, training.rows.total)
-            return totals_with_effects(training.rows, labels.y, sums, columns.names, **shared)
+            return TotalsWithEffects(training.rows, labels.y, sums, columns.names, **shared)
         return aggregate_model(
             training.rows,
             labels.y,

@@ -10,8 +10,8 @@ from bdr_stan.embedding.shrinkage import ATTENUATED, attenuation, reliability
 from bdr_stan.estimators.linear import LinearEstimator, LinearRegressor
 from bdr_stan.estimators.validation import check_choice, check_positive
 from bdr_stan.kernels import Kernel
-from bdr_stan.models.bdr import bdr_model
-from bdr_stan.models.bdr_glm import bdr_glm_model
+from bdr_stan.models.bdr import BDRModel
+from bdr_stan.models.bdr_glm import FamilyModel
 from bdr_stan.parameters import estimator
 from bdr_stan.questions.population import shift_by_shrinkage
 from bdr_stan.user_warnings import warn
@@ -149,14 +149,13 @@ class BDR(UncertainEmbeddings, LinearRegressor):
         if isinstance(training, SamplesFeatures):
             return self._model_of_samples(training, labels)
         if kind.distribution is not None:
-            return bdr_glm_model(training, labels, kind.distribution, **shared)
-        return bdr_model(
+            return FamilyModel.of_training(training, labels, kind.distribution, **shared)
+        return BDRModel.of_training(
             training,
-            kind.latent(labels.y),
+            kind.of_model(labels),
             **shared,
             lossless=self.compress,
             label_noise=self.label_noise,
-            label_sd=labels.label_sd,
         )
 
 

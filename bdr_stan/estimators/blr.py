@@ -6,8 +6,8 @@ from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.samples import SamplesFeatures
 from bdr_stan.estimators.linear import LinearRegressor
 from bdr_stan.labels import Labels
-from bdr_stan.models.bdr_glm import blr_glm_model
-from bdr_stan.models.blr import blr_model, exact_posterior, exact_predictive
+from bdr_stan.models.bdr import BLRModel, exact_posterior, exact_predictive
+from bdr_stan.models.bdr_glm import FamilyModel
 from bdr_stan.parameters import estimator
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
 from bdr_stan.posterior.sampling import Posterior
@@ -83,14 +83,13 @@ class BLR(LinearRegressor):
             return self._model_of_samples(training, labels)
         shared: dict[str, Any] = {"terms": training.terms, "prior": self.prior}
         if kind.distribution is not None:
-            return blr_glm_model(training.embedding, labels, kind.distribution, **shared)
-        return blr_model(
+            return FamilyModel(training.embedding, labels, kind.distribution, **shared)
+        return BLRModel(
             training.embedding,
-            kind.latent(labels.y),
+            kind.of_model(labels),
             **shared,
             lossless=self.compress,
             label_noise=self.label_noise,
-            label_sd=labels.label_sd,
         )
 
     def _sample(

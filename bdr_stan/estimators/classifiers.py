@@ -6,8 +6,7 @@ from scipy.special import log_expit, log_ndtr
 
 from bdr_stan.estimators.bdr import UncertainEmbeddings
 from bdr_stan.estimators.linear import LinearClassifier
-from bdr_stan.models.bdr_probit import bdr_probit_model
-from bdr_stan.models.blr_logit import blr_logit_model
+from bdr_stan.models.two_classes import LogitModel, ProbitModel
 from bdr_stan.parameters import estimator
 from bdr_stan.posterior.settings import WARMUP_OF_VARIANTS
 
@@ -46,7 +45,7 @@ class BLRClassifier(LinearClassifier):
     _log_cdf = log_expit
 
     def _model(self, training, labels):
-        return blr_logit_model(training.embedding, labels.y, prior=self.prior)
+        return LogitModel(training.embedding, labels, prior=self.prior)
 
 
 @estimator
@@ -85,9 +84,9 @@ class BDRClassifier(UncertainEmbeddings, LinearClassifier):
     _default_warmup = WARMUP_OF_VARIANTS
 
     def _model(self, training, labels):
-        return bdr_probit_model(
+        return ProbitModel.of_training(
             training,
-            labels.y,
+            labels,
             embedding_prior=self.embedding_prior,
             measure_scale=self.measure_scale,
             prior=self.prior,

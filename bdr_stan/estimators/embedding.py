@@ -599,8 +599,7 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
 
     def _plain_model(self, stock: Any, embedding: Embedding, labels: Labels) -> Any:
         """The model of the plain program in the place of a stock model."""
-        of_program = replace(labels, y=self.label_model.of_program(labels.y))
-        return plain_model(stock, embedding, of_program)
+        return plain_model(stock, embedding, self.label_model.of_program(labels))
 
     def _program_bags(self, program, coordinates, embedding, labels):
         """Embedded bags as data of the user's program, with any labels, and other labels' data."""

@@ -20,7 +20,7 @@ from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.bags.checks import near_names
 from bdr_stan.estimators.aggregate import AggregateRegressor
 from bdr_stan.families import FAMILIES
-from bdr_stan.models.joint import SurveyAgreement, joint_model, survey_theta
+from bdr_stan.models.joint import JointModel, SurveyAgreement, survey_theta
 from bdr_stan.parameters import estimator
 from bdr_stan.posterior.priors import SURVEYS
 from bdr_stan.posterior.settings import METHODS
@@ -215,7 +215,7 @@ class JointRegressor(AggregateRegressor):
         )
 
     def _model(self, training, labels, likelihood=None):
-        return joint_model(
+        return JointModel(
             training.rows,
             labels.y,
             likelihood or self._family,

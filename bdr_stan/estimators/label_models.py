@@ -4,6 +4,7 @@ A label model is the only place that differs between families, and between numbe
 """
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from numbers import Number
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -116,13 +117,13 @@ class LabelModel:
         """What labels of bags to predict need: `given` arrays or names of columns."""
         return Labels(classes=classes, **self._arrays(bags, given, required))
 
-    def latent(self, y: Array) -> Array:
-        """Labels in the form of the model, shape (n,)."""
-        return np.log(y) if self.logarithms else y
+    def of_model(self, labels: Labels) -> Labels:
+        """Labels in the form of the model."""
+        return replace(labels, y=np.log(labels.y)) if self.logarithms else labels
 
-    def of_program(self, y: Array) -> Array:
-        """Labels in the form of plain programs, shape (n,)."""
-        return y.astype(int) if self.is_count else self.latent(y)
+    def of_program(self, labels: Labels) -> Labels:
+        """Labels in the form of plain programs."""
+        return replace(labels, y=labels.y.astype(int)) if self.is_count else self.of_model(labels)
 
     def predictive(
         self,
@@ -269,8 +270,8 @@ class OrdinalLabels(OutcomeLabels):
         classes, codes = classes_and_codes(labels)
         return codes, classes
 
-    def of_program(self, y: Array) -> Array:
-        return y.astype(int) + self.first_class
+    def of_program(self, labels: Labels) -> Labels:
+        return replace(labels, y=labels.y.astype(int) + self.first_class)
 
     def predictive(
         self,
@@ -307,8 +308,7 @@ class ClassLabels(LabelModel):
         classes, codes = classes_and_codes(np.asarray(labels))
         return codes, classes
 
-    def of_program(self, y: Array) -> Array:
-        return y.astype(int)
+    of_program = OrdinalLabels.of_program
 
     def predictive(
         self,

@@ -351,8 +351,8 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
                 )
             alone[name] = self.for_sample(name)._model(features, labels.take(has))
         family = self.label_model.distribution or NormalNumbers()
-        latent = replace(labels, y=self.label_model.latent(y))
-        return samples_model(training, latent, family, alone, prior=self.prior)
+        of_model = self.label_model.of_model(labels)
+        return samples_model(training, of_model, family, alone, prior=self.prior)
 
     def check_parameters(self) -> None:
         kind = self.label_model
@@ -418,7 +418,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
     def _compressible(self, labels: Labels | None) -> Labels | None:
         if labels is None or not self.compress or not self.label_model.is_normal:
             return None
-        return replace(labels, y=self.label_model.latent(labels.y))
+        return self.label_model.of_model(labels)
 
 
 class LinearClassifier(ProbabilisticClassifier, LinearEstimator):

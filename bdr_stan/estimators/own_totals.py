@@ -1,5 +1,8 @@
 """Fits of `AggregateRegressor` by a plain Stan program of the user's own, and its predictions."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 from bdr_stan.aggregate.likelihoods import Likelihood, likelihood_named
@@ -144,7 +147,7 @@ class ProgramOfTotals(PosteriorEstimator):
         y = program.data["y"]
         return np.full(n, 0 if self._family.is_count else y.min(), y.dtype)
 
-    def program_step(self, n_draws, data):
+    def program_step(self, n_draws: int, data: Mapping[str, Any]) -> int:
         """k, if a program's predictions use every k-th draw of each chain."""
         return -(-n_draws // max(MOST_NUMBERS // (data["N"] + data["P"]), FEWEST_DRAWS))
 

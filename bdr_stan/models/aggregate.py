@@ -5,20 +5,28 @@ aggregate outputs with Gaussian processes", with the posterior in addition to it
 """
 
 from collections.abc import Mapping
-from functools import partial
-from types import MappingProxyType
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 
 from bdr_stan.aggregate.densities import aggregate_likelihood
 from bdr_stan.aggregate.likelihoods import Likelihood
-from bdr_stan.aggregate.links import Link
+from bdr_stan.aggregate.links import EXP, Link
 from bdr_stan.aggregate.rows import AggregateRows
-from bdr_stan.aggregate.variational import gaussian_posterior, variational_posterior
-from bdr_stan.models.totals import exact_fit, totals_model
-from bdr_stan.posterior.latent_gaussian import LatentGaussianModel, most_probable_scales
-from bdr_stan.posterior.priors import held_at, with_user_values
+from bdr_stan.aggregate.variational import variational_posterior
+from bdr_stan.models.totals import RateModel, TotalsModel
+from bdr_stan.posterior.laplace import normal_posterior
+from bdr_stan.posterior.latent_gaussian import (
+    SAMPLER,
+    SCALE,
+    Role,
+    Variable,
+    Variables,
+    most_probable_scales,
+)
+from bdr_stan.posterior.mode import LogLikelihood
+from bdr_stan.posterior.priors import held_at
 from bdr_stan.posterior.sampling import Posterior
 from bdr_stan.types import Array
 
@@ -39,6 +47,8 @@ def aggregate_data(
 ) -> dict[str, Any]:
     """Data of ``stan/fast/aggregate_*.stan`` (square: `rows` are factors), except for whitening."""
     of_scales = [f"{name}_scale" for name in likelihood.scales]
+    # Information of labels on their bags' effects, for the sampler's coordinates.
+    target, information = likelihood.label_on_log_scale(y, trials) if has_effects else ([], [])
     data = {
         "A": len(y),
         "D": rows.rows.shape[1] - 1,
@@ -50,7 +60,8 @@ def aggregate_data(
         "tau_scale": 1.0,  # if there are no effects
         **{name: value for name, value in priors.items() if name not in of_scales},
         "use_likelihood": int(use_likelihood),
-        **_effect_data(y, likelihood, trials, has_effects, use_likelihood),
+        "effect_information": np.asarray(information) * use_likelihood,
+        "effect_target": target,
     }
     if rows.weights is None:
         data["residual_variance"] = (
@@ -72,12 +83,84 @@ def aggregate_data(
     return {**data, "weight": rows.weights, "grainsize": max(1, len(y) // _SLICES)}
 
 
-def _effect_data(y, likelihood, trials, has_effects, use_likelihood):
-    """Information of labels on their bags' effects, for the sampler's coordinates."""
-    if not has_effects:
-        return {"effect_information": [], "effect_target": []}
-    target, information = likelihood.label_on_log_scale(y, trials)
-    return {"effect_information": information * use_likelihood, "effect_target": target}
+@dataclass
+class AggregateModel(RateModel):
+    """The model of a link's program, ``stan/fast/aggregate_*.stan``; rows are from the link."""
+
+    label_likelihood: Likelihood
+    _: KW_ONLY
+    link: Link = EXP
+    trials: Array | None = None
+    bag_effects: bool = False  # a normal effect of each bag on the log rate, or the log odds
+
+    def __post_init__(self) -> None:
+        self.program = self.link.program
+        self.rho_in_likelihood = self.link.uses_residual_variance
+        self.initial = {
+            "tau": [_FIRST_TAU] if self.bag_effects else [],
+            "t_effect": np.zeros(len(self.y) if self.bag_effects else 0),
+        }
+        super().__post_init__()
+
+    def default_priors(self) -> dict[str, float]:
+        return {
+            **rate_priors(self.rows, self.y, self.link, self.trials),
+            **self.label_likelihood.default_priors(self.rows, self.y),
+            **({"tau_scale": 1.0} if self.bag_effects else {}),
+        }
+
+    def variables(self) -> Variables:
+        return {
+            "rho": SCALE,
+            "scale": Variable(Role.SPLIT, list(self.label_likelihood.scales)),
+            "tau": Variable(Role.SPLIT, ["tau"] if self.bag_effects else []),
+            "t_effect": SAMPLER,
+        }
+
+    def likelihood(self, *, level: float = 0.0, **scales: float) -> LogLikelihood:
+        return aggregate_likelihood(
+            self.rows,
+            self.y,
+            self.label_likelihood,
+            self.link,
+            trials=self.trials,
+            exact_curvature=self.rows.weights is None,
+            **scales,
+        )
+
+    def program_data(self) -> dict[str, Any]:
+        return aggregate_data(
+            self.rows,
+            self.y,
+            self.label_likelihood,
+            self.priors,
+            trials=self.trials,
+            has_effects=self.bag_effects,
+        )
+
+    def fixed(self, scales: Mapping[str, float]) -> dict[str, Any]:
+        values = [scales[name] for name in self.label_likelihood.scales]
+        return super().fixed(scales) | held_at("scale_location", "scale_prior", values)
+
+    def variational_fit(self, *, draws: int, seed: int | None = None) -> Posterior:
+        """VBAgg: independent draws from the variational posterior."""
+        scales, mode, _ = most_probable_scales(self)
+        rho = scales.pop("rho")
+        gaussian = variational_posterior(
+            self.rows,
+            self.y,
+            self.label_likelihood,
+            self.link,
+            priors=self.priors,
+            rho=rho,
+            mode=mode,
+            scales=scales,
+        )
+        scales["rho"] = gaussian.rho
+        attrs = {"inference_method": "vb", "bound": gaussian.bound}
+        return normal_posterior(
+            self, scales, gaussian.mean, gaussian.factor, attrs, draws=draws, seed=seed
+        )
 
 
 def aggregate_model(
@@ -87,56 +170,18 @@ def aggregate_model(
     link: Link,
     *,
     trials: Array | None = None,
-    prior: Mapping[str, float] | None = None,
     bag_effects: bool = False,
-    weight_basis: Array | None = None,
-    other_priors: Mapping[str, float] = MappingProxyType({}),
-) -> LatentGaussianModel:
-    """The model of the link's program, ``stan/fast/aggregate_*.stan``, with its data.
+    **options: Any,
+) -> AggregateModel | TotalsModel:
+    """The model of totals with this link: of "identity", a linear regression.
 
-    `rows` are from `link.rows`; with the link "identity" it is a linear regression, `totals_model`.
-    `bag_effects` adds a normal effect of each bag to the log rate, or the log odds. `weight_basis`,
-    shape (d, d), has the weights of the kernel at the landmarks per weight of a feature.
-    `other_priors` are defaults of a program with further parameters.
+    `options` are the prior and the weight basis of `LatentGaussianModel`.
     """
     if link.is_linear:
-        return totals_model(rows, y, prior=prior, weight_basis=weight_basis)
-    defaults = rate_priors(rows, y, link, trials) | likelihood.default_priors(rows, y)
-    defaults |= other_priors
-    scales: tuple[str, ...] = ("rho", *likelihood.scales)
-    if bag_effects:
-        defaults["tau_scale"] = 1.0
-        scales = (*scales, "tau")
-    priors = with_user_values(defaults, prior)
-    return LatentGaussianModel(
-        program=link.program,
-        priors=priors,
-        data=aggregate_data(rows, y, likelihood, priors, trials=trials, has_effects=bag_effects),
-        constants={"total_weight": (rows.total, ["bag"])},
-        scales=scales,
-        prior_factor=np.eye(rows.rows.shape[1] - 1),
-        weight_basis=weight_basis,
-        likelihood=partial(
-            aggregate_likelihood,
-            *(rows, y, likelihood, link),
-            trials=trials,
-            exact_curvature=rows.weights is None,
-        ),
-        rho_in_likelihood=link.uses_residual_variance,
-        fixed=partial(_fixed, likelihood),
-        scale_arrays={"scale": [*likelihood.scales], "tau": ["tau"] if bag_effects else []},
-        initial={
-            "tau": [_FIRST_TAU] if bag_effects else [],
-            "t_effect": np.zeros(len(y) if bag_effects else 0),
-        },
-        sampler_only=("t", "precision", "t_effect"),
+        return TotalsModel(rows, y, **options)
+    return AggregateModel(
+        rows, y, likelihood, link=link, trials=trials, bag_effects=bag_effects, **options
     )
-
-
-def _fixed(likelihood, scales):
-    """Data that fix the likelihood's scales, if it has any, at their marginal modes."""
-    values = [scales[name] for name in likelihood.scales]
-    return held_at("scale_location", "scale_prior", values)
 
 
 def rate_priors(
@@ -159,24 +204,3 @@ def rate_priors(
         "rho_median": float(function.sd / np.sqrt(squared_norm)),
         "rho_log_sd": 1.0,
     }
-
-
-def variational_fit(
-    model: LatentGaussianModel,
-    rows: AggregateRows,
-    y: Array,
-    likelihood: Likelihood,
-    link: Link,
-    *,
-    draws: int,
-    seed: int | None = None,
-) -> Posterior:
-    """VBAgg: independent draws from the variational posterior; exact with the link "identity"."""
-    if link.is_linear:
-        return exact_fit(model, draws=draws, seed=seed)
-    scales, mode, _ = most_probable_scales(model)
-    rho = scales.pop("rho")
-    found = variational_posterior(
-        rows, y, likelihood, link, priors=model.priors, rho=rho, mode=mode, scales=scales
-    )
-    return gaussian_posterior(model, found, scales, draws=draws, seed=seed)

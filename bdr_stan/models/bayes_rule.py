@@ -48,11 +48,11 @@ class InverseCoordinates(Kept):
 
     def constants(self) -> dict[str, tuple[ArrayLike, list[str]]]:
         """Constants, including the functions' and repeated labels', if there are any."""
-        found = {**super().constants(), **self.functions.constants()}
+        constants = {**super().constants(), **self.functions.constants()}
         if len(self.repeated.labels):
-            found["repeated_labels"] = self.repeated.labels, ["repeated_label"]
-            found["resolution"] = self.repeated.resolution, ["repeated_label"]
-        return found
+            constants["repeated_labels"] = self.repeated.labels, ["repeated_label"]
+            constants["resolution"] = self.repeated.resolution, ["repeated_label"]
+        return constants
 
     @classmethod
     def from_constants(cls, constants: Mapping[str, Array], **others: Any) -> Any:
@@ -116,9 +116,9 @@ def inverse_predictive(
 
     def log_densities(i):
         """For one draw after the other, shape (len(i), M)."""
-        for own_tau, own_curve in zip(tau, curve, strict=True):
+        for draw_tau, draw_curve in zip(tau, curve, strict=True):
             values = (
-                log_likelihoods(coordinates, z[i], sizes[i], own_tau, own_curve, B)
+                log_likelihoods(coordinates, z[i], sizes[i], draw_tau, draw_curve, B)
                 + coordinates.log_prior
             )
             values -= values.max(axis=1, keepdims=True)

@@ -1,28 +1,171 @@
-"""Bayesian distribution regression, and its mode, shrinkage (Law et al. 2018, section 3)."""
+"""Regression on mean embeddings with normal labels, as published by Law et al. 2018.
+
+Embeddings are exact in Bayesian linear regression (section 3.1), uncertain in Bayesian distribution
+regression and its mode, shrinkage (sections 3.2 and 3.3).
+"""
 
 from collections.abc import Mapping
-from dataclasses import replace
-from functools import partial
-from typing import Any
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 
 from bdr_stan.embedding.compression import Rows
+from bdr_stan.embedding.coordinates import Coordinates
+from bdr_stan.embedding.mean_embedding import Deviations, Embedding
 from bdr_stan.embedding.terms import NO_TERMS, Terms
-from bdr_stan.embedding.training import TrainingFeatures
-from bdr_stan.models.blr import blr_data
+from bdr_stan.models.embedding_model import EmbeddingModel
 from bdr_stan.models.label_errors import size_noise_prior
 from bdr_stan.models.likelihoods import normal_likelihood
-from bdr_stan.models.prior_choice import model_of_best_prior
-from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
-from bdr_stan.posterior.priors import weight_priors, with_user_values
-from bdr_stan.posterior.terms import rows_with_terms_last, term_priors, term_scales
+from bdr_stan.posterior.laplace import normal_posterior
+from bdr_stan.posterior.latent_gaussian import (
+    SAMPLER,
+    SCALE,
+    LatentGaussianModel,
+    Role,
+    Variable,
+    Variables,
+    most_probable_scales,
+)
+from bdr_stan.posterior.mode import LogLikelihood, Mode
+from bdr_stan.posterior.priors import weight_priors
+from bdr_stan.posterior.sampling import Posterior
+from bdr_stan.posterior.terms import rows_with_terms_last, split_columns, term_data, term_priors
 from bdr_stan.posterior.whitening import with_mode_shift
+from bdr_stan.predictive import Predictive
 from bdr_stan.types import Array
 
 # With fewer bags sigma and eta are so uncertain that the mode does not depend on them linearly, and
 # coordinates that assume so lead to divergent transitions.
 _MIN_BAGS_FOR_MODE_SHIFT = 500
+
+
+@dataclass
+class BLRModel(EmbeddingModel):
+    """The model of ``stan/blr.stan`` with its data."""
+
+    _: KW_ONLY
+    lossless: bool = True  # compresses the rows of the bags
+    label_noise: str = "constant"  # "size" adds sigma_point^2 / N_i to the noise
+
+    program = "blr"
+    has_terms = True
+    uncertain: ClassVar[bool] = False  # whether embeddings are
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.level = float(np.mean(self.y))
+
+    @cached_property
+    def deviations(self) -> Deviations:
+        """Those of the embeddings, in the coordinates."""
+        return self.embedding.deviations.along(self.coordinates.basis)
+
+    @cached_property
+    def rows(self) -> Rows:
+        error_variance = self.labels.error_variance
+        by_size = self.uncertain or self.label_noise == "size"  # else one group of equal noise
+        return self.embedding.labelled(
+            self.deviations.rows,
+            self.y,
+            self.embedding.sizes if by_size else np.ones(len(self.y)),
+            0.0 if error_variance is None else error_variance,
+            lossless=self.lossless,
+        )
+
+    @property
+    def size_scales(self) -> list[str]:
+        """Names of the scales of noise that depends on the size of a bag."""
+        return ["sigma_point"] if self.label_noise == "size" else []
+
+    def default_priors(self) -> dict[str, float]:
+        prior_variance = self.coordinates.prior_variance(self.deviations.rows)
+        return {
+            **weight_priors(self.y, self.deviations.average(prior_variance), self.n_covariates),
+            **(size_noise_prior(self.y, self.embedding.sizes) if self.size_scales else {}),
+            **self.embedding_priors,
+            **term_priors(self.terms, float(np.std(self.y))),
+        }
+
+    def variables(self) -> Variables:
+        return {
+            "sigma": SCALE,
+            "sigma_point": Variable(Role.SPLIT, self.size_scales),
+            "rho": SCALE,
+        }
+
+    def likelihood(self, *, level: float = 0.0, **scales: Any) -> LogLikelihood:
+        return normal_likelihood(self.rows, self.coordinates.lam, level=level, **scales)
+
+    def program_data(self) -> dict[str, Any]:
+        return blr_data(self.rows, self.priors, n_covariates=self.n_covariates, terms=self.terms)
+
+
+class BDRModel(BLRModel):
+    """The model of ``stan/bdr.stan`` with its data: `BLRModel` with uncertain embeddings."""
+
+    program = "bdr"
+    uncertain = True
+
+    def variables(self) -> Variables:
+        return {**super().variables(), "eta": SCALE, "scale_change": SAMPLER}
+
+    def program_data(self) -> dict[str, Any]:
+        return bdr_data(
+            self.rows, self.coordinates.lam, self.prior_factor, self.priors, terms=self.terms
+        )
+
+    @property
+    def follows_scales(self) -> bool:
+        """Whether the coordinates follow the mode as the labels' scales change."""
+        return len(self.y) >= _MIN_BAGS_FOR_MODE_SHIFT
+
+    def whitening(self, scales: Mapping[str, float], mode: Mode) -> dict[str, Any]:
+        whitened = super().whitening(scales, mode)
+        if not self.follows_scales:
+            return whitened
+        return with_mode_shift(
+            whitened,
+            self.likelihood,
+            self.prior_factor,
+            mode,
+            scales,
+            ("sigma", "eta", *self.size_scales),
+            sum(self.terms.n_effects),
+        )
+
+
+def blr_data(
+    rows: Rows,
+    priors: Mapping[str, float],
+    *,
+    n_covariates: int = 0,
+    terms: Terms = NO_TERMS,
+    use_likelihood: bool = True,
+) -> dict[str, Any]:
+    """Data of ``stan/blr.stan``, from rows [z, x, v, 1, y], except for whitened coordinates."""
+    values, v = split_columns(rows.rows, terms)
+    T, columns = values.shape
+    return {
+        "D": columns - n_covariates - 2,
+        "Q": n_covariates,
+        "G": len(rows.n_bags),
+        "T": T,
+        "bag_size": rows.bag_size,
+        "n_bags": rows.n_bags,
+        "sign": rows.sign,
+        "start": rows.start + 1,  # Stan counts from 1
+        "length": rows.length,
+        "rows": values,
+        "known_variance": rows.known_variance,
+        "gamma_scale": 1.0,  # unused without covariates
+        "sigma_point_scale": 1.0,  # unused without size_noise
+        **priors,
+        **term_data(terms, v, priors),
+        "size_noise": int("sigma_point_scale" in priors),
+        "use_likelihood": int(use_likelihood),
+    }
 
 
 def bdr_data(
@@ -52,66 +195,35 @@ def bdr_data(
     }
 
 
-def bdr_model(
-    training: TrainingFeatures,
-    y: Array,
+def exact_posterior(
+    model: LatentGaussianModel, *, draws: int, seed: int | None = None
+) -> tuple[Posterior, dict[str, tuple[Array, list[str]]]]:
+    """Draws from the closed-form posterior at the scales of highest evidence; moments of theta."""
+    scales, mode, _ = most_probable_scales(model, with_priors=False)
+    constants = {
+        "theta": (mode.theta, ["theta_row"]),
+        "theta_covariance": (mode.covariance, ["theta_row", "theta_column"]),
+    }
+    attrs = {"inference_method": "exact"}
+    posterior = normal_posterior(
+        model, scales, mode.theta, mode.whitening, attrs, draws=draws, seed=seed
+    )
+    return posterior, constants
+
+
+def exact_predictive(
+    coordinates: Coordinates,
+    embedding: Embedding,
     *,
-    prior: Mapping[str, float] | None = None,
-    lossless: bool = True,
-    label_noise: str = "constant",
-    label_sd: Array | None = None,
-    **choices: Any,
-) -> LatentGaussianModel:
-    """The model of ``stan/bdr.stan`` with its data.
-
-    `choices` are arguments of `model_of_best_prior`. `lossless` compresses the rows of the bags.
-    `label_noise` "size" adds sigma_point^2 / N_i to the noise; `label_sd`, shape (n,), are known
-    standard errors.
-    """
-    by_size, terms = label_noise == "size", training.terms
-    known_variance = 0.0 if label_sd is None else label_sd**2
-
-    def model_in(coordinates, prior_of_eta):
-        embedding, sizes = training.embedding, training.embedding.sizes
-        z = embedding.deviations.along(coordinates.basis)
-        rows = embedding.labelled(z.rows, y, sizes, known_variance, lossless=lossless)
-        n_covariates = rows.rows.shape[1] - len(coordinates.lam) - 2 - sum(terms.n_effects)
-        likelihood = partial(normal_likelihood, rows, coordinates.lam)
-        size_scales = ["sigma_point"] if by_size else []
-        followed = ("sigma", "eta", *size_scales)
-        scale_priors = {**(size_noise_prior(y, sizes) if by_size else {}), **prior_of_eta}
-
-        def model_of(coordinates):
-            factor = coordinates.prior_factor
-
-            def rescaled(whitened, scales, mode):
-                return with_mode_shift(
-                    whitened, likelihood, factor, mode, scales, followed, sum(terms.n_effects)
-                )
-
-            prior_variance = z.average(coordinates.prior_variance(z.rows))
-            defaults = {
-                **weight_priors(y, prior_variance, n_covariates),
-                **scale_priors,
-                **term_priors(terms, float(np.std(y))),
-            }
-            priors = with_user_values(defaults, prior)
-            return LatentGaussianModel(
-                program="bdr",
-                priors=priors,
-                data=bdr_data(rows, coordinates.lam, factor, priors, terms=terms),
-                constants=coordinates.constants(),
-                scales=("sigma", *size_scales, "rho", "eta", *term_scales(terms)),
-                terms=terms,
-                prior_factor=factor,
-                weight_basis=coordinates.basis,
-                likelihood=likelihood,
-                level=float(np.mean(y)),
-                rescaled=rescaled if len(y) >= _MIN_BAGS_FOR_MODE_SHIFT else None,
-                scale_arrays={"sigma_point": size_scales},
-                sampler_only=("t", "precision", "scale_change"),
-            )
-
-        return model_of
-
-    return model_of_best_prior(model_in, training, **choices)
+    theta: Array,
+    covariance: Array,
+    sigma: float,
+    sigma_point: float = 0.0,
+) -> Predictive:
+    """Normal predictive distribution of labels under the closed-form posterior of theta."""
+    z = coordinates.transform(embedding.mean)
+    design = np.column_stack([z, embedding.x, np.ones(len(z))])
+    mean = design @ theta
+    noise = sigma**2 + sigma_point**2 / embedding.sizes
+    sd = np.sqrt(noise + np.sum((design @ covariance) * design, axis=1))
+    return Predictive(lambda i: (mean[None, i], sd[None, i]), len(z), 1)

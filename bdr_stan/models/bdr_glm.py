@@ -4,29 +4,27 @@ Bags may have several samples, for example residents and houses; their normal la
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from functools import partial
+from dataclasses import KW_ONLY, dataclass, field
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp, roots_hermitenorm
 
 from bdr_stan.embedding.compression import Rows
-from bdr_stan.embedding.coordinates import Coordinates, joined, principal_axes
-from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.embedding.coordinates import joined
 from bdr_stan.embedding.samples import SamplesFeatures
 from bdr_stan.embedding.shrinkage import shrinkage_factors
 from bdr_stan.embedding.terms import NO_TERMS, Terms
-from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.families import Family, label_densities
 from bdr_stan.families.integrated import Integrated
 from bdr_stan.labels import Labels
-from bdr_stan.models.bdr_probit import order_by_size, rows_by_size, size_groups
+from bdr_stan.models.embedding_model import EmbeddingModel, order_by_size, size_groups
 from bdr_stan.models.likelihoods import family_likelihood, normal_likelihood
-from bdr_stan.models.prior_choice import model_of_best_prior
-from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
-from bdr_stan.posterior.priors import held_at, predictor_priors, with_user_values
-from bdr_stan.posterior.terms import split_columns, term_data, term_priors, term_scales
+from bdr_stan.posterior.latent_gaussian import SAMPLER, Role, Variable, Variables
+from bdr_stan.posterior.mode import LogLikelihood, Mode
+from bdr_stan.posterior.priors import held_at, predictor_priors
+from bdr_stan.posterior.terms import split_columns, term_data, term_priors
 from bdr_stan.types import Array
 
 # With many bags, integrated one by one, this number determines the start of the search for the most
@@ -49,6 +47,196 @@ _MOST_BAGS = 3000  # that are looked at
 def without_deviations(method: str, n_bags: int) -> bool:
     """Whether Laplace's method uses only weights and scales: Stan's would be too slow."""
     return method == "laplace" and n_bags > _MOST_BAGS_OF_LAPLACE
+
+
+@dataclass
+class FamilyModel(EmbeddingModel):
+    """The model of ``stan/fast/bdr_glm.stan`` with its data."""
+
+    family: Family
+    _: KW_ONLY
+    samples: Mapping[str, int] = field(default_factory=dict)  # numbers of coordinates, of several
+
+    program = "bdr_glm"
+    has_terms = True
+    most_bags = _FIRST_BAGS
+
+    def __post_init__(self) -> None:
+        labels, n, name = self.labels, len(self.y), self.family.name
+        order = order_by_size(self.embedding.sizes)
+        # Known parts of the linear predictors, and trials, in the order of the rows, shape (n,).
+        self.known_part = np.zeros(n) if labels.offsets is None else labels.offsets[order]
+        self.trials = None if labels.trials is None else labels.trials[order]
+        self.uncertain = any(prior.startswith("eta") for prior in self.embedding_priors)
+        # Linear predictors deviate from their means, which for normal labels is noise.
+        has_deviations = self.uncertain and name != "normal"
+        self.integrates_deviations = has_deviations and name in _INTEGRATED and n > _MOST_DEVIATIONS
+        super().__post_init__()
+        self.level = self.level_and_spread[0] if name == "normal" else 0.0
+        self.blocks = tuple(self.samples.values())
+        self.initial = {"e": np.zeros(n * (has_deviations and not self.integrates_deviations))}
+
+    @property
+    def y_by_size(self) -> Array:
+        """Labels in the order of the rows, shape (n,)."""
+        return self.rows.rows[:, -1]
+
+    @cached_property
+    def level_and_spread(self) -> tuple[float, float]:
+        """Level and standard deviation of the linear predictors, from the labels."""
+        return self.family.level_and_spread(self.y_by_size, self.known_part, self.trials)
+
+    def default_priors(self) -> dict[str, float]:
+        location, spread = self.level_and_spread
+        prior_variance = self.coordinates.prior_variance(self.z)
+        of_predictor = predictor_priors(location, spread, prior_variance, self.n_covariates)
+        if self.samples:
+            del of_predictor["rho_median"]
+        return {
+            **of_predictor,
+            **term_priors(self.terms, spread),
+            **self.family.default_priors(self.y_by_size, spread),
+            **self.embedding_priors,
+        }
+
+    def variables(self) -> Variables:
+        arrays = {
+            "rho": entries("rho", self.samples),
+            "eta": entries("eta", self.samples) if self.uncertain else [],
+        }
+        role = Role.ARRAY if self.samples else Role.SPLIT
+        return {
+            "scale": Variable(Role.SPLIT, list(self.family.likelihood.scales)),
+            **{n: Variable(role, a) for n, a in arrays.items() if a or not self.samples},
+            **dict.fromkeys(("alone", "along", "e"), SAMPLER),
+        }
+
+    def eta_of(self, scales: Mapping[str, float]) -> Any:
+        """Eta, with several samples one per coordinate; 1 if embeddings are exact."""
+        etas = np.array([scales[name] for name in scales if name.split("[")[0] == "eta"])
+        if not len(etas):
+            return 1.0
+        return etas[self.coordinates.sample] if self.samples else etas[0]
+
+    def scales_of_labels(self, scales: Mapping[str, float]) -> dict[str, float]:
+        """Those of the family."""
+        return {name: scales[name] for name in self.family.likelihood.scales}
+
+    def likelihood(self, *, level: float = 0.0, **scales: float) -> LogLikelihood:
+        rows, lam = self.rows, self.coordinates.lam
+        shared: dict[str, Any] = {
+            "eta": self.eta_of(scales),
+            "sample": self.coordinates.sample,
+            **self.scales_of_labels(scales),
+        }
+        if self.family.name == "normal":
+            return normal_likelihood(rows, lam, level=level, **shared)
+        return family_likelihood(rows, lam, self.family, self.known_part, self.trials, **shared)
+
+    def program_data(self) -> dict[str, Any]:
+        return bdr_glm_data(
+            self.rows,
+            self.coordinates.lam,
+            self.prior_factor,
+            self.family,
+            self.known_part,
+            self.trials,
+            self.priors,
+            terms=self.terms,
+            uncertain=self.uncertain,
+            samples=self.samples,
+        )
+
+    def fixed(self, scales: Mapping[str, float]) -> dict[str, Any]:
+        if self.family.name == "normal":
+            return super().fixed(scales)
+        values = list(self.scales_of_labels(scales).values())
+        return super().fixed(scales) | held_at("scale_location", "scale_prior", values)
+
+    def whitening(self, scales: Mapping[str, float], mode: Mode) -> dict[str, Any]:
+        """Also normal labels in the place of the labels, for coordinates of the deviations."""
+        whitened, n = super().whitening(scales, mode), len(self.y)
+        if self.family.name == "normal":  # whose deviations are integrated out
+            return {**whitened, "label_information": np.zeros(n), "label_centre": np.zeros(n)}
+        h, nu = self._predictor_moments(scales, mode.theta)
+        densities = partial(label_densities, self.family, self.y_by_size, h, nu, self.trials)
+        of_labels = self.scales_of_labels(scales)
+        at_mode = densities(**of_labels)
+        information = at_mode_information = _information(at_mode, nu)
+        # A larger dispersion makes a label less informative: 1 / information grows with its square.
+        variance, dispersion = np.zeros(n), scales.get("dispersion")
+        if dispersion is not None:
+            without = densities(**{**of_labels, "dispersion": _NO_DISPERSION})
+            information = np.maximum(_information(without, nu), at_mode_information)
+            ratio = np.divide(
+                information, at_mode_information, out=np.ones(n), where=at_mode_information > 0
+            )
+            variance = (ratio - 1) / np.maximum(information, 1e-300) / dispersion**2
+        centre = h + at_mode.slope / np.where(at_mode.curvature > 0, at_mode.curvature, np.inf)
+        nodes = {}
+        if self.integrates_deviations:
+            nodes = deviation_nodes(
+                self.family, self.y_by_size, h, nu, at_mode_information, centre, self.trials
+            )
+        return {
+            **whitened,
+            "label_information": information,
+            "label_variance": variance,
+            "label_centre": centre,
+            **nodes,
+        }
+
+    def _predictor_moments(self, scales, theta):
+        """Mean and variance of the linear predictor of each row, both of shape (n,)."""
+        rows, lam, eta, sample = (
+            self.rows,
+            self.coordinates.lam,
+            self.eta_of(scales),
+            self.coordinates.sample,
+        )
+        sizes = rows.bag_size if sample is None else rows.bag_size[:, sample]
+        s = shrinkage_factors(sizes, lam, eta)
+        d, of_row = len(lam), rows.group
+        w, rest = theta[:d], theta[d:]
+        nu = ((eta * (1 - s)) @ w**2)[of_row] * self.uncertain
+        h = np.sum(rows.rows[:, :d] * s[of_row] * w, axis=1) + rows.rows[:, d:-1] @ rest
+        return h + self.known_part, nu
+
+
+def samples_model(
+    training: SamplesFeatures,
+    labels: Labels,
+    family: Family,
+    alone: Mapping[str, EmbeddingModel],
+    *,
+    prior: Mapping[str, float] | None = None,
+) -> FamilyModel:
+    """The model of bags with several samples; `alone` has one model per sample.
+
+    They determine a sample's coordinates, the variance of its linear effects and its prior of eta;
+    the total prior variance does not depend on the number of samples.
+    """
+    parts, priors, chosen = [], {}, {}
+    for name, model in alone.items():
+        parts.append(model.coordinates)
+        priors[f"rho_median[{name}]"] = model.priors["rho_median"] / np.sqrt(len(alone))
+        for key in ("eta_median", "eta_log_sd"):
+            if key in model.priors:
+                priors[f"{key}[{name}]"] = model.priors[key]
+        for key in ("linear_variance", "measure_scale"):
+            if key in model.chosen:
+                chosen[f"{key}[{name}]"] = model.chosen[key]
+    return FamilyModel(
+        training.embedding,
+        labels,
+        family,
+        coordinates=joined(parts),
+        prior=prior,
+        terms=training.terms,
+        embedding_priors=priors,
+        samples={name: len(part.lam) for name, part in zip(alone, parts, strict=True)},
+        chosen=chosen,
+    )
 
 
 def bdr_glm_data(
@@ -119,214 +307,10 @@ def entries(name: str, samples: Iterable[str]) -> list[str]:
     return [f"{name}[{sample}]" for sample in samples] or [name]
 
 
-def bdr_glm_model(
-    training: TrainingFeatures,
-    labels: Labels,
-    family: Family,
-    *,
-    prior: Mapping[str, float] | None = None,
-    **choices: Any,
-) -> LatentGaussianModel:
-    """The model of ``stan/fast/bdr_glm.stan`` with its data; see `bdr_model`."""
-
-    def model_in(coordinates, prior_of_eta, bags=None):
-        some = bags is not None
-        return partial(
-            _model,
-            embedding=training.embedding.take(bags) if some else training.embedding,
-            labels=labels.take(bags) if some else labels,
-            family=family,
-            prior=prior,
-            own_priors=prior_of_eta,
-            terms=training.terms,
-        )
-
-    some_bags, n = None, len(labels.y)
-    if n > 2 * _FIRST_BAGS:
-        some_bags = np.random.default_rng(0).choice(n, _FIRST_BAGS, replace=False)
-    return model_of_best_prior(model_in, training, some_bags=some_bags, **choices)
-
-
-def blr_glm_model(
-    embedding: Embedding,
-    labels: Labels,
-    family: Family,
-    *,
-    terms: Terms = NO_TERMS,
-    prior: Mapping[str, float] | None = None,
-) -> LatentGaussianModel:
-    """The same with exact embeddings; see `bdr_glm_model`."""
-    coordinates = principal_axes(embedding)
-    return _model(coordinates, embedding, labels, family, prior, {}, terms)
-
-
-def samples_model(
-    training: SamplesFeatures,
-    labels: Labels,
-    family: Family,
-    alone: Mapping[str, LatentGaussianModel],
-    *,
-    prior: Mapping[str, float] | None = None,
-) -> LatentGaussianModel:
-    """The model of bags with several samples; `alone` has one model per sample.
-
-    They determine a sample's coordinates, the variance of its linear effects and its prior of eta;
-    the total prior variance does not depend on the number of samples.
-    """
-    parts, priors, constants = [], {}, {}
-    for name, model in alone.items():
-        parts.append(
-            Coordinates.from_constants({key: v for key, (v, _) in model.constants.items()})
-        )
-        priors[f"rho_median[{name}]"] = model.priors["rho_median"] / np.sqrt(len(alone))
-        for key in ("eta_median", "eta_log_sd"):
-            if key in model.priors:
-                priors[f"{key}[{name}]"] = model.priors[key]
-        for key in ("linear_variance", "measure_scale"):
-            if key in model.constants:
-                constants[f"{key}[{name}]"] = model.constants[key]
-    samples = {name: len(part.lam) for name, part in zip(alone, parts, strict=True)}
-    model = _model(
-        joined(parts), training.embedding, labels, family, prior, priors, training.terms, samples
-    )
-    return replace(model, constants={**model.constants, **constants})
-
-
-def _information(found: Integrated, nu: Array) -> Array:
+def _information(densities: Integrated, nu: Array) -> Array:
     """Precision of the normal label of the same curvature at predictors of these variances."""
-    curvature = np.clip(found.curvature, 0, (1 - 1e-9) / np.maximum(nu, 1e-300))
+    curvature = np.clip(densities.curvature, 0, (1 - 1e-9) / np.maximum(nu, 1e-300))
     return curvature / (1 - nu * curvature)
-
-
-def _model(
-    coordinates: Coordinates,
-    embedding: Embedding,
-    labels: Labels,
-    family: Family,
-    prior: Mapping[str, float] | None,
-    own_priors: Mapping[str, float],
-    terms: Terms,
-    samples: Mapping[str, int] | None = None,
-) -> LatentGaussianModel:
-    """The model in given coordinates; without a prior of eta embeddings are exact."""
-    uncertain = any(name.startswith("eta") for name in own_priors)
-    x, sizes, sample = embedding.x, embedding.sizes, coordinates.sample
-    z, factor, lam = (
-        coordinates.transform(embedding.mean),
-        coordinates.prior_factor,
-        coordinates.lam,
-    )
-    order, y = order_by_size(sizes), labels.y
-    rows = rows_by_size(np.column_stack([z, x]), y, sizes)
-    offsets, trials = labels.offsets, labels.trials
-    known_part = np.zeros(len(y)) if offsets is None else offsets[order]
-    trials = None if trials is None else trials[order]
-    rho_names = entries("rho", samples or ())
-    eta_names = entries("eta", samples or ()) if uncertain else []
-
-    def eta_of(scales):
-        """Eta, with several samples one per coordinate; 1 if embeddings are exact."""
-        if not eta_names:
-            return 1.0
-        etas = np.array([scales[name] for name in eta_names])
-        return etas[0] if sample is None else etas[sample]
-
-    def likelihood(*, level=0.0, **scales):
-        shared = {"eta": eta_of(scales), "sample": sample}
-        own = {name: scales[name] for name in family.likelihood.scales}
-        if family.name == "normal":
-            return normal_likelihood(rows, lam, level=level, **shared, **own)
-        return family_likelihood(rows, lam, family, known_part, trials, **shared, **own)
-
-    location, spread = family.level_and_spread(rows.rows[:, -1], known_part, trials)
-    n_covariates = x.shape[1] - sum(terms.n_effects)
-    of_predictor = predictor_priors(location, spread, coordinates.prior_variance(z), n_covariates)
-    if samples:
-        del of_predictor["rho_median"]
-    defaults = {
-        **of_predictor,
-        **term_priors(terms, spread),
-        **family.default_priors(rows.rows[:, -1], spread),
-        **own_priors,
-    }
-    priors = with_user_values(defaults, prior)
-    scales = tuple(family.likelihood.scales)
-    has_deviations = uncertain and family.name != "normal"
-    integrated_out = uncertain and family.name in _INTEGRATED and len(y) > _MOST_DEVIATIONS
-
-    def with_label_coordinates(whitened, scales, mode):
-        """Whitened coordinates of theta and of the deviations of bags: see the program."""
-        if family.name == "normal":  # which are integrated out
-            unused = np.zeros(len(y))
-            return {**whitened, "label_information": unused, "label_centre": unused}
-        eta = eta_of(scales)
-        bag_sizes = rows.bag_size if sample is None else rows.bag_size[:, sample]
-        s = shrinkage_factors(bag_sizes, lam, eta)
-        d, of_row = len(lam), rows.group
-        w, rest = mode.theta[:d], mode.theta[d:]
-        nu = ((eta * (1 - s)) @ w**2)[of_row] * uncertain
-        h = np.sum(rows.rows[:, :d] * s[of_row] * w, axis=1) + rows.rows[:, d:-1] @ rest
-        h += known_part
-        family_scales = {name: scales[name] for name in family.likelihood.scales}
-
-        def densities(**changed):
-            given = family_scales | changed
-            return label_densities(family, rows.rows[:, -1], h, nu, trials, **given)
-
-        found = densities()
-        at_mode = information = _information(found, nu)
-        # A larger dispersion makes a label less informative: 1 / information grows with its square.
-        variance, dispersion = np.zeros(len(y)), scales.get("dispersion")
-        if dispersion is not None:
-            information = np.maximum(
-                _information(densities(dispersion=_NO_DISPERSION), nu), at_mode
-            )
-            gap = np.divide(information, at_mode, out=np.ones(len(y)), where=at_mode > 0) - 1
-            variance = gap / np.maximum(information, 1e-300) / dispersion**2
-        centre = h + found.slope / np.where(found.curvature > 0, found.curvature, np.inf)
-        of_labels = {
-            "label_information": information,
-            "label_variance": variance,
-            "label_centre": centre,
-        }
-        if integrated_out:
-            of_labels |= deviation_nodes(family, rows.rows[:, -1], h, nu, at_mode, centre, trials)
-        return {**whitened, **of_labels}
-
-    def fixed(found):
-        return held_at("scale_location", "scale_prior", [found[name] for name in scales])
-
-    arrays = {"rho": rho_names, "eta": eta_names}
-    return LatentGaussianModel(
-        program="bdr_glm",
-        priors=priors,
-        data=bdr_glm_data(
-            rows,
-            lam,
-            factor,
-            family,
-            known_part,
-            trials,
-            priors,
-            terms=terms,
-            uncertain=uncertain,
-            samples=samples,
-        ),
-        constants=coordinates.constants(),
-        scales=(*scales, *rho_names, *eta_names, *term_scales(terms)),
-        terms=terms,
-        prior_factor=factor,
-        weight_basis=coordinates.basis,
-        likelihood=likelihood,
-        level=location if family.name == "normal" else 0.0,
-        rescaled=with_label_coordinates,
-        fixed=fixed if family.name != "normal" else None,
-        scale_arrays={"scale": scales, **({} if samples else arrays)},
-        kept_arrays={name: each for name, each in arrays.items() if each and samples},
-        blocks=tuple((samples or {}).values()),
-        initial={"e": np.zeros(len(y) * (has_deviations and not integrated_out))},
-        sampler_only=("t", "precision", "alone", "along", "e"),
-    )
 
 
 def deviation_nodes(
@@ -357,7 +341,7 @@ def deviation_nodes(
         u = u_mean[:, None] + u_sd[:, None] * node
         h = mean[:, None] + np.sqrt(variance)[:, None] * u
         at_node = family.terms(y[:, None], h, out_of).value
-        found = logsumexp(at_node + log_weight + 0.5 * (node**2 - u**2), axis=1) + np.log(u_sd)
-        if np.mean(np.abs(found - exact)) < _TOLERANCE / np.sqrt(n):
+        by_nodes = logsumexp(at_node + log_weight + 0.5 * (node**2 - u**2), axis=1) + np.log(u_sd)
+        if np.mean(np.abs(by_nodes - exact)) < _TOLERANCE / np.sqrt(n):
             break
     return {"K": number, "node": node, "log_node_weight": log_weight}

@@ -147,9 +147,9 @@ def most_probable_curves(
         scales = coefficient_scales(functions, amplitude, curvature, priors["level_scale"])
         curves = curves_given(sums, lam, tau, scales)
         ratio = (tau / priors["tau_scale"]) ** 2
-        away = np.log(amplitude / priors["amplitude_median"]) / priors["amplitude_log_sd"]
-        value = curves.log_evidence.sum() + np.sum(2 * np.log(tau) - 0.5 * ratio - 0.5 * away**2)
-        by_amplitude = curves.by_log_scale[:, 1:].sum(axis=1) - away / priors["amplitude_log_sd"]
+        z = np.log(amplitude / priors["amplitude_median"]) / priors["amplitude_log_sd"]
+        value = curves.log_evidence.sum() + np.sum(2 * np.log(tau) - 0.5 * ratio - 0.5 * z**2)
+        by_amplitude = curves.by_log_scale[:, 1:].sum(axis=1) - z / priors["amplitude_log_sd"]
         slope = [curves.by_log_tau + 2 - ratio, by_amplitude]
         if has_curvature:
             distance = np.log(curvature / priors["curvature_median"]) / priors["curvature_log_sd"]
@@ -162,7 +162,7 @@ def most_probable_curves(
     start = np.log([priors["tau_scale"]] * K + [priors["amplitude_median"]] * K)
     if has_curvature:
         start = np.append(start, np.log(priors["curvature_median"]))
-    found = minimize(
+    optimum = minimize(
         objective,
         start,
         jac=True,
@@ -170,7 +170,7 @@ def most_probable_curves(
         bounds=[(x - _MAX_LOG_DISTANCE, x + _MAX_LOG_DISTANCE) for x in start],  # else overflow
         options={"maxiter": 1000, "ftol": 1e-12},
     )
-    tau, amplitude, curvature = unpacked(found.x)
+    tau, amplitude, curvature = unpacked(optimum.x)
     scales = coefficient_scales(functions, amplitude, curvature, priors["level_scale"])
     modes = {
         "tau": tau,

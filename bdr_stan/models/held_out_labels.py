@@ -223,16 +223,16 @@ def learned_power(folds: list[Fold], embedding: Embedding, y: Array) -> tuple[fl
     n_offsets = sum(len(each.labels) for each in of_classes if each.functions.has_classes)
 
     def loss(x):
-        away = (x[0] - np.log(_USUAL_POWER)) / _POWER_LOG_SD
-        penalty = 0.5 * away**2 + 0.5 * np.sum((x[1:] / _OFFSET_SD) ** 2)
+        deviation = (x[0] - np.log(_USUAL_POWER)) / _POWER_LOG_SD
+        penalty = 0.5 * deviation**2 + 0.5 * np.sum((x[1:] / _OFFSET_SD) ** 2)
         return penalty - sum(part(np.exp(x[0]), x[1:]).sum() for part in parts)
 
     start = np.append(np.log(_USUAL_POWER), np.zeros(n_offsets))
     if not folds:
         return _USUAL_POWER, start[1:], float(loss(start))
     bounds = [np.log(_POWERS), *[(None, None)] * n_offsets]
-    found = minimize(loss, start, method="L-BFGS-B", bounds=bounds)
-    return float(np.exp(found.x[0])), found.x[1:], float(found.fun)
+    optimum = minimize(loss, start, method="L-BFGS-B", bounds=bounds)
+    return float(np.exp(optimum.x[0])), optimum.x[1:], float(optimum.fun)
 
 
 def learned_point_noise(held_out: Callable[[float], float], scale: float, most: float) -> float:
@@ -254,13 +254,13 @@ def learned_point_noise(held_out: Callable[[float], float], scale: float, most: 
     # There may be two peaks, one at no noise: look everywhere, then closely about the best.
     tried = np.linspace(np.log(least), np.log(min(wanted, most)), _NOISES_TRIED)
     best = int(np.argmin([loss(x) for x in tried]))
-    found = minimize_scalar(
+    optimum = minimize_scalar(
         loss,
         bounds=tried[[max(best - 1, 0), min(best + 1, _NOISES_TRIED - 1)]],
         method="bounded",
         options={"maxiter": _NOISES_TRIED_CLOSELY},
     )
-    return float(np.exp(found.x)) if found.fun < -held_out(0.0) else 0.0
+    return float(np.exp(optimum.x)) if optimum.fun < -held_out(0.0) else 0.0
 
 
 def held_out_log_density(

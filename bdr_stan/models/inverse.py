@@ -51,11 +51,20 @@ _INITIAL_LOG_DISTANCE = 0.05
 POSTERIOR_LOG_SDS = {"tau": 0.1, "amplitude": 0.4, "curvature": 0.3}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class InverseModel(Model):
     """The model of ``stan/inverse.stan`` with its data."""
 
+    priors: dict[str, float]
     fitted: FittedCurves  # the most probable curves and the coordinates of the embeddings
+    held_out: Array  # log density of each held-out label, shape (n,)
+
+    program = "inverse"
+
+    def __post_init__(self) -> None:
+        coordinates, sums = self.fitted.coordinates, self.fitted.sums
+        self.data = inverse_data(sums, coordinates.lam, coordinates.functions, self.priors)
+        self.constants = {**coordinates.constants(), "held_out": (self.held_out, ["bag"])}
 
     def stan_input(self, settings: SamplerSettings) -> StanInput:
         """Chains that start near the most probable scales of the curves.
@@ -138,13 +147,13 @@ def inverse_model(
     of variance sigma_point^2 / N_i, `label_sd`, shape (n,), known ones; `bounds` are for the true
     labels.
     """
-    embedding, known = training.embedding, 0.0 if label_sd is None else label_sd**2
+    embedding, error_variance = training.embedding, 0.0 if label_sd is None else label_sd**2
     by_size = label_noise == "size"
     defaults = {**PRIORS, **(size_noise_prior(y, embedding.sizes) if by_size else {})}
     priors = with_user_values(defaults, prior)
 
     def labels_with(sigma_point):
-        variance = known + (sigma_point or 0.0) ** 2 / embedding.sizes
+        variance = error_variance + (sigma_point or 0.0) ** 2 / embedding.sizes
         return TrainingLabels(y, distribution, variance if np.any(variance) else None, bounds)
 
     choose = partial(held_out_labels, training, priors=priors)
@@ -154,7 +163,7 @@ def inverse_model(
         sigma_point = learned_point_noise(
             lambda noise: float(np.nansum(choose(labels_with(noise)).log_density)),
             priors["sigma_point_scale"],
-            most_point_noise(y, embedding.sizes, known),
+            most_point_noise(y, embedding.sizes, error_variance),
         )
         chosen = choose(labels_with(sigma_point))
     fitted = fitted_curves(
@@ -164,11 +173,9 @@ def inverse_model(
     if len(chosen.offsets):
         coordinates = replace(coordinates, offsets=chosen.offsets)
     return InverseModel(
-        program="inverse",
         priors=priors,
-        data=inverse_data(fitted.sums, coordinates.lam, coordinates.functions, priors),
-        constants={**coordinates.constants(), "held_out": (chosen.log_density, ["bag"])},
         fitted=replace(fitted, coordinates=coordinates),
+        held_out=chosen.log_density,
     )
 
 

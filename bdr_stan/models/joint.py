@@ -4,34 +4,89 @@ Source: Lucas, Nandi, Chestnutt et al. (2021), "Mapping malaria by sharing spati
 between incidence and prevalence data sets", with a line as the link between the two.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.special import expit, ndtr
 
-from bdr_stan.aggregate.likelihoods import Likelihood
-from bdr_stan.aggregate.links import EXP, LOGIT
-from bdr_stan.aggregate.rows import AggregateRows
+from bdr_stan.aggregate.links import LOGIT
 from bdr_stan.aggregate.surveys import SurveyRows
 from bdr_stan.families import Family
-from bdr_stan.models.aggregate import aggregate_model
-from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
+from bdr_stan.models.aggregate import AggregateModel
+from bdr_stan.posterior.latent_gaussian import PREDICTION, SAMPLER, Role, Variable, Variables
 from bdr_stan.posterior.mode import LogLikelihood
+from bdr_stan.posterior.model import Draws, without_arrays
 from bdr_stan.posterior.priors import held_at
-from bdr_stan.types import Array
+from bdr_stan.posterior.settings import SamplerSettings
+from bdr_stan.types import Array, ArrayLike
 
 LINE = ("survey_intercept", "survey_slope")
 _UNLIKELY = 0.01  # p-value below which the places are called unlike the points of the bags
 
 
-@dataclass(frozen=True, kw_only=True)
-class _JointModel(LatentGaussianModel):
-    """The model of totals, with the lines of the surveys as gamma in theta."""
+@dataclass
+class JointModel(AggregateModel):
+    """The model of ``stan/fast/aggregate_joint.stan`` with its data.
 
-    survey_names: tuple[str, ...]
+    It is the model of totals, with the lines of the surveys as gamma in theta.
+    """
+
+    surveys: SurveyRows
+    survey_family: Family
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.program = "aggregate_joint"
+
+    @property
+    def survey_names(self) -> tuple[str, ...]:
+        """Names of the surveys; none of a single survey without a name."""
+        return self.surveys.names
+
+    @property
+    def survey_scales(self) -> dict[str, list[str]]:
+        """Array of the program -> its entries, which a single survey has as they are."""
+        names = [f"survey_{name}" for name in self.survey_family.likelihood.scales]
+        return {name: self.surveys.entries(name) for name in names}
+
+    @cached_property
+    def overall(self) -> float:
+        """Log of the totals' overall rate."""
+        return float(np.log(np.sum(self.y) / np.sum(self.rows.total)))
+
+    def default_priors(self) -> dict[str, float]:
+        """Also of the surveys' lines and scales.
+
+        At the totals' overall rate the log odds have as prior mean the pooled log odds of the
+        survey's places, with sd 1.5. The slope has mean 1 and sd 1: it is 1 if few are positive, in
+        proportion to the rate, and may have either sign, so surveys can disagree with the totals.
+        """
+        surveys, scales = self.surveys, self.survey_family.likelihood.scales
+        positives, examined = (
+            np.bincount(surveys.survey, counts) for counts in (surveys.positives, surveys.examined)
+        )
+        shares = (positives + 0.5) / (examined + 1)
+        levels = [LOGIT.function_prior(float(share)) for share in shares]
+        locations, spreads = (
+            surveys.entries(f"survey_intercept_{kind}") for kind in ("location", "scale")
+        )
+        return {
+            **super().default_priors(),
+            **{name: float(level.level) for name, level in zip(locations, levels, strict=True)},
+            **{name: level.level_sd for name, level in zip(spreads, levels, strict=True)},
+            "survey_slope_location": 1.0,
+            "survey_slope_scale": 1.0,
+            **{f"survey_{name}_scale": scale.prior_scale for name, scale in scales.items()},
+        }
+
+    def variables(self) -> Variables:
+        role = Role.ARRAY if self.surveys.names else Role.SPLIT
+        scales = {name: Variable(role, entries) for name, entries in self.survey_scales.items()}
+        line = dict.fromkeys(LINE, PREDICTION)
+        return {**super().variables(), "gamma": SAMPLER, **scales, **line}
 
     def gamma_scales(self, scales: Mapping[str, float]) -> Array:
         """Prior standard deviations of the lines' intercepts and slopes, shape (2 G,)."""
@@ -39,157 +94,79 @@ class _JointModel(LatentGaussianModel):
         of_slopes = np.full(len(of_intercepts), self.priors["survey_slope_scale"])
         return np.append(of_intercepts, of_slopes)
 
-
-def joint_data(
-    totals: Mapping[str, Any], surveys: SurveyRows, family: Family, overall: float
-) -> dict[str, Any]:
-    """Data of ``stan/fast/aggregate_joint.stan``, from the data of totals, except for whitening."""
-    of_all = {name: value for name, value in totals.items() if "[" not in name}
-    dispersion_scale = totals.get("survey_dispersion_scale", 1.0)  # if there is none
-    n_surveys = len(surveys.n_places)
-    return {
-        **of_all,
-        "survey_intercept_location": _per_survey(totals, "survey_intercept_location"),
-        "survey_intercept_scale": _per_survey(totals, "survey_intercept_scale"),
-        "survey_dispersion_location": np.zeros(n_surveys),
-        "survey_dispersion_scale": np.full(n_surveys, dispersion_scale),
-        "G": n_surveys,
-        "S": len(surveys.positives),
-        "n_places": surveys.n_places,
-        "V": len(surveys.rows.rows),
-        "survey_rows": surveys.rows.rows,
-        "survey_weight": surveys.rows.weights,
-        "survey_start": surveys.rows.start + 1,  # Stan counts from 1
-        "survey_length": surveys.rows.length,
-        "positives": surveys.positives,
-        "examined": surveys.examined.astype(int),
-        "survey_family": family.program_number,
-        "overall": overall,
-    }
-
-
-def joint_model(
-    rows: AggregateRows,
-    y: Array,
-    likelihood: Likelihood,
-    surveys: SurveyRows,
-    family: Family,
-    *,
-    prior: Mapping[str, float] | None = None,
-    bag_effects: bool = False,
-    weight_basis: Array | None = None,
-) -> LatentGaussianModel:
-    """The model of ``stan/fast/aggregate_joint.stan``, with its data; see `aggregate_model`."""
-    # Array of the program -> its entries, which a single survey without a name has as they are.
-    arrays = {
-        f"survey_{name}": surveys.entries(f"survey_{name}") for name in family.likelihood.scales
-    }
-    scales = [name for names in arrays.values() for name in names]
-    lines = {name: [name] for name in LINE}
-    totals = aggregate_model(
-        rows,
-        y,
-        likelihood,
-        EXP,
-        prior=prior,
-        bag_effects=bag_effects,
-        weight_basis=weight_basis,
-        other_priors=survey_priors(surveys, family),
-    )
-    overall = float(np.log(np.sum(y) / np.sum(rows.total)))
-    slope = np.full(len(surveys.n_places), totals.priors["survey_slope_location"])
-    line = np.array([_per_survey(totals.priors, "survey_intercept_location"), slope])
-    given: dict[str, Any] = {each.name: getattr(totals, each.name) for each in fields(totals)}
-    return _JointModel(
-        **given
-        | {
-            "program": "aggregate_joint",
-            "data": joint_data(totals.data, surveys, family, overall),
-            "constants": {
-                **totals.constants,
-                "overall": (overall, []),
-                "survey_positives": (surveys.positives, ["place"]),
-                "survey_examined": (surveys.examined, ["place"]),
-                "survey_number": (surveys.survey, ["place"]),
-            },
-            "scales": (*totals.scales, *scales),
-            "scale_arrays": {**totals.scale_arrays, **({} if surveys.names else arrays | lines)},
-            "kept_arrays": arrays if surveys.names else {},
-            "likelihood": partial(
-                _joint_likelihood, totals.likelihood, surveys, family, line, overall
-            ),
-            "fixed": partial(_fixed, totals.fixed, arrays),
-            "predicting": LINE,
-            "sampler_only": (*totals.sampler_only, "gamma"),
-            "survey_names": surveys.names,
+    def likelihood(self, *, level: float = 0.0, **scales: float) -> LogLikelihood:
+        """Likelihood of totals and surveys in theta = [w; gamma; intercept]."""
+        of_family = {
+            name.removeprefix("survey_"): np.array([scales.pop(entry) for entry in entries])
+            for name, entries in self.survey_scales.items()
         }
-    )
+        slope = np.full(len(self.surveys.n_places), self.priors["survey_slope_location"])
+        line = np.array([_per_survey(self.priors, "survey_intercept_location"), slope])
+        of_surveys = _survey_likelihood(
+            self.surveys, self.survey_family, line, self.overall, **of_family
+        )
+        of_totals = super().likelihood(**scales)
 
+        def log_likelihood(theta):
+            f_entries = _f_entries(theta, self.surveys)
+            value, slope, information, curvature = of_surveys(theta)
+            totals = of_totals(theta[f_entries])
+            slope[f_entries] += totals[1]
+            information[np.ix_(f_entries, f_entries)] += totals[2]
+            curvature[np.ix_(f_entries, f_entries)] += totals[3]
+            return value + totals[0], slope, information, curvature
 
-def _fixed(of_totals, arrays, scales):
-    """Data that fix the scales of totals and surveys, if there are any, at marginal modes."""
-    found = of_totals(scales)
-    for name, entries in arrays.items():
-        values = [scales[entry] for entry in entries]
-        found |= held_at(f"{name}_location", f"{name}_scale", values)
-    return found
+        return log_likelihood
+
+    def program_data(self) -> dict[str, Any]:
+        surveys, totals = self.surveys, super().program_data()
+        n_surveys = len(surveys.n_places)
+        dispersion_scale = self.priors.get("survey_dispersion_scale", 1.0)  # if there is none
+        return {
+            **{name: value for name, value in totals.items() if "[" not in name},
+            "survey_intercept_location": _per_survey(totals, "survey_intercept_location"),
+            "survey_intercept_scale": _per_survey(totals, "survey_intercept_scale"),
+            "survey_dispersion_location": np.zeros(n_surveys),
+            "survey_dispersion_scale": np.full(n_surveys, dispersion_scale),
+            "G": n_surveys,
+            "S": len(surveys.positives),
+            "n_places": surveys.n_places,
+            "V": len(surveys.rows.rows),
+            "survey_rows": surveys.rows.rows,
+            "survey_weight": surveys.rows.weights,
+            "survey_start": surveys.rows.start + 1,  # Stan counts from 1
+            "survey_length": surveys.rows.length,
+            "positives": surveys.positives,
+            "examined": surveys.examined.astype(int),
+            "survey_family": self.survey_family.program_number,
+            "overall": self.overall,
+        }
+
+    def own_constants(self) -> dict[str, tuple[ArrayLike, list[str]]]:
+        return {
+            **super().own_constants(),
+            "overall": (self.overall, []),
+            "survey_positives": (self.surveys.positives, ["place"]),
+            "survey_examined": (self.surveys.examined, ["place"]),
+            "survey_number": (self.surveys.survey, ["place"]),
+        }
+
+    def fixed(self, scales: Mapping[str, float]) -> dict[str, Any]:
+        data = super().fixed(scales)
+        for name, entries in self.survey_scales.items():
+            values = [scales[entry] for entry in entries]
+            data |= held_at(f"{name}_location", f"{name}_scale", values)
+        return data
+
+    def read(self, drawn: Draws, settings: SamplerSettings) -> Draws:
+        if not self.surveys.names:
+            drawn = without_arrays(drawn, {name: [name] for name in LINE})
+        return super().read(drawn, settings)
 
 
 def _per_survey(priors: Mapping[str, float], name: str) -> Array:
     """A number of the priors for each survey, shape (G,)."""
     return np.array([value for key, value in priors.items() if key.split("[")[0] == name])
-
-
-def survey_priors(surveys: SurveyRows, family: Family) -> dict[str, float]:
-    """Default priors of the surveys' lines and scales.
-
-    At the totals' overall rate the log odds have as prior mean the pooled log odds of the survey's
-    places, with sd 1.5. The slope has mean 1 and sd 1: it is 1 if few are positive, in proportion
-    to the rate, and may have either sign, so surveys can disagree with the totals.
-    """
-    positives, examined = (
-        np.bincount(surveys.survey, counts) for counts in (surveys.positives, surveys.examined)
-    )
-    levels = [LOGIT.function_prior(float(share)) for share in (positives + 0.5) / (examined + 1)]
-    scales = family.likelihood.scales.items()
-    locations, spreads = (
-        surveys.entries(f"survey_intercept_{kind}") for kind in ("location", "scale")
-    )
-    return {
-        **{name: float(level.level) for name, level in zip(locations, levels, strict=True)},
-        **{name: level.level_sd for name, level in zip(spreads, levels, strict=True)},
-        "survey_slope_location": 1.0,
-        "survey_slope_scale": 1.0,
-        **{f"survey_{name}_scale": scale.prior_scale for name, scale in scales},
-    }
-
-
-def _joint_likelihood(
-    totals: Callable[..., LogLikelihood],
-    surveys: SurveyRows,
-    family: Family,
-    line: Array,
-    overall: float,
-    **scales: float,
-) -> LogLikelihood:
-    """Likelihood of totals and surveys in theta = [w; gamma; intercept], gamma from the `line`."""
-    own = {
-        name: np.array([scales.pop(entry) for entry in surveys.entries(f"survey_{name}")])
-        for name in family.likelihood.scales
-    }
-    of_totals = totals(**scales)
-    of_surveys = _survey_likelihood(surveys, family, line, overall, **own)
-
-    def log_likelihood(theta):
-        f_entries = _f_entries(theta, surveys)
-        value, slope, information, curvature = of_surveys(theta)
-        found = of_totals(theta[f_entries])
-        slope[f_entries] += found[1]
-        information[np.ix_(f_entries, f_entries)] += found[2]
-        curvature[np.ix_(f_entries, f_entries)] += found[3]
-        return value + found[0], slope, information, curvature
-
-    return log_likelihood
 
 
 def _f_entries(theta, surveys):
@@ -262,8 +239,8 @@ class SurveyAgreement:
     @property
     def p_value(self) -> float:
         """Probability that the percentiles of representative places average as far from 0.5."""
-        away = abs(np.mean(self.percentiles) - 0.5) * np.sqrt(12 * len(self.percentiles))
-        return float(2 * ndtr(-away))
+        deviation = abs(np.mean(self.percentiles) - 0.5) * np.sqrt(12 * len(self.percentiles))
+        return float(2 * ndtr(-deviation))
 
     @property
     def slope_text(self) -> str:

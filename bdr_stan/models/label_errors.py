@@ -50,8 +50,8 @@ class TrueLabels:
         labels = self.mean + nodes[:, None] * self.sd
         values = functions(labels.ravel()).reshape(*labels.shape, -1)
         average = np.tensordot(weights, values, 1)
-        away = values - average
-        return average, np.einsum("q,qni,qnj->nij", weights, away, away, optimize=True)
+        deviations = values - average
+        return average, np.einsum("q,qni,qnj->nij", weights, deviations, deviations, optimize=True)
 
 
 def true_labels(
@@ -88,8 +88,8 @@ def spread_of_true_labels(y: Array, error_variance: Array) -> float:
             "nothing to learn: give smaller label_sd, or leave it out"
         )
     unit = float(np.var(y))
-    found = brentq(lambda share: unexplained(y, share * unit + error_variance), 0, 2)
-    return unit * found
+    share_of_unit = brentq(lambda share: unexplained(y, share * unit + error_variance), 0, 2)
+    return unit * share_of_unit
 
 
 def unexplained(y: Array, variance: Array) -> float:

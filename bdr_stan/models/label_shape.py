@@ -14,18 +14,18 @@ def label_advice(y: Array, sigma: float) -> list[str]:
     values, counts = np.unique(y, return_counts=True)
     most = counts.max()
     if _MIN_LABELS <= most < len(y) and most >= _HEAP_SHARE * len(y):
-        found = f"{most / len(y):.0%} of the labels are {values[counts.argmax()]:g}"
+        finding = f"{most / len(y):.0%} of the labels are {values[counts.argmax()]:g}"
     else:
         bounds = [0.0, 1.0] if y.min() >= 0 and y.max() <= 1 else [0.0] if y.min() >= 0 else []
-        near = [np.mean(np.abs(y - bound) < 2 * sigma) for bound in bounds]
-        if not near or max(near) < max(_NEAR_BOUND_SHARE, _MIN_LABELS / len(y)):
+        shares = [np.mean(np.abs(y - bound) < 2 * sigma) for bound in bounds]
+        if not shares or max(shares) < max(_NEAR_BOUND_SHARE, _MIN_LABELS / len(y)):
             return []
-        found = (
-            f"{max(near):.0%} of the labels are within two sd of the errors of "
-            f"{bounds[int(np.argmax(near))]:g}, and none beyond"
+        finding = (
+            f"{max(shares):.0%} of the labels are within two sd of the errors of "
+            f"{bounds[int(np.argmax(shares))]:g}, and none beyond"
         )
     return [
-        f"Labels: {found}, which normal errors do not describe. Compare with InverseBDR() and "
+        f"Labels: {finding}, which normal errors do not describe. Compare with InverseBDR() and "
         f"Stacked().{_families(y)}"
     ]
 

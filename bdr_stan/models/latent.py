@@ -94,11 +94,11 @@ def label_predictive(
     gamma are as for `latent_moments`.
     """
     latent = _latent(coordinates, embedding, draws)
-    known = np.broadcast_to(known_variance, len(embedding.mean))
+    error_variance = np.broadcast_to(known_variance, len(embedding.mean))
 
     def components(i):
         mean, variance = latent(i)
-        variance += sigma[:, None] ** 2 + known[i]
+        variance += sigma[:, None] ** 2 + error_variance[i]
         if sigma_point is not None:
             variance += sigma_point[:, None] ** 2 / embedding.sizes[i]
         return mean, np.sqrt(variance)
@@ -191,14 +191,16 @@ def contributions(
     `latent_moments`, including term_sd if there are groups, the last of the terms.
     """
     n, S = len(embedding.mean), len(draws["w"])
-    alone = {name: values for name, values in draws.items() if name in ("w", "eta")}
-    alone["intercept"] = np.zeros(S)
+    of_embedding = {name: values for name, values in draws.items() if name in ("w", "eta")}
+    of_embedding["intercept"] = np.zeros(S)
     points = replace(embedding, covariates=None, new_levels=None)
     most = np.max(draws.get("eta", 1.0)) * np.max(draws["w"] ** 2 @ (coordinates.lam > 0))
-    found: dict[str, Mixture] = {}
+    parts: dict[str, Mixture] = {}
     for m, name in enumerate(samples or ["embedding"]):
-        own = draws["w"] if not samples else draws["w"] * (coordinates.sample == m)
-        found[name] = _part(_latent(coordinates, points, {**alone, "w": own}), most, n, S)
+        weights = draws["w"] if not samples else draws["w"] * (coordinates.sample == m)
+        parts[name] = _part(
+            _latent(coordinates, points, {**of_embedding, "w": weights}), most, n, S
+        )
     new = _new_levels(embedding, draws)
     groups = dict(zip(list(terms)[len(terms) - len(new) :], new, strict=True))
     for name, block in terms.items():
@@ -210,8 +212,8 @@ def contributions(
             return mean + drawn, np.broadcast_to(variance, mean.shape)
 
         most = 0.0 if added is None or S >= _FEWEST_DRAWS else np.max(draws["term_sd"] ** 2)
-        found[name] = _part(moments, most, n, S)
-    return found
+        parts[name] = _part(moments, most, n, S)
+    return parts
 
 
 def _part(moments, most, n, n_draws):
@@ -252,9 +254,11 @@ def _latent(coordinates, embedding, draws, offsets=None):
             variance += left
         if movement is None:
             return mean, variance
-        own, of_movement = _normal_scores(i, len(mean))
-        mean += np.sqrt(variance) * own
-        mean += draws["w"] @ (movement.mean[i] @ coordinates.basis).T + movement.sd[i] * of_movement
+        scores, movement_scores = _normal_scores(i, len(mean))
+        mean += np.sqrt(variance) * scores
+        mean += (
+            draws["w"] @ (movement.mean[i] @ coordinates.basis).T + movement.sd[i] * movement_scores
+        )
         return mean, np.zeros_like(variance)
 
     return of_bags

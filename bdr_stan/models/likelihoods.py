@@ -6,9 +6,9 @@ D = d + Q + 1, the Fisher information, shape (D, D), and a substitute of its neg
 Newton steps.
 
 If embeddings are uncertain, mean and variance of a label both depend on theta: the mean is X theta
-with rows X = [s z, x, 1], and the embedding adds nu = sum_k lost_k theta_k^2 to the variance, lost
-= [eta (1 - s), 0], the same for all bags of a group. In comments dnu = 2 lost theta is the gradient
-of nu, a column, and ' the transpose; its Hessian is 2 diag(lost).
+with rows X = [s z, x, 1], and the embedding adds nu = sum_k u_k theta_k^2 to the variance, u =
+`unexplained` = [eta (1 - s), 0], the same for all bags of a group. In comments dnu = 2 u theta is
+the gradient of nu, a column, and ' the transpose; its Hessian is 2 diag(u).
 """
 
 import numpy as np
@@ -39,7 +39,7 @@ def normal_likelihood(
     intercept counts from `level`: labels far from zero lose no digits if it is near them. `sample`
     is the number of each coordinate's sample, if there are several, and eta has the shape (d,).
     """
-    X, lost, row_group = _design(data, lam, eta, sample)
+    X, unexplained, row_group = _design(data, lam, eta, sample)
     sign, n_bags = data.sign, data.sign * data.n_bags
     noise = sigma**2 + data.known_variance
     if sigma_point:
@@ -51,7 +51,7 @@ def normal_likelihood(
         # the log density -(n log(2 pi nu) + S / nu) / 2; n and S have the group's sign.
         e = X @ theta - y
         squares = sign * np.add.reduceat(e**2, data.start)
-        variance, slope_of_variance = lost @ theta**2, 2 * lost * theta
+        variance, slope_of_variance = unexplained @ theta**2, 2 * unexplained * theta
         nu = variance + noise
         weight = (sign / nu)[row_group]
         value = -0.5 * np.sum(n_bags * (_LOG_2PI + np.log(nu)) + squares / nu)
@@ -62,14 +62,14 @@ def normal_likelihood(
         by_variance = n_bags / nu**2
         information = design + 0.5 * (slope_of_variance.T * by_variance) @ slope_of_variance
         # Negative Hessian: X'X / nu - (dS dnu' + dnu dS') / (2 nu^2)
-        #     + (S / nu^3 - n / (2 nu^2)) dnu dnu' + (n / nu - S / nu^2) diag(lost).
+        #     + (S / nu^3 - n / (2 nu^2)) dnu dnu' + (n / nu - S / nu^2) diag(u).
         slope_of_squares = 2 * np.add.reduceat(X * e[:, None], data.start)
-        crossed = (slope_of_squares.T * (sign / nu**2)) @ slope_of_variance
-        curvature = design - 0.5 * (crossed + crossed.T)
+        cross_term = (slope_of_squares.T * (sign / nu**2)) @ slope_of_variance
+        curvature = design - 0.5 * (cross_term + cross_term.T)
         curvature += (
             slope_of_variance.T * (squares / nu**3 - 0.5 * by_variance)
         ) @ slope_of_variance
-        diagonal = 0.5 * (n_bags / nu - squares / nu**2) @ (2 * lost)
+        diagonal = 0.5 * (n_bags / nu - squares / nu**2) @ (2 * unexplained)
         curvature[np.diag_indices(len(diagonal))] += diagonal
         return value, slope, information, curvature
 
@@ -78,12 +78,12 @@ def normal_likelihood(
 
 def probit_likelihood(data: Rows, lam: Array, *, eta: float) -> LogLikelihood:
     """Labels 0 and 1 with P(1) = Phi(xi / sqrt(1 + nu)); one row [z, x, 1, y] per bag."""
-    X, lost, row_group = _design(data, lam, eta)
+    X, unexplained, row_group = _design(data, lam, eta)
     sign = 2 * data.rows[:, -1] - 1
 
     def likelihood(theta):
         # h = xi / sqrt(v) with v = 1 + nu has the gradient dh = X / sqrt(v) - h dnu / (2 v).
-        variance, slope_of_variance = lost @ theta**2, 2 * lost * theta
+        variance, slope_of_variance = unexplained @ theta**2, 2 * unexplained * theta
         total = 1 + variance[row_group]
         h = X @ theta / np.sqrt(total)
         slope_of_h = X / np.sqrt(total)[:, None]
@@ -95,17 +95,17 @@ def probit_likelihood(data: Rows, lam: Array, *, eta: float) -> LogLikelihood:
         weight = np.exp(2 * log_density - log_p - log_q)
         information = (slope_of_h * weight[:, None]).T @ slope_of_h
         # Negative Hessian: score (score + h) dh dh' - score H with the Hessian of h,
-        # H = -(X dnu' + dnu X') / (2 v^(3/2)) + 3 h dnu dnu' / (4 v^2) - h diag(lost) / v.
+        # H = -(X dnu' + dnu X') / (2 v^(3/2)) + 3 h dnu dnu' / (4 v^2) - h diag(u) / v.
         curvature = (slope_of_h * (score * (score + h))[:, None]).T @ slope_of_h
 
         def by_group(values):
             return np.add.reduceat(values, data.start, axis=0)
 
-        crossed = 0.5 * by_group(X * (score * total**-1.5)[:, None]).T @ slope_of_variance
-        curvature += crossed + crossed.T
+        cross_term = 0.5 * by_group(X * (score * total**-1.5)[:, None]).T @ slope_of_variance
+        curvature += cross_term + cross_term.T
         by_variance = by_group(0.75 * score * h / total**2)
         curvature -= (slope_of_variance.T * by_variance) @ slope_of_variance
-        curvature[np.diag_indices(len(theta))] += by_group(score * h / total) @ lost
+        curvature[np.diag_indices(len(theta))] += by_group(score * h / total) @ unexplained
         return log_p.sum(), slope_of_h.T @ score, information, curvature
 
     return likelihood
@@ -142,41 +142,46 @@ def family_likelihood(
     of the rows; zeros as `lam`, shape (d,), treat embeddings as exact. For `sample` see
     `normal_likelihood`.
     """
-    X, lost, row_group = _design(data, lam, eta, sample)
+    X, unexplained, row_group = _design(data, lam, eta, sample)
 
     def likelihood(theta):
-        slope_of_variance = 2 * lost * theta
-        mean, variance = X @ theta + known_part, (lost @ theta**2)[row_group]
-        found = label_densities(family, data.rows[:, -1], mean, variance, trials, **scales)
+        slope_of_variance = 2 * unexplained * theta
+        mean, variance = X @ theta + known_part, (unexplained @ theta**2)[row_group]
+        densities = label_densities(family, data.rows[:, -1], mean, variance, trials, **scales)
 
         def by_group(values):
             return np.add.reduceat(values, data.start, axis=0)
 
-        slope = X.T @ found.slope + slope_of_variance.T @ by_group(found.by_variance)
+        slope = X.T @ densities.slope + slope_of_variance.T @ by_group(densities.by_variance)
         # Negative Hessian, with l the log density in mean m and variance v of the predictor:
-        #     -X' l_mm X - X' l_mv dnu' - dnu l_mv X - dnu l_vv dnu' - 2 l_v diag(lost).
-        design = (X * found.curvature[:, None]).T @ X
-        crossed = by_group(X * found.by_both[:, None]).T @ slope_of_variance
-        squared = slope_of_variance.T * by_group(found.by_variance_twice)
-        curvature = design - crossed - crossed.T - squared @ slope_of_variance
-        curvature[np.diag_indices(len(theta))] -= 2 * by_group(found.by_variance) @ lost
+        #     -X' l_mm X - X' l_mv dnu' - dnu l_mv X - dnu l_vv dnu' - 2 l_v diag(u).
+        design = (X * densities.curvature[:, None]).T @ X
+        cross_term = by_group(X * densities.by_both[:, None]).T @ slope_of_variance
+        squared = slope_of_variance.T * by_group(densities.by_variance_twice)
+        curvature = design - cross_term - cross_term.T - squared @ slope_of_variance
+        curvature[np.diag_indices(len(theta))] -= 2 * by_group(densities.by_variance) @ unexplained
         # As Fisher information a normal label's with this precision of the predictor.
-        precision, information = np.maximum(found.curvature, 0), design
-        if np.any(found.curvature < 0):
+        precision, information = np.maximum(densities.curvature, 0), design
+        if np.any(densities.curvature < 0):
             information = (X * precision[:, None]).T @ X
         by_variance = slope_of_variance.T * by_group(0.5 * precision**2)
-        return found.value.sum(), slope, information + by_variance @ slope_of_variance, curvature
+        return (
+            densities.value.sum(),
+            slope,
+            information + by_variance @ slope_of_variance,
+            curvature,
+        )
 
     return likelihood
 
 
 def _design(data, lam, eta, sample=None):
-    """Rows [s z, x, 1], variances lost = [eta (1 - s), 0] per group, the group of each row."""
+    """Rows [s z, x, 1], variances [eta (1 - s), 0] by group, and the group of each row."""
     d = len(lam)
     sizes = data.bag_size if sample is None else data.bag_size[:, sample]
     s = shrinkage_factors(sizes, lam, eta)
     X = data.rows[:, :-1].copy()
     X[:, :d] *= s[data.group]
-    lost = np.zeros((len(s), X.shape[1]))  # columns of covariates and intercept stay 0
-    lost[:, :d] = eta * (1.0 - s)
-    return X, lost, data.group
+    unexplained = np.zeros((len(s), X.shape[1]))  # columns of covariates and intercept stay 0
+    unexplained[:, :d] = eta * (1.0 - s)
+    return X, unexplained, data.group

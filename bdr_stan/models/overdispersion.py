@@ -43,12 +43,12 @@ class Overdispersion:
         """A sentence for a report."""
         narrow, wide = _NAMES[self.narrow]
         finding = f"the counts scatter more about the fitted rates than {narrow} numbers"
-        found = f"evidence of the {wide} over the {narrow}: e^{self.gain:.3g}"
+        evidence = f"evidence of the {wide} over the {narrow}: e^{self.gain:.3g}"
         if not self.is_clear:
-            return f"no sign that {finding} ({found})."
+            return f"no sign that {finding} ({evidence})."
         return (
-            f"{finding} ({found}, dispersion {self.dispersion:.2g}), so effects and intervals are "
-            f"unreliable: use {self.remedy}."
+            f"{finding} ({evidence}, dispersion {self.dispersion:.2g}), so effects and intervals "
+            f"are unreliable: use {self.remedy}."
         )
 
 
@@ -57,9 +57,9 @@ class _BetaBinomialTotals(Binomial):
 
     scales: ClassVar[Mapping[str, Scale]] = {"dispersion": Scale("of the probabilities")}
 
-    def label_density(self, y: Array, **given: Any) -> Callable[[Array], LabelDensity]:
+    def label_density(self, y: Array, **label_data: Any) -> Callable[[Array], LabelDensity]:
         terms_of = FAMILIES["beta_binomial"].terms
-        trials, dispersion = given["trials"], given["dispersion"]
+        trials, dispersion = label_data["trials"], label_data["dispersion"]
 
         def density(mean):
             spread, tilt = mean * (1 - mean), 1 - 2 * mean
@@ -88,7 +88,7 @@ def likelihood_text(
     name: str,
     link: str,
     scales: Mapping[str, Array],
-    found: Overdispersion | None = None,
+    comparison: Overdispersion | None = None,
     *,
     fixed: bool,
 ) -> str:
@@ -101,7 +101,7 @@ def likelihood_text(
         low, high = np.quantile(draws, [0.025, 0.975])
         how = "fixed at its marginal mode" if fixed else f"95% interval {low:.2g} to {high:.2g}"
         text += f"; {scale} {draws.mean():.2g} ({how})"
-    return text if found is None else f"{text}; {found.text}"
+    return text if comparison is None else f"{text}; {comparison.text}"
 
 
 def overdispersion(

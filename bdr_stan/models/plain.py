@@ -7,7 +7,7 @@ labels, which are `y`, and `y_at` for log densities.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -17,11 +17,11 @@ from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.kernels import FieldFeatures
 from bdr_stan.labels import Labels
-from bdr_stan.posterior.latent_gaussian import LatentGaussianModel, most_probable_scales
+from bdr_stan.models.embedding_model import EmbeddingModel
+from bdr_stan.posterior.latent_gaussian import WIDEST_START_LOG_SD, LatentGaussianModel
 from bdr_stan.posterior.model import Draws, Model, StanInput
 from bdr_stan.posterior.priors import FIXED_LOG_SD
 from bdr_stan.posterior.settings import SamplerSettings
-from bdr_stan.progress import status
 from bdr_stan.types import Array, PathName, as_path
 
 GENERATED = ("y_new", "log_lik", "rate_new")  # a number for each new bag, or each of its points
@@ -39,7 +39,6 @@ DATA = (
 )
 OF_POINTS = ("phi", "weight", "omitted")  # data with an entry for each point
 _LARGEST_START = 2.0  # of chains, from the most probable scales, in their log sds
-_WIDEST_START_LOG_SD = 0.25
 # Weights are narrow if rho is small: with Stan's own .8 chains of few bags diverge there.
 _ADAPT_DELTA = 0.95
 # Names of data that fits pass, without the "_new" of new bags.
@@ -115,25 +114,24 @@ class StanData(dict[str, Any]):
         write_data(as_path(path, "path"), self)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class PlainProgram(Model):
     """The model of a plain program with its data, for a program that the user has edited."""
 
-    stock: Model  # of the accelerated program
+    stock: Any  # the model of the accelerated program
+    data: dict[str, Any]
     new_bags: Mapping[str, Any]  # data of the training bags as new ones
 
-    @classmethod
-    def of(cls, stock: Any, data: dict[str, Any], new_bags: Mapping[str, Any]) -> Self:
-        """The plain program of a stock model, with these data."""
-        shared = {name: getattr(stock, name) for name in ("program", "priors", "constants")}
-        return cls(stock=stock, data=data, new_bags=new_bags, **shared)
+    def __post_init__(self) -> None:
+        self.program, self.priors = self.stock.program, self.stock.priors
+        self.constants = self.stock.constants
 
     def read(self, drawn: Draws, settings: SamplerSettings) -> Draws:
         """All that the program draws of its parameters, by its own names."""
         return {name: v for name, v in drawn.items() if v.size and name not in GENERATED}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class PlainModel(PlainProgram):
     """The model of a plain program with its data, for a program that the user has edited."""
 
@@ -145,27 +143,25 @@ class PlainModel(PlainProgram):
         All methods but NUTS fix rho at its marginal mode. Weights of groups and smooth functions
         have the prior standard deviations that are most probable under the stock model.
         """
-        stock = self.stock
-        searching = f"Looking for the most probable scales of {stock.program}"
-        with status(searching, settings.progress is not False, after=10):
-            scales, mode, covariance = most_probable_scales(stock)
-            log_sds = dict(zip(scales, np.sqrt(np.diag(covariance())), strict=True))
-        data = {**self.data, "gamma_scale": stock.gamma_scales(scales)}
-        if settings.method != "nuts":
+        scales, mode, log_sds = self.stock.searched(settings)
+        data = {**self.data, "gamma_scale": self.stock.gamma_scales(scales)}
+        is_nuts = settings.method == "nuts"
+        if not is_nuts:
             data |= {"rho_median": scales["rho"], "rho_log_sd": FIXED_LOG_SD}
         rng = np.random.default_rng(settings.seed)
-        n_chains = settings.chains if settings.method == "nuts" else 1
-        spread = float(settings.method == "nuts")
         return StanInput(
             data=data,
-            inits=[self._start(scales, log_sds, mode, rng, spread) for _ in range(n_chains)],
+            inits=[
+                self._start(scales, log_sds, mode, rng, float(is_nuts))
+                for _ in range(settings.chains if is_nuts else 1)
+            ],
             log_sds=self._named(np.sqrt(np.diag(mode.covariance)), log_sds, u=1.0),
-            options={"adapt_delta": _ADAPT_DELTA} if settings.method == "nuts" else {},
+            options={"adapt_delta": _ADAPT_DELTA} if is_nuts else {},
         )
 
     def _start(self, scales, log_sds, mode, rng, spread):
         theta = mode.theta + spread * mode.whitening @ rng.standard_normal(len(mode.theta))
-        reach = {n: min(sd, _WIDEST_START_LOG_SD) * _LARGEST_START for n, sd in log_sds.items()}
+        reach = {n: min(sd, WIDEST_START_LOG_SD) * _LARGEST_START for n, sd in log_sds.items()}
         started = {n: v * np.exp(spread * rng.uniform(-1, 1) * reach[n]) for n, v in scales.items()}
         return self._named(theta, started)
 
@@ -183,9 +179,9 @@ class PlainModel(PlainProgram):
         }
 
 
-def plain_model(stock: LatentGaussianModel, embedding: Embedding, labels: Labels) -> PlainModel:
+def plain_model(stock: EmbeddingModel, embedding: Embedding, labels: Labels) -> PlainModel:
     """The model of the plain program of a stock model, with `labels` in the program's form."""
-    coordinates = Coordinates.from_constants({n: v for n, (v, _) in stock.constants.items()})
+    coordinates = stock.coordinates
     bags = data_of_bags(coordinates, embedding, labels)
     gaps = [v for name, v in stock.priors.items() if name.startswith("gap_")]
     # CmdStan crashes in vectorised random numbers of an empty vector and a number.
@@ -206,7 +202,7 @@ def plain_model(stock: LatentGaussianModel, embedding: Embedding, labels: Labels
         **one_bag,
         **labels.shared_data,
     }
-    return PlainModel.of(stock, data, as_new(bags))
+    return PlainModel(stock=stock, data=data, new_bags=as_new(bags))
 
 
 def data_of_training_bags(model: PlainModel) -> StanData:
@@ -270,4 +266,4 @@ def plain_totals_model(
         **as_new(take_bags(bags, np.arange(0))),
         **others,
     }
-    return PlainModel.of(stock, data, as_new(bags))
+    return PlainModel(stock=stock, data=data, new_bags=as_new(bags))

@@ -31,7 +31,7 @@ INVERSE_DATA = (
 _ADAPT_DELTA = 0.99  # amplitudes and their curves form funnels if labels explain little
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class PlainInverseModel(PlainProgram):
     """The model of ``stan/inverse.stan`` with its data, for a program that the user has edited."""
 
@@ -39,10 +39,10 @@ class PlainInverseModel(PlainProgram):
 
     def stan_input(self, settings: SamplerSettings) -> StanInput:
         """Chains that start near the most probable scales, at the average curves given them."""
-        inits = [self._start(found) for found in starts(self.stock.fitted.modes, settings)]
+        inits = [self._start(modes) for modes in starts(self.stock.fitted.modes, settings)]
         curves = self.stock.fitted.curves
         sds = np.sqrt(np.diagonal(curves.covariance, axis1=1, axis2=2))
-        scales = self._coefficient_scales(self._start(self.stock.fitted.modes))
+        scales = self._coefficient_scales(**self._scales(self.stock.fitted.modes))
         return StanInput(
             data=self.data,
             inits=inits,
@@ -50,21 +50,24 @@ class PlainInverseModel(PlainProgram):
             options={"adapt_delta": _ADAPT_DELTA},
         )
 
-    def _start(self, found):
+    def _start(self, modes):
         """Values of the program's parameters at tau, amplitude and, if any, curvature."""
-        curvature = found.get("curvature", np.empty(0))
-        at = {
-            "tau": found["tau"],
-            "amplitude": found["amplitude"],
-            "curvature": float([*np.ravel(curvature), self.priors["curvature_median"]][0]),
-        }
-        fitted, scales = self.stock.fitted, self._coefficient_scales(at)
-        curves = curves_given(fitted.sums, fitted.coordinates.lam, at["tau"], scales)
-        return {**at, "t": curves.mean / scales}
+        values, fitted = self._scales(modes), self.stock.fitted
+        scales = self._coefficient_scales(**values)
+        curves = curves_given(fitted.sums, fitted.coordinates.lam, values["tau"], scales)
+        return {**values, "t": curves.mean / scales}
 
-    def _coefficient_scales(self, at):
+    def _scales(self, modes):
+        curvature = [*np.ravel(modes.get("curvature", ())), self.priors["curvature_median"]][0]
+        return {
+            "tau": modes["tau"],
+            "amplitude": modes["amplitude"],
+            "curvature": float(curvature),
+        }
+
+    def _coefficient_scales(self, tau, amplitude, curvature):
         functions, level_scale = self.stock.fitted.coordinates.functions, self.priors["level_scale"]
-        return coefficient_scales(functions, at["amplitude"], at["curvature"], level_scale)
+        return coefficient_scales(functions, amplitude, curvature, level_scale)
 
 
 def plain_inverse_model(
@@ -75,34 +78,34 @@ def plain_inverse_model(
     If labels have errors, rows of B and z come from regression calibration; see
     `rows_without_blur`.
     """
-    own, (B, z) = stock.fitted.coordinates, stock.fitted.rows
-    n_labels = len(own.labels)
-    bags = inverse_data_of_bags(own, embedding, labels)
+    coordinates, (B, z) = stock.fitted.coordinates, stock.fitted.rows
+    n_labels = len(coordinates.labels)
+    bags = inverse_data_of_bags(coordinates, embedding, labels)
     no_bags = as_new(take_bags(bags, np.arange(0)))
-    given_labels = {"y_at_given": density_given_labels(own, labels.y, bags["label_sd"])}
+    given_labels = {"y_at_given": density_given_labels(coordinates, labels.y, bags["label_sd"])}
     data = {
         "N": len(z),
-        "D": len(own.lam),
+        "D": len(coordinates.lam),
         "J": B.shape[1],
-        "S": own.functions.n_straight,
+        "S": coordinates.functions.n_straight,
         "M": n_labels,
         "z": z,
         "size": embedding.sizes,
         "B": B,
-        "label": own.labels,
-        "log_prior": own.log_prior + np.log(_widths(own)),
-        "correction": np.zeros(n_labels) if own.offsets is None else own.offsets,
-        "B_label": own.functions(own.labels),
-        "lambda": own.lam,
-        "smooth": own.functions.smooth,
-        "power": own.power,
+        "label": coordinates.labels,
+        "log_prior": coordinates.log_prior + np.log(_widths(coordinates)),
+        "correction": np.zeros(n_labels) if coordinates.offsets is None else coordinates.offsets,
+        "B_label": coordinates.functions(coordinates.labels),
+        "lambda": coordinates.lam,
+        "smooth": coordinates.functions.smooth,
+        "power": coordinates.power,
         **no_bags,
         **labels.program_data,
         **labels.shared_data,
         "y_at_given": np.empty((0, n_labels)),
         **{name: stock.priors[name] for name in PRIORS},
     }
-    return PlainInverseModel.of(stock, data, as_new(bags) | given_labels)
+    return PlainInverseModel(stock=stock, data=data, new_bags=as_new(bags) | given_labels)
 
 
 def inverse_data_of_bags(

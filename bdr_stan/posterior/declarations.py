@@ -36,13 +36,13 @@ def block_of(text: str, name: str) -> tuple[int, int]:
     """Start and end of a block's content in a program's text; (0, 0) without one."""
     code = _code(text)
     words = r"\s+".join(name.split())
-    for found in re.finditer(rf"\b(transformed\s+)?{words}\s*\{{", code):
-        if found[1] is None:
-            end, depth = found.end(), 1
+    for match in re.finditer(rf"\b(transformed\s+)?{words}\s*\{{", code):
+        if match[1] is None:
+            end, depth = match.end(), 1
             while depth and end < len(code):
                 depth += {"{": 1, "}": -1}.get(code[end], 0)
                 end += 1
-            return found.end(), end - 1
+            return match.end(), end - 1
     return 0, 0
 
 

@@ -40,16 +40,16 @@ def generated_quantities(
         on_stanli = engine_of_run(program, SamplerSettings(engine=engine)) == "stanli"
         run = _by_stanli if on_stanli else _by_cmdstan
         try:
-            found = run(program, data, parameters, wanted, seed)
+            quantities = run(program, data, parameters, wanted, seed)
         except RuntimeError as error:
             raise RuntimeError(f"generated quantities of {name}.stan failed: {error}") from error
-    for variable, values in found.items():
+    for variable, values in quantities.items():
         if np.isnan(values).any():
             raise RuntimeError(
                 f"{variable} of {name}.stan is not a number for new bag "
                 f"{np.flatnonzero(np.isnan(values).any(axis=0))[0]}: check its generated quantities"
             )
-    return found
+    return quantities
 
 
 def _by_stanli(program, data, parameters, wanted, seed):
@@ -59,8 +59,8 @@ def _by_stanli(program, data, parameters, wanted, seed):
         model.unconstrain({name: stanli.in_stans_order(v[s]) for name, v in parameters.items()})
         for s in range(n_draws)
     ]
-    found, _ = stanli.constrained(model, np.array(points), seed)
-    return {name: found[name][0] for name in wanted}
+    values, _ = stanli.constrained(model, np.array(points), seed)
+    return {name: values[name][0] for name in wanted}
 
 
 def _by_cmdstan(program, data, parameters, wanted, seed):
@@ -83,7 +83,7 @@ def _by_cmdstan(program, data, parameters, wanted, seed):
         files["output.csv"], comment="#", usecols=lambda column: column.partition(".")[0] in wanted
     )
     columns = {name: [c for c in table if c.partition(".")[0] == name] for name in wanted}
-    return {name: table[own].to_numpy(float) for name, own in columns.items()}
+    return {name: table[entries].to_numpy(float) for name, entries in columns.items()}
 
 
 def _write_draws(path, parameters):

@@ -1,4 +1,4 @@
-"""Laplace's method on the weights and scales of a model, all else integrated out, without Stan."""
+"""Posteriors of weights and scales without Stan: normal ones, and those of Laplace's method."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,14 +6,35 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from bdr_stan.posterior.latent_gaussian import LatentGaussianModel, modes_at, most_probable_scales
-from bdr_stan.posterior.mode import Mode
+from bdr_stan.posterior.latent_gaussian import LatentGaussianModel, Role, most_probable_scales
+from bdr_stan.posterior.mode import Mode, blas_threads
 from bdr_stan.posterior.sampling import Posterior
 from bdr_stan.posterior.terms import split_effects, without_effects
 from bdr_stan.posterior.whitening import whitened_coordinates
+from bdr_stan.threads import limited_blas
 from bdr_stan.types import Array
 
 _MOST_LOG_STEP = 0.1  # of differences of the mode, as the scales change
+
+
+def normal_posterior(
+    model: LatentGaussianModel,
+    scales: Mapping[str, float],
+    mean: Array,
+    factor: Array,
+    attrs: dict[str, Any],
+    *,
+    draws: int,
+    seed: int | None = None,
+) -> Posterior:
+    """Independent draws of theta ~ N(mean, factor factor'), one chain, with fixed scales."""
+    d, rng = len(model.prior_factor), np.random.default_rng(seed)
+    theta = mean + rng.standard_normal((1, draws, len(mean))) @ factor.T
+    drawn = {"w": theta[..., :d], "intercept": theta[..., -1]}
+    drawn |= {name: np.full((1, draws), value) for name, value in scales.items()}
+    if model.n_covariates:
+        drawn["gamma"] = theta[..., d:-1]
+    return Posterior(model.with_landmark_weights(drawn), {}, attrs)
 
 
 def laplace_posterior(
@@ -32,7 +53,7 @@ def laplace_posterior(
     theta = _given_rho(model, scales, mode, drawn, rng)
     others = [k for k, name in enumerate(scales) if name not in model.rho_names]
     theta += log_change[:, others] @ _slopes(model, scales, mode, covariance, others)
-    for array, entries in model.kept_in_draws.items():
+    for array, entries in model.arrays(Role.ARRAY).items():
         if entries:
             drawn[array] = np.column_stack([drawn.pop(name) for name in entries])
     d = len(model.prior_factor)
@@ -53,13 +74,20 @@ def _slopes(
 ) -> Array:
     """Changes of the mode of theta with the logarithms of the scales `which`, shape (K, D)."""
     names, steps = list(scales), np.minimum(np.sqrt(np.diag(covariance)), _MOST_LOG_STEP)
-    near = [
-        {**scales, names[k]: scales[names[k]] * np.exp(sign * steps[k])}
-        for k in which
-        for sign in (1, -1)
-    ]
-    modes = modes_at(model, near, start=mode.theta).reshape(len(which), 2, len(mode.theta))
-    return (modes[:, 0] - modes[:, 1]) / (2 * steps[which, None])
+    level = np.append(np.zeros(len(mode.theta) - 1), model.level)
+    slopes = []
+    with limited_blas(blas_threads(len(model.prior_factor))), np.errstate(all="ignore"):
+        for k in which:
+            up, down = (
+                model.mode_at(
+                    {**scales, names[k]: scales[names[k]] * np.exp(sign * steps[k])},
+                    start=mode.theta - level,
+                ).theta
+                + level
+                for sign in (1, -1)
+            )
+            slopes.append((up - down) / (2 * steps[k]))
+    return np.reshape(slopes, (len(which), len(mode.theta)))
 
 
 def _given_rho(
@@ -71,22 +99,26 @@ def _given_rho(
 ) -> Array:
     """Draws of theta, shape (S, D), given draws of rho and the most probable other scales."""
     of_rest, _ = without_effects(mode, model.terms, scales)
-    at: dict[str, Any] = whitened_coordinates(
+    whitened: dict[str, Any] = whitened_coordinates(
         of_rest, model.prior_factor, model.rho_of(scales), model.blocks
     )
     d, rho = len(model.prior_factor), np.array([drawn[name] for name in model.rho_names])
     n_draws, D = rho.shape[1], len(of_rest.theta)
     t = rng.standard_normal((n_draws, D))
-    q = at["information"] + np.repeat(rho, model.blocks or d, axis=0).T ** -2.0
-    alone = at["linear_term"] / q + t[:, :d] / np.sqrt(q)
+    q = whitened["information"] + np.repeat(rho, model.blocks or d, axis=0).T ** -2.0
+    alone = whitened["linear_term"] / q + t[:, :d] / np.sqrt(q)
     along = alone
     for _ in model.blocks[1:]:
-        along = alone + along @ at["block_cross"].T / q
-    w = along @ at["axes"].T
-    gamma = at["gamma_centre"] + w @ at["gamma_slope"].T + t[:, d:-1] @ at["gamma_unit"].T
+        along = alone + along @ whitened["block_cross"].T / q
+    w = along @ whitened["axes"].T
+    gamma = (
+        whitened["gamma_centre"]
+        + w @ whitened["gamma_slope"].T
+        + t[:, d:-1] @ whitened["gamma_unit"].T
+    )
     rest = np.hstack([w, gamma])
-    intercept = at["intercept_centre"] + rest @ at["intercept_slope"]
-    intercept += at["intercept_unit"] * t[:, -1]
+    intercept = whitened["intercept_centre"] + rest @ whitened["intercept_slope"]
+    intercept += whitened["intercept_unit"] * t[:, -1]
     rest = np.column_stack([rest, intercept])
     base, effects = split_effects(mode.theta, len(mode.theta) - D)
     theta = np.empty((n_draws, len(mode.theta)))

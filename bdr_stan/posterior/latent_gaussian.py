@@ -5,18 +5,24 @@ gamma of Q covariates, effects of terms, if any, an intercept, and a likelihood 
 gamma; effects; intercept]. The weights of several samples per bag are blocks with a rho each.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any
+from enum import Enum, auto
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from bdr_stan.embedding.terms import NO_TERMS, Terms
 from bdr_stan.posterior.mode import LogLikelihood, Mode, blas_threads, find_mode
-from bdr_stan.posterior.model import Draws, Model, StanInput, check_variables, without_arrays
-from bdr_stan.posterior.priors import FIXED_LOG_SD, log_prior_of_scales, prior_centres
+from bdr_stan.posterior.model import Draws, Model, StanInput, without_arrays
+from bdr_stan.posterior.priors import (
+    FIXED_LOG_SD,
+    log_prior_of_scales,
+    prior_centres,
+    with_user_values,
+)
 from bdr_stan.posterior.scales import maximise_evidence
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.posterior.terms import (
@@ -29,51 +35,143 @@ from bdr_stan.posterior.terms import (
 from bdr_stan.posterior.whitening import whitened_coordinates
 from bdr_stan.progress import status
 from bdr_stan.threads import limited_blas
-from bdr_stan.types import Array
+from bdr_stan.types import Array, ArrayLike
 
 # Chains start up to twice this far from the most probable scales, on the log scale: with wide
 # posteriors some chains would start outside the range of the whitened coordinates.
-_WIDEST_START_LOG_SD = 0.25
+WIDEST_START_LOG_SD = 0.25
 
 # Scales of terms are almost fixed, so the density is narrow in many directions: L-BFGS, with its
 # default memory of 5 steps, does not come near the mode in 2000 steps.
 _MODE_OF_TERMS = {"history_size": 50, "iter": 20_000}
 
-# Variables of programs with terms that draws do not keep: coordinates, and steps to the effects.
-_OF_TERMS = ("theta", "t_effect", "by_theta", "effect_sd", "found", "share")
+
+class Role(Enum):
+    """What a variable of a program is to a fit."""
+
+    SCALE = auto()  # a scale, which has a prior of its own
+    SPLIT = auto()  # an array of scales, which draws have under their own names
+    ARRAY = auto()  # an array of scales, which draws keep
+    PREDICTION = auto()  # predictions need it
+    OPTIONAL = auto()  # the program may lack it
+    SAMPLER = auto()  # of the sampler alone: draws do not keep it
 
 
-@dataclass(frozen=True, kw_only=True)
+class Variable(NamedTuple):
+    """The role of a variable of a program, and the names of the scales in an array."""
+
+    role: Role
+    entries: Sequence[str] = ()
+
+
+SCALE, PREDICTION, SAMPLER = (Variable(r) for r in (Role.SCALE, Role.PREDICTION, Role.SAMPLER))
+Variables = dict[str, Variable]  # by their names in the program; scales in the order of the search
+
+_OF_WEIGHTS: Variables = {
+    "w": PREDICTION,
+    "gamma": Variable(Role.OPTIONAL),
+    "intercept": PREDICTION,
+    **dict.fromkeys(("t", "precision"), SAMPLER),
+}
+# Of programs with terms: coordinates, and steps to the effects.
+_OF_TERMS = dict.fromkeys(("theta", "t_effect", "by_theta", "effect_sd", "found", "share"), SAMPLER)
+_OF_PRIOR_ALONE = ("rho", "term_length")  # scales that predictions do not need
+
+
+@dataclass(kw_only=True)
 class LatentGaussianModel(Model):
-    """A model of normal weights with its data."""
+    """A model of normal weights with its data: subclasses define the abstract members."""
 
-    scales: tuple[str, ...]  # their names, "rho" among them, or "rho[houses]" of samples
-    prior_factor: Array  # P of the prior w ~ N(0, rho^2 (P'P)^-1), shape (d, d)
-    # V of the landmark weights beta = V w, (d, d), if all features are of landmarks
-    weight_basis: Array | None
-    # Given the scales except rho as keywords, a function of theta for `find_mode`.
-    likelihood: Callable[..., LogLikelihood]
-    rho_in_likelihood: bool = False  # whether `likelihood` also needs rho
+    prior: Mapping[str, float] | None = None  # the user's numbers
+    terms: Terms = NO_TERMS  # of a program that has terms
+    # Constants of the prior that were chosen by evidence.
+    chosen: Mapping[str, tuple[ArrayLike, Sequence[str]]] = field(default_factory=dict)
+    # Where searches for scales and weights begin; the weights have the shape (D,).
+    start_scales: Mapping[str, float] = field(default_factory=dict)
+    start_weights: Array | None = None
+
+    # V of the landmark weights beta = V w, (d, d), if all features are of landmarks.
+    weight_basis: Array | None = None
+
+    has_terms: ClassVar[bool] = False  # whether the program has terms, be they none
+    prior_factor: Array = field(init=False)  # P of the prior w ~ N(0, rho^2 (P'P)^-1), (d, d)
     # The average label, if labels have a location; else 0. Modes and stock programs subtract it
-    # from labels and intercept, so labels far from zero lose no digits; it is then a keyword of
-    # `likelihood`.
-    level: float = 0.0
-    # ``rescaled(whitened, scales, mode)`` changes the whitened coordinates.
-    rescaled: Callable[[dict[str, Any], dict[str, float], Mode], dict[str, Any]] | None = None
-    # ``fixed(scales)`` returns data that fix some scales for methods that fix rho.
-    fixed: Callable[[dict[str, float]], dict[str, Any]] | None = None
-    # Array of the program -> names of the scales that are its entries.
-    scale_arrays: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    # The same of arrays that draws keep as they are.
-    kept_arrays: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    blocks: tuple[int, ...] = ()  # numbers of weights of each sample, if there are several
-    # Initial values of the program's other parameters.
-    initial: Mapping[str, Any] = field(default_factory=dict)
-    start: Mapping[str, float] = field(default_factory=dict)  # start of the search for scales
-    near: Array | None = None  # and of the search for weights, shape (D,)
-    terms: Terms = NO_TERMS  # with their scales among `scales`
-    predicting: tuple[str, ...] = ()  # for predictions, with weights, intercept and scales
-    sampler_only: tuple[str, ...] = ("t", "precision")  # draws do not keep these
+    # from labels and intercept, so labels far from zero lose no digits.
+    level: float = field(default=0.0, init=False)
+    rho_in_likelihood: bool = field(default=False, init=False)  # whether that needs rho, too
+    blocks: tuple[int, ...] = field(default=(), init=False)  # numbers of weights of each sample
+    # Initial values of parameters that are neither coordinates of theta nor scales.
+    initial: Mapping[str, Any] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self.priors = with_user_values(self.default_priors(), self.prior)
+        self.data = self.program_data()
+        self.constants = {**self.own_constants(), **self.chosen}
+        of_terms: Variables = {}
+        if self.has_terms:
+            arrays = term_arrays(self.terms).items()
+            of_terms = {name: Variable(Role.ARRAY, entries) for name, entries in arrays}
+            of_terms |= _OF_TERMS | ({"term_effect": PREDICTION} if self.terms.names else {})
+        needed = {"gamma": PREDICTION} if self.n_covariates else {}
+        self.all_variables = {**_OF_WEIGHTS, **needed, **self.variables(), **of_terms}
+
+    # ------------------------------------------------------------ what a model is
+
+    @abstractmethod
+    def default_priors(self) -> dict[str, float]:
+        """Numbers of the priors by their names, for these data."""
+
+    @abstractmethod
+    def variables(self) -> Variables:
+        """The program's variables, without those of weights and terms, and what each is."""
+
+    @abstractmethod
+    def likelihood(self, *, level: float = 0.0, **scales: float) -> LogLikelihood:
+        """The likelihood as a function of theta, given the scales that it needs.
+
+        The intercept in theta counts from `level`.
+        """
+
+    @abstractmethod
+    def program_data(self) -> dict[str, Any]:
+        """Data of the program, except for those of `whitening`."""
+
+    @abstractmethod
+    def own_constants(self) -> dict[str, tuple[ArrayLike, list[str]]]:
+        """Inputs of predictions other than draws: name -> values, names of dimensions."""
+
+    # ------------------------------------------------------------ what some models change
+
+    def gamma_scales(self, scales: Mapping[str, float]) -> Array:
+        """Prior standard deviations of covariates' weights and effects, shape (Q + U,)."""
+        of_covariates = [self.priors["gamma_scale"] for _ in range(self.n_covariates)]
+        return np.append(of_covariates, effect_sds(self.terms, scales))
+
+    def whitening(self, scales: Mapping[str, float], mode: Mode) -> dict[str, Any]:
+        """Data of the program for coordinates with a nearly standard normal posterior."""
+        base, of_effects = without_effects(mode, self.terms, scales)
+        whitened = whitened_coordinates(base, self.prior_factor, self.rho_of(scales), self.blocks)
+        return {**whitened, **(of_effects if self.has_terms else {})}
+
+    def fixed(self, scales: Mapping[str, float]) -> dict[str, Any]:
+        """Data that hold rho, and scales of terms, at these values: for all methods but NUTS."""
+        rho = np.array([scales[name] for name in self.rho_names])
+        rho = rho if np.ndim(self.data["rho_median"]) else rho[0]  # as the program declares it
+        of_terms = fixed_terms(self.terms, scales) if self.terms.names else {}
+        return {"rho_median": rho, "rho_log_sd": FIXED_LOG_SD, **of_terms}
+
+    # ------------------------------------------------------------ what follows
+
+    @property
+    def scales(self) -> tuple[str, ...]:
+        """Names of the scales, "rho" among them, or "rho[houses]" of samples."""
+        table = self.all_variables.items()
+        names = [[name] if v.role is Role.SCALE else v.entries for name, v in table]
+        return tuple(scale for of_variable in names for scale in of_variable)
+
+    def arrays(self, *roles: Role) -> dict[str, Sequence[str]]:
+        """Arrays of the program -> names of their entries."""
+        return {name: v.entries for name, v in self.all_variables.items() if v.role in roles}
 
     @property
     def intercept_prior(self) -> tuple[float, float]:
@@ -102,34 +200,21 @@ class LatentGaussianModel(Model):
             return scales["rho"]
         return np.repeat([scales[name] for name in self.rho_names], self.blocks)
 
-    @property
-    def scales_of_prior(self) -> list[str]:
-        """Names of the scales that the likelihood does not use."""
-        return [*([] if self.rho_in_likelihood else self.rho_names), *term_scales(self.terms)]
+    def mode_at(self, scales: Mapping[str, float], **search: Any) -> Mode:
+        """The mode of theta given all scales, its intercept less the level.
 
-    @property
-    def kept_in_draws(self) -> dict[str, Sequence[str]]:
-        """Arrays of the program that draws keep as they are -> names of their entries."""
-        return {**self.kept_arrays, **term_arrays(self.terms)}
-
-    @property
-    def all_arrays(self) -> dict[str, Sequence[str]]:
-        """Arrays of the program -> names of their entries, including terms."""
-        of_terms = term_arrays(self.terms) if "U" in self.data else {}
-        return {**self.scale_arrays, **self.kept_arrays, **of_terms}
-
-    def gamma_scales(self, scales: Mapping[str, float]) -> Array:
-        """Prior standard deviations of covariates' weights and effects, shape (Q + U,)."""
-        of_covariates = [self.priors["gamma_scale"] for _ in range(self.n_covariates)]
-        return np.append(of_covariates, effect_sds(self.terms, scales))
-
-    def whitening(self, scales: dict[str, float], mode: Mode) -> dict[str, Any]:
-        """Data of the program for coordinates with a nearly standard normal posterior."""
-        base, of_effects = without_effects(mode, self.terms, scales)
-        whitened = whitened_coordinates(base, self.prior_factor, self.rho_of(scales), self.blocks)
-        if self.rescaled:
-            whitened = self.rescaled(whitened, scales, mode)
-        return {**whitened, **(of_effects if "U" in self.data else {})}
+        `search` are arguments of `find_mode`.
+        """
+        of_prior = [*([] if self.rho_in_likelihood else self.rho_names), *term_scales(self.terms)]
+        of_labels = {name: value for name, value in scales.items() if name not in of_prior}
+        return find_mode(
+            self.likelihood(level=self.level, **of_labels),
+            self.prior_factor,
+            self.prior_above_level,
+            rho=self.rho_of(scales),
+            gamma_scales=self.gamma_scales(scales),
+            **search,
+        )
 
     def stan_input(self, settings: SamplerSettings) -> StanInput:
         """Whitened coordinates at the mode, and chains that start near the most probable scales.
@@ -137,17 +222,10 @@ class LatentGaussianModel(Model):
         All methods but NUTS fix rho at its marginal mode. A user's own program uses the raw labels;
         for stock programs the log evidence of the most probable scales is available.
         """
-        searching = f"Looking for the most probable scales of {self.program}"
-        with status(searching, settings.progress is not False, after=10):
-            scales, mode, covariance = most_probable_scales(self)
-            log_sds = dict(zip(scales, np.sqrt(np.diag(covariance())).tolist(), strict=True))
+        scales, mode, log_sds = self.searched(settings)
         data = self.data | self.whitening(scales, mode)
         if settings.method != "nuts":
-            rho = np.array([scales[name] for name in self.rho_names])
-            rho = rho if np.ndim(data["rho_median"]) else rho[0]  # as the program declares it
-            data |= {"rho_median": rho, "rho_log_sd": FIXED_LOG_SD}
-            data |= self.fixed(scales) if self.fixed else {}
-            data |= fixed_terms(self.terms, scales) if self.terms.names else {}
+            data |= self.fixed(scales)
         starts = _starts(scales, mode, log_sds, settings, sum(self.terms.n_effects))
         stock = settings.stan_file is None
         return StanInput(
@@ -158,19 +236,37 @@ class LatentGaussianModel(Model):
             attrs={"log_evidence": mode.log_evidence} if stock else {},
         )
 
+    def searched(
+        self, settings: SamplerSettings
+    ) -> tuple[dict[str, float], Mode, dict[str, float]]:
+        """Most probable scales, the mode there, and standard deviations of the scales' logs."""
+        searching = f"Looking for the most probable scales of {self.program}"
+        with status(searching, settings.progress is not False, after=10):
+            scales, mode, covariance = most_probable_scales(self)
+            sds = np.sqrt(np.diag(covariance())).tolist()
+        return scales, mode, dict(zip(scales, sds, strict=True))
+
     def read(self, drawn: Draws, settings: SamplerSettings) -> Draws:
-        """Draws with the weights of the landmarks, the intercept at the level of the labels."""
-        drawn = without_arrays(drawn, self.scale_arrays)
-        gamma = ["gamma"] if self.n_covariates else []
-        of_terms = term_scales(self.terms)
-        kept = [name for names in self.kept_arrays.values() for name in names]
-        scales = [name for name in self.scales if name not in ("rho", *of_terms, *kept)]
-        scales += [name for name in self.kept_arrays if name != "rho"]
-        terms = ["term_effect", "term_sd"] if of_terms else []
-        needed = ["w", *gamma, *terms, "intercept", *scales, *self.predicting]
-        check_variables(drawn, needed, settings)
-        own = {*self.sampler_only, *(_OF_TERMS if "U" in self.data else ())}
-        drawn = {name: v for name, v in drawn.items() if name not in own and v.size}
+        """Draws with the weights of the landmarks, the intercept at the level of the labels.
+
+        ValueError if the user's program lacks a variable that predictions need.
+        """
+        drawn = without_arrays(drawn, self.arrays(Role.SPLIT))
+        needed: list[str] = []
+        for name, variable in self.all_variables.items():
+            if variable.role is Role.SPLIT:
+                needed += variable.entries
+            elif variable.role in (Role.SCALE, Role.PREDICTION) or variable.entries:
+                needed.append(name)
+        needed = [name for name in needed if name not in _OF_PRIOR_ALONE]
+        missing = [name for name in needed if name not in drawn]
+        if missing:
+            raise ValueError(
+                f"{settings.stan_file} has no variable {missing[0]!r}: predictions need "
+                f"{', '.join(needed)}, so keep these names"
+            )
+        of_sampler = self.arrays(Role.SAMPLER)
+        drawn = {name: v for name, v in drawn.items() if name not in of_sampler and v.size}
         if settings.stan_file is None:
             drawn["intercept"] = drawn["intercept"] + self.level
         return self.with_landmark_weights(drawn)
@@ -185,7 +281,7 @@ class LatentGaussianModel(Model):
         """Values of the scales, and their arrays in the program."""
         arrays = {
             array: [values[name] for name in names]
-            for array, names in self.all_arrays.items()
+            for array, names in self.arrays(Role.SPLIT, Role.ARRAY).items()
             if set(names) <= set(values)
         }
         return {**values, **arrays}
@@ -203,18 +299,12 @@ def most_probable_scales(
     ignored. The search begins at `start`, by default the model's, else the centres of the priors.
     ValueError if numbers overflow, as priors and data are too far apart.
     """
-    likelihood = partial(model.likelihood, level=model.level) if model.level else model.likelihood
     with _searching(model):
         scales, mode, covariance = maximise_evidence(
-            likelihood,
-            model.prior_factor,
-            model.prior_above_level,
-            prior_centres(model.priors, model.scales) | dict(start or model.start),
-            gamma_scales=model.gamma_scales,
+            model.mode_at,
+            prior_centres(model.priors, model.scales) | dict(start or model.start_scales),
             log_prior=log_prior_of_scales(model.priors) if with_priors else None,
-            of_prior=model.scales_of_prior,
-            rho_of=model.rho_of,
-            near=model.near,
+            start_weights=model.start_weights,
         )
     theta = np.append(mode.theta[:-1], mode.theta[-1] + model.level)
     return scales, replace(mode, theta=theta), _searching(model)(covariance)
@@ -231,28 +321,6 @@ def _searching(model):
             f"no most probable {', '.join(model.scales)} can be found, as numbers overflow: "
             "give prior numbers that are nearer the scale of the labels"
         ) from error
-
-
-def modes_at(
-    model: LatentGaussianModel, scales: Sequence[Mapping[str, float]], *, start: Array
-) -> Array:
-    """Modes of theta at each of several scales near the scales of `start`, shape (m, D)."""
-    level = {"level": model.level} if model.level else {}
-    below = np.append(start[:-1], start[-1] - model.level)
-    found = []
-    with limited_blas(blas_threads(len(model.prior_factor))), np.errstate(all="ignore"):
-        for each in scales:
-            own = {n: value for n, value in each.items() if n not in model.scales_of_prior}
-            mode = find_mode(
-                model.likelihood(**own, **level),
-                model.prior_factor,
-                model.prior_above_level,
-                rho=model.rho_of(each),
-                gamma_scales=model.gamma_scales(each),
-                start=below,
-            )
-            found.append(np.append(mode.theta[:-1], mode.theta[-1] + model.level))
-    return np.array(found)
 
 
 def _less(level, data):
@@ -282,7 +350,7 @@ def _starts(scales, mode, log_sds, settings, n_effects):
             "t": rng.uniform(-2, 2, D),
             "t_effect": rng.uniform(-2, 2, n_effects),
             **{
-                name: scale * np.exp(rng.uniform(-2, 2) * min(log_sds[name], _WIDEST_START_LOG_SD))
+                name: scale * np.exp(rng.uniform(-2, 2) * min(log_sds[name], WIDEST_START_LOG_SD))
                 for name, scale in scales.items()
             },
         }

@@ -1,7 +1,7 @@
 """What sampling needs of a statistical model."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,7 +40,6 @@ class StanInput:
         return np.square(np.concatenate(sds))
 
 
-@dataclass(frozen=True, kw_only=True)
 class Model(ABC):
     """A statistical model with its data; the functions in `bdr_stan.models` make such values."""
 
@@ -58,16 +57,6 @@ class Model(ABC):
     @abstractmethod
     def read(self, drawn: Draws, settings: SamplerSettings) -> Draws:
         """Draws in the users' form, from the program's; ValueError if one is missing."""
-
-
-def check_variables(drawn: Draws, needed: Iterable[str], settings: SamplerSettings) -> None:
-    """Raise ValueError if the program lacks a variable that predictions need."""
-    missing = [name for name in needed if name not in drawn]
-    if missing:
-        raise ValueError(
-            f"{settings.stan_file} has no variable {missing[0]!r}: predictions need "
-            f"{', '.join(needed)}, so keep these names"
-        )
 
 
 def without_arrays(drawn: Draws, arrays: Mapping[str, Sequence[str]]) -> Draws:

@@ -24,6 +24,7 @@ _TEXTS = {
     "rayleigh": "rayleigh({%_scale:.4g})",
     "LKJ": "LKJ({%_shape:.4g})",
 }
+_CHANGE = "change of the % with an sd of a covariate, or with a level"
 Texts = dict[str, tuple[str, str, str]]  # parameter -> text of its prior, meaning, unit
 
 
@@ -35,11 +36,7 @@ def _texts(**rows):
 # "y" is the unit of the labels.
 REGRESSION: Texts = _texts(
     intercept=("normal", "label at the average embedding", "y"),
-    gamma=(
-        "normal about 0",
-        "change of the label with an sd of a covariate, or with a level",
-        "y",
-    ),
+    gamma=("normal about 0", _CHANGE.replace("%", "label"), "y"),
     term_sd=(
         "half-normal",
         "standard deviation of each term: effects of groups, smooth functions",
@@ -67,11 +64,7 @@ REGRESSION: Texts = _texts(
 CLASSES: Texts = {
     **_texts(
         intercept=("normal", "latent function at the average embedding", "none"),
-        gamma=(
-            "normal about 0",
-            "change of the latent function with an sd of a covariate, or with a level",
-            "none",
-        ),
+        gamma=("normal about 0", _CHANGE.replace("%", "latent function"), "none"),
         rho=("lognormal", "scale of the latent function", "none"),
     ),
     "eta": REGRESSION["eta"],
@@ -128,12 +121,11 @@ def held_at(location: str, sd: str, values: ArrayLike) -> dict[str, Array]:
 def family_texts(scales: Mapping[str, Any]) -> Texts:
     """Texts of the priors of a regression of linear predictors with these scales of labels."""
     unit = "linear predictor"
-    change = "change of the predictor with an sd of a covariate, or with a level"
     of_scales = {n: ("half-normal", scale.meaning, scale.unit) for n, scale in scales.items()}
     return {
         **_texts(
             intercept=("normal", "predictor at the average embedding", unit),
-            gamma=("normal about 0", change, unit),
+            gamma=("normal about 0", _CHANGE.replace("%", "predictor"), unit),
             rho=("lognormal", REGRESSION["rho"][1], unit),
             term_sd=("half-normal", REGRESSION["term_sd"][1], unit),
             **of_scales,
@@ -162,7 +154,7 @@ def predictor_priors(
         "intercept_scale": 2.5 * spread,
         "rho_median": spread / float(np.sqrt(np.mean(prior_variance))),
         "rho_log_sd": 1.5,
-        **_gamma_prior(spread, n_covariates),
+        **({"gamma_scale": 2.5 * spread} if n_covariates else {}),
     }
 
 
@@ -172,30 +164,21 @@ def class_priors(spread: float, prior_variance: Array, n_covariates: int = 0) ->
     rho_median is such that the latent function's prior sd over the bags is `spread`;
     `prior_variance`, shape (n,), is that function's prior variance at each bag at rho = 1.
     """
-    return {
-        "intercept_location": 0.0,
-        "intercept_scale": 5 / 3 * spread,
-        "rho_median": spread / float(np.sqrt(np.mean(prior_variance))),
-        "rho_log_sd": 1.0,
-        **_gamma_prior(spread, n_covariates),
-    }
-
-
-def _gamma_prior(spread, n_covariates):
-    return {"gamma_scale": 2.5 * spread} if n_covariates else {}
+    priors = predictor_priors(0.0, spread, prior_variance, n_covariates)
+    return {**priors, "intercept_scale": 5 / 3 * spread, "rho_log_sd": 1.0}
 
 
 def with_user_values(
-    defaults: dict[str, float], given: Mapping[str, float] | None
+    defaults: dict[str, float], user_values: Mapping[str, float] | None
 ) -> dict[str, float]:
     """Defaults with some replaced by the user's numbers; ValueError for invalid ones."""
-    for name, value in (given or {}).items():
+    for name, value in (user_values or {}).items():
         if name not in defaults:
             raise ValueError(
                 f"prior has no number called {name!r}; this model has {', '.join(defaults)}"
             )
         check_prior_number(name, value)
-    return {**defaults, **{name: float(value) for name, value in (given or {}).items()}}
+    return {**defaults, **{name: float(value) for name, value in (user_values or {}).items()}}
 
 
 def check_prior_number(name: Any, value: Any) -> None:
@@ -231,8 +214,8 @@ def _is_half_normal(priors, name):
 def _number(priors, name, what):
     """A number of a scale's prior: entries of an array, "eta[1]", may share it."""
     kind, bracket, entry = name.partition("[")
-    own = f"{kind}_{what}{bracket}{entry}"
-    return priors[own if own in priors else f"{kind}_{what}"]
+    key = f"{kind}_{what}{bracket}{entry}"
+    return priors[key if key in priors else f"{kind}_{what}"]
 
 
 def log_prior_of_scales(priors: Mapping[str, float]) -> Callable[..., float]:
@@ -258,15 +241,15 @@ def table(priors: Mapping[str, float], texts: Mapping[str, tuple[str, str, str]]
     shown = []
     for name, (text, meaning, unit) in texts.items():
         kinds = [f"{name}_{kind}" for kind in ("scale", "median", "shape")]
-        named = [key for key in priors if key.split("[")[0] in kinds]
-        for key in named:  # one, or of several samples one each
+        keys = [key for key in priors if key.split("[")[0] in kinds]
+        for key in keys:  # one, or of several samples one each
             _, bracket, entry = key.partition("[")
-            own = {
+            numbers = {
                 other.removesuffix(bracket + entry): value
                 for other, value in priors.items()
                 if "[" not in other or other.endswith(bracket + entry)
             }
-            shown.append((name + bracket + entry, text.format(**own), meaning, unit))
+            shown.append((name + bracket + entry, text.format(**numbers), meaning, unit))
     table = pd.DataFrame(shown, columns=["parameter", "prior", "meaning", "unit"])
     return table.set_index("parameter")
 
@@ -297,7 +280,7 @@ def log_prior(
     `draws` are in the priors' units, shape (chain, draw, ...); the result has the same shape, but
     (chain, draw) for correlation matrices.
     """
-    found = {}
+    log_densities = {}
     for name, (text, _, _) in texts.items():
         numbers = {kind: _numbers(priors, f"{name}_{kind}") for kind in _NUMBERS}
         numbers = {kind: values for kind, values in numbers.items() if len(values)}
@@ -305,8 +288,8 @@ def log_prior(
         if values is None or not numbers or values.size == 0:
             continue
         alike = {kind: v if len(v) > 1 else v[0] for kind, v in numbers.items()}
-        found[name] = _LOG_DENSITIES[text.partition("(")[0]](values, alike)
-    return found
+        log_densities[name] = _LOG_DENSITIES[text.partition("(")[0]](values, alike)
+    return log_densities
 
 
 def _numbers(priors, key):

@@ -1,16 +1,15 @@
 """Scales (sigma, rho, eta, ...) of highest evidence, and the mode of the weights there."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import combinations
-from operator import itemgetter
 
 import numpy as np
 from scipy.linalg import eigh
 from scipy.optimize import minimize
 
-from bdr_stan.posterior.mode import LogLikelihood, Mode, find_mode
-from bdr_stan.types import Array, ArrayLike
+from bdr_stan.posterior.mode import Mode
+from bdr_stan.types import Array
 
 # On the log scale: largest distance of the search from its start, a factor of e^12; and in one
 # step, as from the end of a long step a mode may be hard to find.
@@ -31,65 +30,51 @@ _MAX_STEPS_FROM_NEAR = 30  # Newton steps from the mode of near scales; a few ar
 
 
 def maximise_evidence(
-    likelihood_at: Callable[..., LogLikelihood],
-    prior_factor: Array,
-    intercept_prior: tuple[float, float],
+    mode_at: Callable[..., Mode],
     start: Mapping[str, float],
     *,
-    gamma_scales: Callable[[Mapping[str, float]], ArrayLike] | None = None,
     log_prior: Callable[..., float] | None = None,
-    of_prior: Collection[str] = ("rho",),
-    rho_of: Callable[[Mapping[str, float]], float | Array] = itemgetter("rho"),
-    near: Array | None = None,
+    start_weights: Array | None = None,
 ) -> tuple[dict[str, float], Mode, Callable[[], Array]]:
     """Scales with the highest evidence, the mode of the weights there, covariance of log scales.
 
-    `likelihood_at` returns, for the scales except the ones `of_prior` as keywords, the likelihood
-    for `find_mode`. Its `prior_factor`, `intercept_prior`, `gamma_scales` and rho are here
-    functions of all scales. The search begins at `start`, which names all scales, and the weights
-    `near`. `log_prior` is the log prior density of the logarithms of the scales, given as keywords;
-    None maximises only the evidence. The covariance, shape (K, K), is Laplace's, its eigenvalues at
-    most 1; it is computed when called.
+    `mode_at` finds the mode given all scales, a dict, and keyword arguments of `find_mode`. The
+    search begins at `start`, which names all scales, and at `start_weights`. `log_prior` is the log
+    prior density of the logarithms of the scales, given as keywords; None maximises only the
+    evidence. The covariance, shape (K, K), is Laplace's, its eigenvalues at most 1; it is computed
+    when called.
     """
     starts = ModeStarts()
-
-    def mode_at(log_values, **limit):
-        scales = scales_at(log_values)
-        rest = {name: value for name, value in scales.items() if name not in of_prior}
-        return find_mode(
-            likelihood_at(**rest),
-            prior_factor,
-            intercept_prior,
-            rho=rho_of(scales),
-            gamma_scales=() if gamma_scales is None else gamma_scales(scales),
-            start=starts.near(log_values),
-            tol=_MODE_TOLERANCE,
-            **limit,
-        )
 
     def scales_at(log_values):
         return dict(zip(start, np.exp(log_values).tolist(), strict=True))
 
+    def mode_from_near(log_values, **limit):
+        return mode_at(
+            scales_at(log_values), start=starts.nearest(log_values), tol=_MODE_TOLERANCE, **limit
+        )
+
     def objective(log_values):
         # If Newton's steps from near weights do not converge soon, the scales are poor.
-        mode = mode_at(log_values, **({"max_steps": _MAX_STEPS_FROM_NEAR} if starts.found else {}))
+        limit = {"max_steps": _MAX_STEPS_FROM_NEAR} if starts.modes else {}
+        mode = mode_from_near(log_values, **limit)
         log_density = log_prior(**scales_at(log_values)) if log_prior else 0.0
         loss = -mode.log_evidence - log_density
         starts.add(log_values, mode.theta, loss)
         return loss
 
     first = np.log(list(start.values()))
-    if near is not None:
-        starts.add(first, near, np.inf)
-    modes = [mode_at(first)]
-    for share in _GROWING_RHO if near is None else ():
+    if start_weights is not None:
+        starts.add(first, start_weights, np.inf)
+    modes = [mode_from_near(first)]
+    for share in _GROWING_RHO if start_weights is None else ():
         log_values = first + np.log([share if name.startswith("rho") else 1.0 for name in start])
-        starts.add(first, mode_at(log_values).theta, np.inf)
-    modes += [mode_at(first)] if near is None else []
+        starts.add(first, mode_from_near(log_values).theta, np.inf)
+    modes += [mode_from_near(first)] if start_weights is None else []
     best = max(modes, key=lambda mode: np.nan_to_num(mode.log_evidence, nan=-np.inf))
     starts.add(first, best.theta, np.inf)
     x = minimum_in_boxes(objective, first, eps=_SLOPE_STEP)
-    return scales_at(x), mode_at(x), partial(_inverse_curvature, objective, x)
+    return scales_at(x), mode_from_near(x), partial(_inverse_curvature, objective, x)
 
 
 class ModeStarts:
@@ -101,19 +86,19 @@ class ModeStarts:
 
     def __init__(self) -> None:
         self.lowest = np.inf
-        self.found: dict[str, tuple[Array, Array]] = {}
+        self.modes: dict[str, tuple[Array, Array]] = {}  # parameters and weights
 
-    def near(self, x: Array) -> Array | None:
+    def nearest(self, x: Array) -> Array | None:
         """Weights to begin with at parameters x; None before there are any."""
-        if not self.found:
+        if not self.modes:
             return None
-        return min(self.found.values(), key=lambda pair: np.abs(pair[0] - x).max())[1]
+        return min(self.modes.values(), key=lambda pair: np.abs(pair[0] - x).max())[1]
 
     def add(self, x: Array, theta: Array, loss: float) -> None:
         """Remember the mode found at parameters x."""
-        self.found["last"] = x.copy(), theta
+        self.modes["last"] = x.copy(), theta
         if loss < self.lowest:
-            self.lowest, self.found["best"] = loss, self.found["last"]
+            self.lowest, self.modes["best"] = loss, self.modes["last"]
 
 
 def minimum_in_boxes(

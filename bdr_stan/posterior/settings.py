@@ -45,78 +45,67 @@ class _Rule(NamedTuple):
     is_valid: Callable[[Any], bool]
 
 
-_COUNT = _Rule("an integer >= 1", lambda v: is_integer(v) and v >= 1)
-_FROM_ZERO = _Rule("an integer >= 0", lambda v: is_integer(v) and v >= 0)
-_POSITIVE = _Rule("a positive number", lambda v: is_number(v) and 0 < v < np.inf)
-_SHARE = _Rule("a number between 0 and 1", lambda v: is_number(v) and 0 < v < 1)
-_FLAG = _Rule("True or False", lambda v: isinstance(v, (bool, np.bool_)))
-_METRIC = _Rule("'diag_e', 'dense_e' or 'unit_e'", lambda v: v in ("diag_e", "dense_e", "unit_e"))
-_ALGORITHM = _Rule("'lbfgs', 'bfgs' or 'newton'", lambda v: v in ("lbfgs", "bfgs", "newton"))
-_CLIENT = _Rule(
-    "a Dask client that runs",
-    lambda v: hasattr(v, "submit") and getattr(v, "status", None) == "running",
-)
-_ANY = _Rule("what CmdStanPy takes", lambda _: True)
-
-_OF_ALL = {"timeout": _POSITIVE, "refresh": _COUNT, "show_console": _FLAG, "sig_figs": _COUNT}
-OPTIONS: dict[str, dict[str, _Rule]] = {
-    "nuts": {
-        "adapt_delta": _SHARE,
-        "max_treedepth": _COUNT,
-        "step_size": _POSITIVE,
-        "thin": _COUNT,
-        "metric": _METRIC,
-        "inv_metric": _ANY,
-        "adapt_engaged": _FLAG,
-        "adapt_init_phase": _FROM_ZERO,
-        "adapt_metric_window": _FROM_ZERO,
-        "adapt_step_size": _FROM_ZERO,
-        "inits": _ANY,
-        "parallel_chains": _COUNT,
-        "client": _CLIENT,
-        "threads_per_chain": _COUNT,
-        "force_one_process_per_chain": _FLAG,
-        **_OF_ALL,
-    },
-    "optimize": {
-        "algorithm": _ALGORITHM,
-        "iter": _COUNT,
-        "jacobian": _FLAG,
-        "require_converged": _FLAG,
-        "inits": _ANY,
-        **dict.fromkeys(
-            ("init_alpha", "tol_obj", "tol_rel_obj", "tol_grad", "tol_rel_grad", "tol_param"),
-            _POSITIVE,
-        ),
-        "history_size": _COUNT,
-        **_OF_ALL,
-    },
-    "laplace": {"opt_args": _ANY, **_OF_ALL},
-}
 _DICTS = _Rule(
     "a dict or a list of dicts",
     lambda v: (
         isinstance(v, Mapping)
-        or (isinstance(v, list) and len(v) > 0 and all(isinstance(each, Mapping) for each in v))
+        or (isinstance(v, list) and len(v) > 0 and all(isinstance(init, Mapping) for init in v))
     ),
 )
+# Rule -> options of cmdstanpy with these values.
+_OPTIONS_OF_RULES = {
+    _Rule("an integer >= 1", lambda v: is_integer(v) and v >= 1): (
+        *("max_treedepth", "thin", "parallel_chains", "threads_per_chain"),
+        *("iter", "history_size", "refresh", "sig_figs"),
+    ),
+    _Rule("an integer >= 0", lambda v: is_integer(v) and v >= 0): (
+        *("adapt_init_phase", "adapt_metric_window", "adapt_step_size"),
+    ),
+    _Rule("a positive number", lambda v: is_number(v) and 0 < v < np.inf): (
+        *("step_size", "init_alpha", "tol_obj", "tol_rel_obj", "tol_grad", "tol_rel_grad"),
+        *("tol_param", "timeout"),
+    ),
+    _Rule("a number between 0 and 1", lambda v: is_number(v) and 0 < v < 1): ("adapt_delta",),
+    _Rule("True or False", lambda v: isinstance(v, (bool, np.bool_))): (
+        *("adapt_engaged", "force_one_process_per_chain", "jacobian", "require_converged"),
+        "show_console",
+    ),
+    _Rule("'diag_e', 'dense_e' or 'unit_e'", lambda v: v in ("diag_e", "dense_e", "unit_e")): (
+        "metric",
+    ),
+    _Rule("'lbfgs', 'bfgs' or 'newton'", lambda v: v in ("lbfgs", "bfgs", "newton")): (
+        "algorithm",
+    ),
+    _Rule(
+        "a Dask client that runs",
+        lambda v: hasattr(v, "submit") and getattr(v, "status", None) == "running",
+    ): ("client",),
+    _Rule("what CmdStanPy takes", lambda _: True): ("inv_metric", "inits", "opt_args"),
+}
+_RULES = {name: rule for rule, names in _OPTIONS_OF_RULES.items() for name in names}
+_OF_ALL = ("timeout", "refresh", "show_console", "sig_figs")
+OPTIONS: dict[str, tuple[str, ...]] = {
+    "nuts": (
+        *("adapt_delta", "max_treedepth", "step_size", "thin", "metric", "inv_metric"),
+        *("adapt_engaged", "adapt_init_phase", "adapt_metric_window", "adapt_step_size", "inits"),
+        *("parallel_chains", "client", "threads_per_chain", "force_one_process_per_chain"),
+        *_OF_ALL,
+    ),
+    "optimize": (
+        *("algorithm", "iter", "jacobian", "require_converged", "inits", "init_alpha", "tol_obj"),
+        *("tol_rel_obj", "tol_grad", "tol_rel_grad", "tol_param", "history_size"),
+        *_OF_ALL,
+    ),
+    "laplace": ("opt_args", *_OF_ALL),
+}
 # Options that stanli also supports.
-STANLI_OPTIONS: dict[str, dict[str, _Rule]] = {
-    "nuts": {
-        **{
-            name: OPTIONS["nuts"][name]
-            for name in (
-                *("adapt_delta", "max_treedepth", "step_size", "thin", "metric", "inv_metric"),
-                *("adapt_engaged", "parallel_chains", "threads_per_chain"),
-            )
-        },
-        "inits": _DICTS,
-    },
-    "optimize": {
-        **{name: OPTIONS["optimize"][name] for name in ("iter", "jacobian", "history_size")},
-        "inits": _DICTS,
-    },
-    "laplace": {},
+STANLI_OPTIONS: dict[str, tuple[str, ...]] = {
+    "nuts": (
+        *("adapt_delta", "max_treedepth", "step_size", "thin", "metric", "inv_metric"),
+        *("adapt_engaged", "parallel_chains", "threads_per_chain", "inits"),
+    ),
+    "optimize": ("iter", "jacobian", "history_size", "inits"),
+    "laplace": (),
 }
 _OF_FIT = ("chains", "warmup", "draws", "seed", "progress", "label_sd")
 # Arguments of CmdStanPy that have another name in `fit`.
@@ -131,26 +120,28 @@ def check_options(
     method: str, options: Mapping[str, Any], *, warmup: int = 1, engine: str | None = None
 ) -> None:
     """Raise TypeError or ValueError unless a method supports these options of cmdstanpy."""
-    rules = (STANLI_OPTIONS if engine == "stanli" else OPTIONS).get(method, {})
+    on_stanli = engine == "stanli"
+    options_of_method = (STANLI_OPTIONS if on_stanli else OPTIONS).get(method, ())
     for name, value in options.items():
-        if name in OPTIONS.get(method, {}) and name not in rules:
+        if name in OPTIONS.get(method, ()) and name not in options_of_method:
             raise TypeError(
                 f"method={method!r} takes no {name} on stanli: leave it out, or use "
                 "engine='cmdstan'"
             )
         if name in _INSTEAD:
             raise ValueError(f"{method} takes no {name}: {_INSTEAD[name]}; leave it out")
-        if name not in rules:
-            known = (*_OF_FIT, *rules)
-            if meant := near(name, known):
+        if name not in options_of_method:
+            possible = (*_OF_FIT, *options_of_method)
+            if meant := near(name, possible):
                 raise TypeError(f"fit takes no {name}: did you mean {meant[0]!r}?")
-            if not rules:
+            if not options_of_method:
                 raise ValueError(f"method={method!r} runs no Stan program: leave {name} out")
             raise TypeError(
-                f"method={method!r} takes no {name}; its options are {', '.join(known)}"
+                f"method={method!r} takes no {name}; its options are {', '.join(possible)}"
             )
-        if not rules[name].is_valid(value):
-            raise ValueError(f"{name} must be {rules[name].words}, found {value!r}")
+        rule = _DICTS if on_stanli and name == "inits" else _RULES[name]
+        if not rule.is_valid(value):
+            raise ValueError(f"{name} must be {rule.words}, found {value!r}")
     if method == "nuts" and warmup == 0 and options.get("adapt_engaged", True):
         raise ValueError(
             "warmup=0 leaves NUTS no iterations to adapt in: give warmup >= 1, or "

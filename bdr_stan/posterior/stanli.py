@@ -58,14 +58,14 @@ def run(
             if method == "nuts" and len(starts) not in (1, settings.chains):
                 raise ValueError(f"{len(starts)} initial values for {settings.chains} chains")
             if method == "nuts":
-                found = _nuts(model, program, stan_input, starts, seed, settings, options)
+                result = _nuts(model, program, stan_input, starts, seed, settings, options)
             else:
-                found = _at_mode(model, program, stan_input, starts[0], seed, settings, options)
+                result = _at_mode(model, program, stan_input, starts[0], seed, settings, options)
         except ProgramError:
             raise
         except (RuntimeError, ValueError) as error:
             raise RuntimeError(f"Stan's {method} of {program} failed: {_message(error)}") from error
-    draws, stats, attrs = found
+    draws, stats, attrs = result
     return draws, stats, {"inference_method": method, "engine": f"stanli {STANLI_VERSION}", **attrs}
 
 
@@ -170,8 +170,8 @@ def _at_mode(model, program, stan_input, start, seed, settings, options):
     jacobian = None if with_jacobian else load(program, stan_input.data, only_jacobian=True)
     density = _density(model, jacobian)
     search = {**stan_input.mode_options, **options}
-    named = {ours: search[name] for name, ours in _SEARCH.items() if name in search}
-    mode = mode_of_density(density, start, **named)
+    search_options = {ours: search[name] for name, ours in _SEARCH.items() if name in search}
+    mode = mode_of_density(density, start, **search_options)
     if settings.method == "optimize":
         return constrained(model, mode[None], seed)[0], {"lp": np.array([[density(mode)[0]]])}, {}
     try:
@@ -243,7 +243,7 @@ def mode_of_density(
             return _TOO_FAR * (1 + abs(at_start)), np.zeros_like(q)
         return -value, -slope
 
-    found = minimize(
+    optimum = minimize(
         negative,
         start,
         jac=True,
@@ -256,15 +256,15 @@ def mode_of_density(
             "gtol": 1e-7,
         },
     )
-    if found.status == 1:
-        raise RuntimeError(f"no mode was found in {found.nit} iterations: set iter to more")
+    if optimum.status == 1:
+        raise RuntimeError(f"no mode was optimum in {optimum.nit} iterations: set iter to more")
     # If rounding ends the search, the predicted gain of a step along the gradient is negligible.
-    if np.max(np.abs(found.jac), initial=0.0) ** 2 > _PROMISED * (1 + abs(found.fun)):
+    if np.max(np.abs(optimum.jac), initial=0.0) ** 2 > _PROMISED * (1 + abs(optimum.fun)):
         raise RuntimeError(
             "the search for the mode came to a halt on a slope, as at a kink or step of the "
             "density: use method='nuts', which needs no mode"
         )
-    return found.x
+    return optimum.x
 
 
 def hessian(density: Density, point: Array) -> Array:

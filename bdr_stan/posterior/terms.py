@@ -132,19 +132,18 @@ def without_effects(
     variances = np.linalg.inv(H[P - 1 :, P - 1 :])[0]
     growth = variances[1:] ** 2 * prior
     sds = [scales[name] for name in term_arrays(terms)["term_sd"]]
-    by_term = [growth[at].sum() / sd**2 for at, sd in zip(terms.slices, sds, strict=True)]
+    by_term = [growth[term].sum() / sd**2 for term, sd in zip(terms.slices, sds, strict=True)]
     by_term = np.array(by_term) / variances[0]
     share = max(1 - by_term @ np.square(sds), 1 / (variances[0] * H[P - 1, P - 1]))
     information, linear_term, cross = np.zeros((U, U)), np.empty(U), np.zeros((U, P + U))
-    for at, n_columns in reversed(list(zip(terms.slices, terms.n_columns, strict=True))):
-        start, block = P + at.start, slice(P + at.start, P + at.stop)
-        own, others = H[block, block], H[block, :start]  # later effects are integrated out
-        H = H[:start, :start] - others.T @ np.linalg.solve(own, others)
+    for term, n_columns in reversed(list(zip(terms.slices, terms.n_columns, strict=True))):
+        start = P + term.start
+        H, block, cross_precision = integrated_out(H, start)
         if n_columns == 0:
-            own = np.diag(np.diag(own))
-        information[at, at] = _positive(own - np.diag(prior[at]))
-        linear_term[at] = own @ m[block] + others @ m[:start]
-        cross[at, :start] = -others
+            block = np.diag(np.diag(block))
+        information[term, term] = _positive(block - np.diag(prior[term]))
+        linear_term[term] = block @ m[start : P + term.stop] + cross_precision @ m[:start]
+        cross[term, :start] = -cross_precision
     return replace(mode, theta=mode.theta[base], precision=H), {
         "effect_information": information,
         "effect_linear_term": linear_term,
@@ -153,6 +152,13 @@ def without_effects(
         "intercept_share": share,
         "intercept_by_term": by_term,
     }
+
+
+def integrated_out(precision: Array, start: int) -> tuple[Array, Array, Array]:
+    """A precision without its block from `start` on, this block, and its cross precision."""
+    block, cross_precision = precision[start:, start:], precision[start:, :start]
+    rest = precision[:start, :start] - cross_precision.T @ np.linalg.solve(block, cross_precision)
+    return rest, block, cross_precision
 
 
 def _positive(matrix):

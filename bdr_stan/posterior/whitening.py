@@ -6,7 +6,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh
 
 from bdr_stan.posterior.mode import LogLikelihood, Mode
-from bdr_stan.posterior.terms import split_effects
+from bdr_stan.posterior.terms import integrated_out, split_effects
 from bdr_stan.types import Array
 
 _LOG_SCALE_STEP = 0.03  # of central differences; their error is about its square
@@ -41,20 +41,19 @@ def whitened_coordinates(
     slope = -H[-1, :-1] / H[-1, -1]
     A = H[:-1, :-1] + np.outer(H[:-1, -1], slope)  # of [w; gamma], the intercept integrated out
     gamma_slope = -np.linalg.solve(A[d:, d:], A[d:, :d])
-    of_w = A[:d, :d] + A[:d, d:] @ gamma_slope
+    weight_precision = A[:d, :d] + A[:d, d:] @ gamma_slope
     rho = np.broadcast_to(rho, d)
     information, axes, cross = np.empty(d), np.zeros((d, d)), np.zeros((d, d))
     end = d
     for size in reversed(blocks or [d]):
         start, block = end - size, slice(end - size, end)
-        own, others = of_w[block, block], of_w[block, :start]  # later blocks are integrated out
-        of_w = of_w[:start, :start] - others.T @ np.linalg.solve(own, others)
-        labels = own - prior[block, block] / rho[start] ** 2
+        weight_precision, of_block, cross_precision = integrated_out(weight_precision, start)
+        labels = of_block - prior[block, block] / rho[start] ** 2
         # A difference of matrices that are nearly equal if labels carry little information:
         # rounding breaks its symmetry, and makes eigenvalues near 0 negative.
-        found, axes[block, block] = eigh((labels + labels.T) / 2, prior[block, block])
-        information[block] = np.maximum(found, 0)
-        cross[block, :start] = -axes[block, block].T @ others
+        eigenvalues, axes[block, block] = eigh((labels + labels.T) / 2, prior[block, block])
+        information[block] = np.maximum(eigenvalues, 0)
+        cross[block, :start] = -axes[block, block].T @ cross_precision
         end = start
     cross, along = cross @ axes, axes.T @ prior @ w
     return {
@@ -89,13 +88,13 @@ def with_mode_shift(
     values, shape (K,), and `mode_shift`, the change of t with their logarithms, shape (d + Q + 1,
     K). The effects of terms, `n_effects`, follow theta by themselves.
     """
-    given = {name: scales[name] for name in followed}
+    values = {name: scales[name] for name in followed}
 
     def slope(name, log_change):
-        changed = {**given, name: given[name] * np.exp(log_change)}
+        changed = {**values, name: values[name] * np.exp(log_change)}
         return likelihood(**changed)(mode.theta)[1]
 
-    _, _, information, curvature = likelihood(**given)(mode.theta)
+    _, _, information, curvature = likelihood(**values)(mode.theta)
     try:
         hessian = cho_factor(mode.precision - information + curvature)
     except np.linalg.LinAlgError:

@@ -99,13 +99,12 @@ def test_learned_parameters_have_the_highest_evidence(likelihood, link, rng):
         """Highest log evidence over the other scales, with the priors."""
         rows = rows_at(start.with_log_parameters(log_parameters))
 
-        def likelihood_at(**scales):
-            return aggregate_likelihood(rows, y, family, of, **scales)
+        def mode_at(scales, **search):
+            likelihood = aggregate_likelihood(rows, y, family, of, **scales)
+            factor = np.eye(rows.rows.shape[1] - 1)
+            return find_mode(likelihood, factor, level, rho=scales["rho"], **search)
 
-        scales, mode, _ = maximise_evidence(
-            likelihood_at, np.eye(rows.rows.shape[1] - 1), level, others, log_prior=log_prior,
-            of_prior=(),
-        )  # fmt: skip
+        scales, mode, _ = maximise_evidence(mode_at, others, log_prior=log_prior)
         away = (log_parameters - start.log_parameters) / [1.5, 1.5, 1.5, 3]  # the last a variance
         return mode.log_evidence + log_prior(**scales) - 0.5 * away @ away
 

@@ -13,7 +13,7 @@ from scipy.special import expit
 from bdr_stan.aggregate.likelihoods import LIKELIHOODS
 from bdr_stan.aggregate.surveys import SurveyRows
 from bdr_stan.families import FAMILIES
-from bdr_stan.models.joint import joint_model
+from bdr_stan.models.joint import JointModel
 from bdr_stan.posterior.latent_gaussian import most_probable_scales
 from bdr_stan.types import Array
 from builders import reference, totals
@@ -208,7 +208,7 @@ def surveys(p):
 
 def package_model(p):
     """The model of the package with the problem's priors."""
-    return joint_model(
+    return JointModel(
         totals.compressed(p.totals),
         p.totals.y,
         LIKELIHOODS[p.totals.likelihood],

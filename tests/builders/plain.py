@@ -14,11 +14,10 @@ from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.training import training_features
 from bdr_stan.labels import Labels
-from bdr_stan.models.bdr import bdr_model
-from bdr_stan.models.bdr_glm import bdr_glm_model, blr_glm_model
-from bdr_stan.models.bdr_probit import bdr_probit_model, order_by_size
-from bdr_stan.models.blr import blr_model
-from bdr_stan.models.blr_logit import blr_logit_model
+from bdr_stan.models.bdr import BDRModel, BLRModel
+from bdr_stan.models.bdr_glm import FamilyModel
+from bdr_stan.models.embedding_model import order_by_size
+from bdr_stan.models.two_classes import LogitModel, ProbitModel
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
 from bdr_stan.posterior.settings import SamplerSettings
 from builders import reference
@@ -102,20 +101,20 @@ def stock(program, *, options=False, exact=False):
 
 
 def _model(program, training, labels, exact):
-    embedding, y, label_sd = training.embedding, labels.y, labels.label_sd
+    embedding = training.embedding
     if program == "bdr":
-        return bdr_model(training, y, lossless=False, label_sd=label_sd)
+        return BDRModel.of_training(training, labels, lossless=False)
     if program == "blr":
-        return blr_model(embedding, y, lossless=False, label_sd=label_sd)
+        return BLRModel(embedding, labels, lossless=False)
     if program == "blr_logit":
-        return blr_logit_model(embedding, y)
+        return LogitModel(embedding, labels)
     if program == "bdr_probit":
-        return bdr_probit_model(training, y)
+        return ProbitModel.of_training(training, labels)
     family = FAMILIES[program[4:]]
-    labels = replace(labels, y=y.astype(float))
+    labels = replace(labels, y=labels.y.astype(float))
     if exact:
-        return blr_glm_model(embedding, labels, family)
-    return bdr_glm_model(training, labels, family)
+        return FamilyModel(embedding, labels, family)
+    return FamilyModel.of_training(training, labels, family)
 
 
 def plain_data(stock, new=()):

@@ -5,6 +5,7 @@ What differs between them is given; the checks are the same.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from bdr_stan.embedding.shrinkage import joint_basis
 from bdr_stan.posterior.priors import log_prior_of_scales
 from bdr_stan.posterior.scales import maximise_evidence
 from builders import reference
+from builders.scales import mode_at
 
 
 def joint_axes(p):
@@ -44,7 +46,8 @@ class Regression:
         """Most probable scales, and the mode of the weights there."""
         intercept = p.priors["intercept_location"], p.priors["intercept_scale"]
         log_prior = log_prior_of_scales(p.priors)
-        return maximise_evidence(likelihood, factor, intercept, self.start, log_prior=log_prior)[:2]
+        mode_of = partial(mode_at, (likelihood, factor, intercept))
+        return maximise_evidence(mode_of, self.start, log_prior=log_prior)[:2]
 
     def prior_points(self, p, number=8):
         """Parameters drawn from the prior: landmark weights and scales."""

@@ -15,8 +15,7 @@ from bdr_stan.embedding.prior import landmark_matrices
 from bdr_stan.embedding.shrinkage import joint_basis, shrinkage_factors
 from bdr_stan.embedding.training import training_features
 from bdr_stan.labels import Labels
-from bdr_stan.models.bdr import bdr_model
-from bdr_stan.models.blr import blr_model
+from bdr_stan.models.bdr import BDRModel, BLRModel
 
 N, QUICK = 1200, {"n_landmarks": 10, "covariance": "average", "bandwidth": 1.5, "seed": 2}
 
@@ -113,7 +112,10 @@ def test_model_is_that_of_all_bags(table, n_parts, weight):
         assert_allclose(getattr(found.embedding, name), of_all, atol=1e-10 * np.abs(of_all).max())
     error, of_all = (each.embedding.error_of_trace(0.7) for each in (found, exact))
     assert error == pytest.approx(of_all, rel=1e-7)
-    models = bdr_model(found, y), bdr_model(exact, y, lossless=False)
+    models = (
+        BDRModel.of_training(found, Labels(y)),
+        BDRModel.of_training(exact, Labels(y), lossless=False),
+    )
     assert models[0].data["T"] < 0.5 * N < models[1].data["T"]
     assert_same_model(*models, beta, [1e-4, 0.03, 1.0])
 
@@ -127,8 +129,10 @@ def test_covariates_size_noise_and_label_errors(table):
     label_sd = np.random.default_rng(1).choice([0.0, 0.1, 0.3], N)
     labels = Labels(y, label_sd=label_sd)
     found = training_features(bags_in(table, 5), labels=labels, by_size=True, **at)
-    options = {"label_noise": "size", "label_sd": label_sd}
-    models = [bdr_model(of, y, **options, lossless=of is found) for of in (found, exact)]
+    models = [
+        BDRModel.of_training(of, labels, label_noise="size", lossless=of is found)
+        for of in (found, exact)
+    ]
     assert_same_model(*models, beta, [1e-4, 0.1, 1.0])
 
 
@@ -143,7 +147,8 @@ def test_linear_regression(table, by_size):
     found = training_features(bags_in(table, 5), labels=Labels(y), by_size=by_size, **at)
     noise = "size" if by_size else "constant"
     models = [
-        blr_model(of.embedding, y, label_noise=noise, lossless=of is found) for of in (found, exact)
+        BLRModel(of.embedding, Labels(y), label_noise=noise, lossless=of is found)
+        for of in (found, exact)
     ]
     assert models[0].data["G"] == 1 or by_size
     assert_same_model(*models, beta, np.std(y) * np.array([1e-4, 0.1, 1.0]))
@@ -157,7 +162,7 @@ def test_effects_left_out_and_priors_are_those_in_memory(table):
     found = training_features(bags_in(table, 5), labels=Labels(y), by_size=True, **at)
     assert str(found.kernel) == str(exact.kernel) and "(2,)" not in str(found.kernel)
     assert len(found.landmarks) < 30
-    a, b = (bdr_model(of, y) for of in (found, exact))
+    a, b = (BDRModel.of_training(of, Labels(y)) for of in (found, exact))
     assert a.constants["linear_variance"] == b.constants["linear_variance"]
     assert a.priors == pytest.approx(b.priors, rel=1e-8)
 
@@ -220,4 +225,6 @@ def test_all_bags_may_be_cut(table):
     found = training_features(bags_in(shuffled, 7), labels=labels, by_size=True, **at)
     expected = training_features(bags_in(table, None), **at)
     assert isinstance(expected.embedding, Embedding)
-    assert bdr_model(found, y).priors == pytest.approx(bdr_model(expected, y).priors, rel=1e-8)
+    assert BDRModel.of_training(found, Labels(y)).priors == pytest.approx(
+        BDRModel.of_training(expected, Labels(y)).priors, rel=1e-8
+    )

@@ -15,7 +15,8 @@ from sklearn.exceptions import NotFittedError
 import bdr_stan
 from bdr_stan import BDR, BLR, Bags, RBFNetwork, Shrinkage
 from bdr_stan.cmdstan.programs import eject
-from bdr_stan.models.bdr import bdr_model
+from bdr_stan.labels import Labels
+from bdr_stan.models.bdr import BDRModel
 from bdr_stan.posterior.latent_gaussian import most_probable_scales
 from bdr_stan.posterior.priors import log_prior_of_scales
 from experiments.papers import FreqShrinkage
@@ -186,7 +187,9 @@ def test_measure_scale_is_that_of_highest_evidence(problem, tmp_path):
     training = model.training_features(Bags.from_list(bags))
 
     def height(length):
-        at = bdr_model(training, y, embedding_prior="convolution", measure_scale=length)
+        at = BDRModel.of_training(
+            training, Labels(y), embedding_prior="convolution", measure_scale=length
+        )
         scales, mode, _ = most_probable_scales(at)
         return mode.log_evidence + log_prior_of_scales(at.priors)(**scales)
 

@@ -12,7 +12,6 @@ from bdr_stan.aggregate.variational import variational_posterior
 from bdr_stan.models.aggregate import (
     aggregate_model,
     rate_priors,
-    variational_fit,
 )
 from bdr_stan.posterior.latent_gaussian import most_probable_scales
 from bdr_stan.posterior.settings import SamplerSettings
@@ -130,7 +129,7 @@ def test_numbers_of_priors_can_be_given():
 def test_variational_fit(likelihood, link):
     p, model, _ = model_of(likelihood, link, weight_basis=2 * np.eye(3))
     rows, of = totals.compressed(p), (LIKELIHOODS[likelihood], LINKS[link])
-    one, again = (variational_fit(model, rows, p.y, *of, draws=50, seed=4) for _ in range(2))
+    one, again = (model.variational_fit(draws=50, seed=4) for _ in range(2))
     scales, mode, _ = most_probable_scales(model)
     known = {"rho": scales.pop("rho"), "scales": scales, "mode": mode, "priors": model.priors}
     expected = variational_posterior(rows, p.y, *of, **known)

@@ -19,7 +19,8 @@ from bdr_stan.bags import Bags
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.embedding.compression import compress
 from bdr_stan.embedding.coordinates import Coordinates
-from bdr_stan.models.bdr import bdr_data, bdr_model
+from bdr_stan.labels import Labels
+from bdr_stan.models.bdr import BDRModel, bdr_data
 from bdr_stan.posterior.latent_gaussian import most_probable_scales
 
 CASES = [
@@ -43,7 +44,9 @@ def model_and_problem(rng, name, embedding_prior, **options):
         R = {"empirical": empirical, "kernel": of_kernel}[embedding_prior]
     p = dense_problem(bags, y, definition, u, R)
     training = training_of(bags, name, u)
-    model = bdr_model(training, y, embedding_prior=embedding_prior, measure_scale=1.4, **options)
+    model = BDRModel.of_training(
+        training, Labels(y), embedding_prior=embedding_prior, measure_scale=1.4, **options
+    )
     return model, p
 
 
@@ -96,7 +99,7 @@ def test_priors_are_the_definition(rng, name, embedding_prior):
 def test_most_probable_eta_of_bags_of_one_size_is_the_moment_estimate():
     """With a wide prior it is half of it, because larger weights make up for it."""
     training, y = bags_of_one_size()
-    model = bdr_model(training, y)
+    model = BDRModel.of_training(training, Labels(y))
     scales = most_probable_scales(model)[0]
     assert model.priors["eta_log_sd"] < 0.2
     assert scales["eta"] == pytest.approx(model.priors["eta_median"], rel=0.05)
@@ -141,7 +144,9 @@ def test_identity_covariance_is_that_of_each_point(rng):
     """Sigma = tau^2 I, and the jitter."""
     bags, y = labelled_bags(rng)
     u = rng.normal(size=(5, 3))
-    model = bdr_model(training_of(bags, "rbf", u, "identity"), y, embedding_prior="kernel")
+    model = BDRModel.of_training(
+        training_of(bags, "rbf", u, "identity"), Labels(y), embedding_prior="kernel"
+    )
     V = model.weight_basis
     lam, _ = model.constants["lambda"]
     np.testing.assert_allclose(V.T @ V * (1 + 1e-4), np.diag(lam), atol=1e-9 * lam.max())
@@ -151,4 +156,4 @@ def test_identity_covariance_is_that_of_each_point(rng):
 def test_many_bags_alone_have_coordinates_that_follow_the_scales(rng, n, followed):
     bags = Bags.from_points(rng.normal(size=(2 * n, 3)), sizes=np.full(n, 2))
     training = training_of(bags, "rbf", rng.normal(size=(5, 3)), "average")
-    assert (bdr_model(training, rng.normal(size=n)).rescaled is not None) == followed
+    assert BDRModel.of_training(training, Labels(rng.normal(size=n))).follows_scales == followed

@@ -13,7 +13,7 @@ from bdr_stan.embedding.samples import samples_features
 from bdr_stan.families import FAMILIES
 from bdr_stan.labels import Labels
 from bdr_stan.models import bdr_glm
-from bdr_stan.models.bdr_glm import bdr_glm_model, blr_glm_model, deviation_nodes, samples_model
+from bdr_stan.models.bdr_glm import FamilyModel, deviation_nodes, samples_model
 from bdr_stan.posterior.latent_gaussian import most_probable_scales
 
 POISSON = FAMILIES["poisson"]
@@ -38,7 +38,7 @@ def two_samples(rng):
     )
     training = samples_features(samples, lambda _, own: features(rng, own), None)
     alone = {
-        name: bdr_glm_model(each, Labels(y[training.has(name)]), POISSON)
+        name: FamilyModel.of_training(each, Labels(y[training.has(name)]), POISSON)
         for name, each in training.samples.items()
     }
     return training, y, alone
@@ -48,8 +48,8 @@ def models(rng):
     bags, y = counts(rng)
     training, labels, alone = two_samples(rng)
     return {
-        "uncertain": bdr_glm_model(features(rng, bags), Labels(y), POISSON),
-        "exact": blr_glm_model(features(rng, bags).embedding, Labels(y), POISSON),
+        "uncertain": FamilyModel.of_training(features(rng, bags), Labels(y), POISSON),
+        "exact": FamilyModel(features(rng, bags).embedding, Labels(y), POISSON),
         "samples": samples_model(training, Labels(labels), POISSON, alone),
     }
 

@@ -9,12 +9,9 @@ from builders import training as problems
 from builders.kernels import kernel_and_definition
 
 from bdr_stan.cmdstan.programs import compile_program
-from bdr_stan.models.bdr_probit import (
-    bdr_probit_data,
-    bdr_probit_model,
-    follow_latent_scale,
-    rows_by_size,
-)
+from bdr_stan.labels import Labels
+from bdr_stan.models.embedding_model import rows_by_size
+from bdr_stan.models.two_classes import ProbitModel, bdr_probit_data, follow_latent_scale
 from bdr_stan.posterior.latent_gaussian import most_probable_scales
 
 CASES = [
@@ -38,9 +35,9 @@ def model_and_problem(rng, name, embedding_prior, **options):
     }
     _, definition = kernel_and_definition(name)
     p = problems.dense_problem(bags, y, definition, u, R[embedding_prior])
-    model = bdr_probit_model(
-        problems.training_of(bags, name, u), y, embedding_prior=embedding_prior, measure_scale=1.4,
-        **options,
+    model = ProbitModel.of_training(
+        problems.training_of(bags, name, u), Labels(y), embedding_prior=embedding_prior,
+        measure_scale=1.4, **options,
     )  # fmt: skip
     return model, p
 
@@ -119,7 +116,7 @@ def test_priors_are_the_definition(rng, name, embedding_prior):
 def test_most_probable_eta_of_bags_of_one_size_is_the_moment_estimate():
     """With a wide prior it is a fifth of it, because larger weights make up for it."""
     training, y = problems.bags_of_one_size()
-    model = bdr_probit_model(training, (y > np.median(y)).astype(int))
+    model = ProbitModel.of_training(training, Labels((y > np.median(y)).astype(int)))
     scales = most_probable_scales(model)[0]
     assert model.priors["eta_log_sd"] < 0.2
     assert scales["eta"] == pytest.approx(model.priors["eta_median"], rel=0.05)

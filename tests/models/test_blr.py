@@ -12,7 +12,8 @@ from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.embedding.compression import compress
 from bdr_stan.embedding.coordinates import Coordinates, principal_axes
 from bdr_stan.embedding.mean_embedding import embed
-from bdr_stan.models.blr import blr_data, blr_model, exact_posterior, exact_predictive
+from bdr_stan.labels import Labels
+from bdr_stan.models.bdr import BLRModel, blr_data, exact_posterior, exact_predictive
 from bdr_stan.posterior.latent_gaussian import most_probable_scales
 from bdr_stan.posterior.scales import maximise_evidence
 
@@ -47,7 +48,7 @@ def test_data_of_the_program(rng):
 def test_log_likelihood_is_the_definition_for_every_feature_map(rng, name, lossless):
     bags, y = labelled_bags(rng)
     feature_map, row = FEATURE_MAPS[name](rng.normal(size=(4, 3)))
-    model = blr_model(embed(bags, feature_map), y, lossless=lossless)
+    model = BLRModel(embed(bags, feature_map), Labels(y), lossless=lossless)
     mu = np.array([np.mean([row(x) for x in bag], axis=0) for bag in bags])
     p = reference.Problem(mu, bags.sizes, y, None, None, None)
     for _ in range(3):
@@ -60,7 +61,7 @@ def test_log_likelihood_is_the_definition_for_every_feature_map(rng, name, lossl
 
 def test_model_of_its_program(embedded):
     embedding, y = embedded
-    model = blr_model(embedding, y)
+    model = BLRModel(embedding, Labels(y))
     assert model.program == "blr" and model.scales == ("sigma", "rho")
     away = embedding.mean - embedding.mean.mean(axis=0)
     assert model.priors == pytest.approx({
@@ -75,16 +76,16 @@ def test_model_of_its_program(embedded):
     np.testing.assert_allclose(model.weight_basis.T @ model.weight_basis, np.eye(4), atol=1e-12)
     kept = Coordinates.from_constants({k: values for k, (values, _) in model.constants.items()})
     np.testing.assert_allclose(kept.transform(embedding.mean), away @ model.weight_basis)
-    changed = blr_model(embedding, y, prior={"sigma_scale": 7})
+    changed = BLRModel(embedding, Labels(y), prior={"sigma_scale": 7})
     assert changed.priors == model.priors | {"sigma_scale": 7.0}
     with pytest.raises(ValueError, match="prior has no number called 'eta_median'; this model has"):
-        blr_model(embedding, y, prior={"eta_median": 1.0})
+        BLRModel(embedding, Labels(y), prior={"eta_median": 1.0})
 
 
 @pytest.mark.parametrize("lossless", [True, False])
 def test_density_of_the_program_at_the_model_is_the_definition(embedded, rng, lossless):
     embedding, y = embedded
-    model = blr_model(embedding, y, lossless=lossless)
+    model = BLRModel(embedding, Labels(y), lossless=lossless)
     program = compile_program("blr", progress=False)
     scales, mode, _ = most_probable_scales(model)
     data = model.data | model.whitening(scales, mode)
@@ -107,11 +108,9 @@ def test_density_of_the_program_at_the_model_is_the_definition(embedded, rng, lo
 
 def test_exact_posterior_is_the_closed_form_at_the_scales_of_highest_evidence(embedded):
     embedding, y = embedded
-    model = blr_model(embedding, y)
+    model = BLRModel(embedding, Labels(y))
     posterior, constants = exact_posterior(model, draws=60_000, seed=3)
-    scales, *_ = maximise_evidence(
-        model.likelihood, model.prior_factor, model.intercept_prior, SCALES
-    )  # without priors of the scales
+    scales, *_ = maximise_evidence(model.mode_at, SCALES)  # without priors of the scales
     for name in ("sigma", "rho"):
         assert np.ptp(posterior.draws[name]) == 0
         assert posterior.draws[name][0, 0] == pytest.approx(scales[name], rel=1e-3)
@@ -131,7 +130,7 @@ def test_exact_posterior_is_the_closed_form_at_the_scales_of_highest_evidence(em
 
 
 def test_exact_posterior_comes_from_the_seed(embedded):
-    model = blr_model(*embedded)
+    model = BLRModel(embedded[0], Labels(embedded[1]))
     one, same, other = (exact_posterior(model, draws=5, seed=s)[0].draws["w"] for s in (1, 1, 2))
     assert one.shape == (1, 5, 4)
     np.testing.assert_array_equal(one, same)
@@ -156,7 +155,7 @@ def test_known_errors_of_labels_add_to_the_noise(embedded, rng):
     """But for a constant, as labels of equal errors are compressed together."""
     embedding, y = embedded
     label_sd = rng.choice([0.0, 0.4, 1.7], len(y))
-    model = blr_model(embedding, y, label_sd=label_sd)
+    model = BLRModel(embedding, Labels(y, label_sd=label_sd))
     X = np.column_stack([embedding.mean - embedding.mean.mean(axis=0), np.ones(len(y))])
     gaps = []
     for sigma in (0.3, 2.0):

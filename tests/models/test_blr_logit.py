@@ -11,7 +11,8 @@ from builders.training import labelled_bags
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.embedding.compression import compress
 from bdr_stan.embedding.mean_embedding import embed
-from bdr_stan.models.blr_logit import blr_logit_data, blr_logit_model
+from bdr_stan.labels import Labels
+from bdr_stan.models.two_classes import LogitModel, blr_logit_data
 from bdr_stan.posterior.latent_gaussian import most_probable_scales
 
 
@@ -19,7 +20,7 @@ def model_and_problem(rng, name="landmarks", **options):
     bags, y = labelled_bags(rng)
     y = (y > np.median(y)).astype(int)
     feature_map, row = FEATURE_MAPS[name](rng.normal(size=(4, 3)))
-    model = blr_logit_model(embed(bags, feature_map), y, **options)
+    model = LogitModel(embed(bags, feature_map), Labels(y), **options)
     mu = np.array([np.mean([row(x) for x in bag], axis=0) for bag in bags])
     return model, reference.Problem(mu, bags.sizes, y, None, None, None)
 

@@ -9,11 +9,11 @@ from builders import reference
 from bdr_stan.embedding.compression import compress
 from bdr_stan.embedding.coordinates import joint_coordinates, principal_axes
 from bdr_stan.embedding.mean_embedding import Embedding
-from bdr_stan.models.bdr_probit import follow_latent_scale
-from bdr_stan.models.blr import blr_model, exact_posterior, exact_predictive
-from bdr_stan.models.blr_logit import blr_logit_model
+from bdr_stan.labels import Labels
+from bdr_stan.models.bdr import BLRModel, exact_posterior, exact_predictive
 from bdr_stan.models.latent import label_predictive
 from bdr_stan.models.likelihoods import logit_likelihood, normal_likelihood, probit_likelihood
+from bdr_stan.models.two_classes import LogitModel, follow_latent_scale
 
 SIGMA, ETA, Q = 0.5, 0.6, 2
 NAMES = pytest.mark.parametrize("name", ["normal", "probit", "logit"])
@@ -103,7 +103,7 @@ def test_following_the_latent_scale_changes_nothing_at_the_mode(rng):
 def test_closed_form_with_covariates(rng):
     p, _ = problem(rng)
     embedding = Embedding(p.sizes, p.mu, None, covariates=p.x)
-    model = blr_model(embedding, p.y)
+    model = BLRModel(embedding, Labels(p.y))
     spread = p.y.std()
     assert model.priors["gamma_scale"] == pytest.approx(2.5 * spread)
     posterior, constants = exact_posterior(model, draws=20_000, seed=1)
@@ -132,11 +132,11 @@ def test_closed_form_with_covariates(rng):
 def test_classes_have_a_prior_on_the_scale_of_the_latent_function(rng):
     p, _ = problem(rng, "logit")
     plain = Embedding(p.sizes, p.mu, None)
-    model = blr_logit_model(replace(plain, covariates=p.x), p.y)
+    model = LogitModel(replace(plain, covariates=p.x), Labels(p.y))
     assert model.priors["gamma_scale"] == 2.5 * 2.5
     np.testing.assert_array_equal(model.gamma_scales({}), [6.25, 6.25])
-    assert blr_logit_model(replace(plain, covariates=p.x), p.y, prior={"gamma_scale": 1.0}).priors[
-        "gamma_scale"
-    ] == pytest.approx(1.0)
+    assert LogitModel(
+        replace(plain, covariates=p.x), Labels(p.y), prior={"gamma_scale": 1.0}
+    ).priors["gamma_scale"] == pytest.approx(1.0)
     with pytest.raises(ValueError, match="prior has no number called 'gamma_scale'"):
-        blr_logit_model(plain, p.y, prior={"gamma_scale": 1.0})
+        LogitModel(plain, Labels(p.y), prior={"gamma_scale": 1.0})

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from builders import joint, reference
 
+from bdr_stan.models.aggregate import AggregateModel
 from bdr_stan.models.joint import survey_theta
 from bdr_stan.posterior.latent_gaussian import most_probable_scales
 
@@ -37,7 +38,7 @@ def test_curvature_of_places_of_one_point_is_that_of_differences():
     p, model, _, scales, theta = problem("poisson", "beta_binomial", n_surveys=2)
     first = [psi[:1] for psi in p.psi]
     single = joint.replace(p, psi=first, weights=[np.ones(1)] * len(first))
-    totals = model.likelihood.args[0]()
+    totals = AggregateModel.likelihood(model)
 
     def slope(x):  # of the surveys alone
         f = np.r_[:3, len(x) - 1]
@@ -64,9 +65,8 @@ def test_information_of_single_points_is_minus_the_expected_hessian():
         again = joint.replace(p, totals=joint.replace(p.totals, y=y), positives=positives)
         drawn = joint.package_model(again)
         # Data whose level is that of the first: the overall rate is data too.
-        likelihood = drawn.likelihood
-        arguments = (*likelihood.args[:-1], p.overall)
-        slopes.append(likelihood.func(*arguments)(theta)[1])
+        drawn.overall = p.overall
+        slopes.append(drawn.likelihood()(theta)[1])
     found = np.cov(np.transpose(slopes))
     information = model.likelihood()(theta)[2]
     spread = np.sqrt(np.outer(np.diag(information), np.diag(information)))
@@ -101,7 +101,7 @@ def test_log_odds_of_surveys_from_draws():
 
 def test_priors_are_those_of_the_data_and_the_users():
     p, _ = joint.random_joint(np.random.default_rng(5))
-    given = joint.joint_model(
+    given = joint.JointModel(
         joint.totals.compressed(p.totals),
         p.totals.y,
         joint.LIKELIHOODS["poisson"],

@@ -11,7 +11,8 @@ from scipy import stats
 from bdr_stan.embedding.compression import compress
 from bdr_stan.embedding.coordinates import joint_coordinates, principal_axes
 from bdr_stan.embedding.mean_embedding import Embedding
-from bdr_stan.models.blr import blr_model, exact_posterior, exact_predictive
+from bdr_stan.labels import Labels
+from bdr_stan.models.bdr import BLRModel, exact_posterior, exact_predictive
 from bdr_stan.models.label_errors import size_noise_prior
 from bdr_stan.models.latent import label_predictive
 from bdr_stan.models.likelihoods import normal_likelihood
@@ -58,7 +59,9 @@ def test_no_nearby_scales_have_more_evidence(rng):
         INTERCEPT,
     )
     log_prior = log_prior_of_scales(p.priors)
-    scales, *_ = maximise_evidence(*arguments, {**SCALES, "rho": 0.8}, log_prior=log_prior)
+    scales, *_ = maximise_evidence(
+        partial(mode_at, arguments), {**SCALES, "rho": 0.8}, log_prior=log_prior
+    )
 
     def height(**changed):
         values = {**scales, **changed}
@@ -81,7 +84,7 @@ def test_prior_alone_would_explain_the_labels(rng):
 def test_programs_take_a_vector_and_users_see_a_number(rng, label_noise):
     p, *_ = problem(rng)
     by_size, settings = label_noise == "size", SamplerSettings(seed=1)
-    model = blr_model(Embedding(p.sizes, p.mu, None), p.y, label_noise=label_noise)
+    model = BLRModel(Embedding(p.sizes, p.mu, None), Labels(p.y), label_noise=label_noise)
     given = model.stan_input(settings)
     assert [np.shape(start["sigma_point"]) for start in given.inits] == [(int(by_size),)] * 4
     assert np.shape(given.log_sds["sigma_point"]) == (int(by_size),)
@@ -120,7 +123,7 @@ def test_labels_carry_the_noise_of_their_size(rng):
 def test_exact_posterior_is_weighted_regression_at_the_scales(rng):
     p, *_ = problem(rng, n=60)
     embedding = Embedding(p.sizes, p.mu, None)
-    model = blr_model(embedding, p.y, label_noise="size", label_sd=np.sqrt(p.known))
+    model = BLRModel(embedding, Labels(p.y, label_sd=np.sqrt(p.known)), label_noise="size")
     assert model.scales == ("sigma", "sigma_point", "rho")
     posterior, constants = exact_posterior(model, draws=3, seed=1)
     sigma, sigma_point, rho = (posterior.draws[name][0, 0] for name in model.scales)
@@ -152,10 +155,14 @@ def test_scales_of_simulated_labels_are_found(rng):
     label_sd = rng.choice([0.1, 0.5], n)
     clean = 0.7 + (p.mu - p.m0) @ np.array([0.5, -0.3, 0.2])
     y = rng.normal(clean, np.sqrt(0.3**2 + 1.2**2 / p.sizes + label_sd**2))
-    model = blr_model(Embedding(p.sizes, p.mu, None), y, label_noise="size", label_sd=label_sd)
+    model = BLRModel(
+        Embedding(p.sizes, p.mu, None), Labels(y, label_sd=label_sd), label_noise="size"
+    )
     posterior, _ = exact_posterior(model, draws=1, seed=1)
     assert posterior.draws["sigma"].item() == pytest.approx(0.3, rel=0.1)
     assert posterior.draws["sigma_point"].item() == pytest.approx(1.2, rel=0.1)
-    ignored, _ = exact_posterior(blr_model(Embedding(p.sizes, p.mu, None), y), draws=1, seed=1)
+    ignored, _ = exact_posterior(
+        BLRModel(Embedding(p.sizes, p.mu, None), Labels(y)), draws=1, seed=1
+    )
     everything = stats.norm.std(scale=np.sqrt(np.mean((y - clean) ** 2)))
     assert ignored.draws["sigma"].item() == pytest.approx(everything, rel=0.05)

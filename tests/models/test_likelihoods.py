@@ -8,7 +8,7 @@ from scipy import stats
 from bdr_stan.embedding.compression import compress
 from bdr_stan.embedding.shrinkage import joint_basis
 from bdr_stan.families import FAMILIES
-from bdr_stan.models.bdr_probit import rows_by_size
+from bdr_stan.models.embedding_model import rows_by_size
 from bdr_stan.models.likelihoods import (
     family_likelihood,
     logit_likelihood,

@@ -9,9 +9,10 @@ from bdr_stan import BDR, RBF, BDRClassifier, Shrinkage
 from bdr_stan.embedding.training import training_features
 from bdr_stan.kernels import LinearEffects, fields_of, landmark_features
 from bdr_stan.kernels.linear_plus import LINEAR_VARIANCE, with_linear_variance
-from bdr_stan.models import prior_choice
-from bdr_stan.models.bdr import bdr_model
-from bdr_stan.models.prior_choice import precision_for
+from bdr_stan.labels import Labels
+from bdr_stan.models import embedding_model
+from bdr_stan.models.bdr import BDRModel
+from bdr_stan.models.embedding_model import precision_for
 
 SETTINGS = {"n_landmarks": 30, "random_state": 1}
 
@@ -26,7 +27,7 @@ def bags_of(seed, n=120, n_columns=4, sd=1.0):
 @pytest.mark.parametrize("variance", [0.5, 3.0, 300.0])
 def test_functions_have_the_prior_of_a_kernel_of_that_variance(variance, monkeypatch):
     """Prior covariance of the functions' values at points, from both parametrisations."""
-    monkeypatch.setattr(prior_choice, "JITTER", 0.0)
+    monkeypatch.setattr(embedding_model, "JITTER", 0.0)
     bags, _ = bags_of(0)
     training = training_features(bags, kernel="linear + rbf", n_landmarks=30, seed=1)
     points = np.concatenate(bags[:5])
@@ -68,9 +69,9 @@ def test_it_is_that_of_highest_evidence():
     bags, centres = bags_of(1)
     model = BDR(method="laplace", **SETTINGS).fit(bags, centres[:, 0], seed=1)
     training = model.training_features(bags, seed=1)
-    assert bdr_model(training, centres[:, 0]).constants["linear_variance"][0] == (
-        model.linear_variance_
-    )
+    assert BDRModel.of_training(training, Labels(centres[:, 0])).constants["linear_variance"][
+        0
+    ] == (model.linear_variance_)
 
 
 def test_classifiers_have_it_too():

@@ -15,7 +15,8 @@ from bdr_stan.embedding.compression import compress
 from bdr_stan.embedding.coordinates import joint_coordinates, principal_axes
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.terms import Smooth, Terms
-from bdr_stan.models.blr import blr_model
+from bdr_stan.labels import Labels
+from bdr_stan.models.bdr import BLRModel
 from bdr_stan.models.latent import contributions, label_predictive
 from bdr_stan.models.likelihoods import normal_likelihood
 from bdr_stan.posterior.latent_gaussian import most_probable_scales
@@ -97,7 +98,7 @@ def linear_mixed_model(p, blocks, scales, intercept_prior, gamma_scale):
 
 def fitted_blr(p, blocks, terms=TERMS):
     x = np.column_stack([p.x, columns(blocks)])
-    return blr_model(Embedding(p.sizes, p.mu, None, covariates=x), p.y, terms=terms)
+    return BLRModel(Embedding(p.sizes, p.mu, None, covariates=x), Labels(p.y), terms=terms)
 
 
 def test_modes_are_best_linear_unbiased_predictors(rng):
@@ -168,9 +169,9 @@ def test_default_priors_of_terms(rng):
     groups = fitted_blr(p, blocks[1:], Terms(TERMS.groups))
     assert "term_length_median" not in groups.priors
     with pytest.raises(ValueError, match="prior has no number called 'term_length_median'"):
-        blr_model(
+        BLRModel(
             Embedding(p.sizes, p.mu, None, covariates=np.column_stack([p.x, columns(blocks[1:])])),
-            p.y,
+            Labels(p.y),
             terms=Terms(TERMS.groups),
             prior={"term_length_median": 1.0},
         )

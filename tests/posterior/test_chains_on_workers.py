@@ -10,7 +10,8 @@ from numpy.testing import assert_array_equal
 from bdr_stan import BLR
 from bdr_stan.embedding.mean_embedding import embed
 from bdr_stan.kernels import RBF, LandmarkFeatures
-from bdr_stan.models.blr import blr_model
+from bdr_stan.labels import Labels
+from bdr_stan.models.bdr import BLRModel
 from bdr_stan.posterior.latent_gaussian import most_probable_scales
 from bdr_stan.posterior.model import StanInput
 from bdr_stan.posterior.sampling import run
@@ -62,7 +63,7 @@ def test_without_a_seed_each_fit_has_its_own(client, labelled_bags):
 
 def test_a_chain_that_fails_says_why(client, rng):
     bags, y = training.labelled_bags(rng)
-    model = blr_model(embed(bags, LandmarkFeatures(RBF(1.5), rng.normal(size=(3, 3)))), y)
+    model = BLRModel(embed(bags, LandmarkFeatures(RBF(1.5), rng.normal(size=(3, 3)))), Labels(y))
     scales, mode, _ = most_probable_scales(model)
     data = model.data | model.whitening(scales, mode)
     inits = [{"t": np.zeros(4), **scales}] * 2

@@ -1,5 +1,7 @@
 """Scales of highest evidence, and how sharply the evidence has them."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from builders import reference
@@ -17,7 +19,7 @@ def test_no_nearby_scales_have_more_evidence(rng, model, with_prior):
         (blr_arguments(p), BLR_SCALES) if model == "blr" else (bdr_arguments(p)[0], SCALES)
     )
     log_prior = log_prior_of_scales(p.priors) if with_prior else None
-    scales, mode, _ = maximise_evidence(*arguments, start, log_prior=log_prior)
+    scales, mode, _ = maximise_evidence(partial(mode_at, arguments), start, log_prior=log_prior)
 
     def height(**changed):
         values = {**scales, **changed}
@@ -35,7 +37,9 @@ def test_log_sds_of_scales_are_those_of_their_posterior(rng):
     p = reference.random_problem(rng, n=200, d=6)
     arguments = blr_arguments(p)
     log_prior = log_prior_of_scales(p.priors)
-    scales, _, covariance = maximise_evidence(*arguments, BLR_SCALES, log_prior=log_prior)
+    scales, _, covariance = maximise_evidence(
+        partial(mode_at, arguments), BLR_SCALES, log_prior=log_prior
+    )
     log_sds = dict(zip(scales, np.sqrt(np.diag(covariance())), strict=True))
     steps = np.linspace(-4, 4, 25)
     grid = {name: scales[name] * np.exp(steps * log_sds[name]) for name in scales}
@@ -53,7 +57,7 @@ def test_log_sds_of_scales_are_those_of_their_posterior(rng):
 
 def test_scales_of_simulated_labels_are_found(rng):
     p = reference.random_problem(rng, n=4000, d=3, sizes=rng.choice([2.0, 20.0, 2000.0], 4000))
-    scales, *_ = maximise_evidence(*bdr_arguments(p)[0], SCALES)
+    scales, *_ = maximise_evidence(partial(mode_at, bdr_arguments(p)[0]), SCALES)
     assert scales["sigma"] == pytest.approx(0.4, rel=0.1)
     assert scales["eta"] == pytest.approx(0.5, rel=0.25)
 
@@ -61,7 +65,7 @@ def test_scales_of_simulated_labels_are_found(rng):
 def test_scales_of_which_the_labels_say_nothing_have_log_sd_1(rng):
     """Of huge bags all embeddings are known, whatever eta."""
     p = reference.random_problem(rng, n=60, d=3, sizes=np.full(60, 1e14))
-    scales, _, covariance = maximise_evidence(*bdr_arguments(p)[0], SCALES)
+    scales, _, covariance = maximise_evidence(partial(mode_at, bdr_arguments(p)[0]), SCALES)
     assert list(scales) == list(SCALES)
     log_sds = dict(zip(scales, np.sqrt(np.diag(covariance())), strict=True))
     assert log_sds["eta"] == pytest.approx(1, abs=1e-4)

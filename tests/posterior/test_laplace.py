@@ -8,7 +8,8 @@ from builders.training import labelled_bags
 
 from bdr_stan.embedding.mean_embedding import embed
 from bdr_stan.kernels import RBF, LandmarkFeatures
-from bdr_stan.models.blr import blr_model
+from bdr_stan.labels import Labels
+from bdr_stan.models.bdr import BLRModel
 from bdr_stan.posterior.laplace import laplace_posterior
 from bdr_stan.posterior.latent_gaussian import most_probable_scales
 
@@ -21,7 +22,7 @@ def test_weights_given_scales_are_those_of_a_linear_regression(rng, n_covariates
     bags, y = labelled_bags(rng)
     embedding = embed(bags, LandmarkFeatures(RBF(1.5), rng.normal(size=(3, 3))))
     x = rng.normal(size=(len(y), n_covariates))
-    model = blr_model(replace(embedding, covariates=x if n_covariates else None), y)
+    model = BLRModel(replace(embedding, covariates=x if n_covariates else None), Labels(y))
     draws = {name: v[0] for name, v in laplace_posterior(model, draws=S, seed=1).draws.items()}
 
     z = (embedding.mean - model.constants["m0"][0]) @ model.weight_basis

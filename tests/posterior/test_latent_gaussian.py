@@ -1,16 +1,18 @@
 """Models of normal weights: the most probable scales, and labels far from zero."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
+from builders.scales import mode_at
 from builders.training import labelled_bags, training_of
 
 from bdr_stan.embedding.mean_embedding import embed
 from bdr_stan.embedding.terms import Terms
 from bdr_stan.kernels import RBF, LandmarkFeatures
-from bdr_stan.models.bdr import bdr_model
-from bdr_stan.models.blr import blr_model
+from bdr_stan.labels import Labels
+from bdr_stan.models.bdr import BDRModel, BLRModel
 from bdr_stan.posterior import sampling
 from bdr_stan.posterior.latent_gaussian import most_probable_scales
 from bdr_stan.posterior.priors import log_prior_of_scales, prior_centres
@@ -31,12 +33,10 @@ def embedded(rng):
 @pytest.mark.parametrize("with_priors", [True, False])
 def test_most_probable_scales_are_those_of_highest_evidence(rng, with_priors):
     bags, y = labelled_bags(rng)
-    model = bdr_model(training_of(bags, "sum", rng.normal(size=(4, 3))), y)
+    model = BDRModel.of_training(training_of(bags, "sum", rng.normal(size=(4, 3))), Labels(y))
     found = most_probable_scales(model, with_priors=with_priors)
     expected = maximise_evidence(
-        model.likelihood,
-        model.prior_factor,
-        model.intercept_prior,
+        partial(mode_at, (model.likelihood, model.prior_factor, model.intercept_prior)),
         prior_centres(model.priors, model.scales),
         log_prior=log_prior_of_scales(model.priors) if with_priors else None,
     )
@@ -47,9 +47,9 @@ def test_most_probable_scales_are_those_of_highest_evidence(rng, with_priors):
 
 
 def test_priors_of_the_scales_count_only_if_asked(embedded):
-    best = most_probable_scales(blr_model(*embedded), with_priors=False)[0]
+    best = most_probable_scales(BLRModel(embedded[0], Labels(embedded[1])), with_priors=False)[0]
     sure = {"rho_median": best["rho"] / 5, "rho_log_sd": 1e-3}
-    strict = blr_model(*embedded, prior=sure)
+    strict = BLRModel(embedded[0], Labels(embedded[1]), prior=sure)
     with_priors, without = (most_probable_scales(strict, with_priors=w)[0] for w in (True, False))
     assert with_priors["rho"] == pytest.approx(sure["rho_median"], rel=1e-3)
     assert without == pytest.approx(best, rel=1e-2)
@@ -64,7 +64,7 @@ def test_labels_far_from_zero_lose_no_more_digits_than_they_have(embedded, level
     embedding, y = embedded
     y = y + level - level  # as far as y + level keeps it
     near, far = (
-        sample_posterior(blr_model(embedding, labels), SamplerSettings("optimize")).draws
+        sample_posterior(BLRModel(embedding, Labels(labels)), SamplerSettings("optimize")).draws
         for labels in (y, y + level)
     )
     digits = 100 * np.spacing(level) + 1e-8
@@ -78,7 +78,7 @@ def test_effects_of_terms_are_those_of_labels_less_their_level(embedded, rng):
     terms = Terms({"state": ["a", "b", "c"]}, [])
     x = np.eye(3)[rng.integers(0, 3, len(y))]
     near, far = (
-        blr_model(replace(embedding, covariates=x), labels, terms=terms).stan_input(
+        BLRModel(replace(embedding, covariates=x), Labels(labels), terms=terms).stan_input(
             SamplerSettings("optimize")
         )
         for labels in (y - y.mean(), y - y.mean() + 1000)
@@ -89,7 +89,7 @@ def test_effects_of_terms_are_those_of_labels_less_their_level(embedded, rng):
 
 def test_a_program_of_the_users_own_takes_labels_as_they_are(embedded, monkeypatch):
     embedding, y = embedded
-    model = blr_model(embedding, y + 100, lossless=False)
+    model = BLRModel(embedding, Labels(y + 100), lossless=False)
     given = []
 
     def run(program, stan_input, settings):

@@ -9,8 +9,9 @@ from cmdstanpy import CmdStanModel
 
 from bdr_stan.embedding.mean_embedding import embed
 from bdr_stan.kernels import RBF, LandmarkFeatures
-from bdr_stan.models.blr import blr_model
-from bdr_stan.posterior.latent_gaussian import most_probable_scales
+from bdr_stan.labels import Labels
+from bdr_stan.models.bdr import BLRModel
+from bdr_stan.posterior.latent_gaussian import Role, most_probable_scales
 from bdr_stan.posterior.model import StanInput
 from bdr_stan.posterior.sampling import Posterior, run, sample_posterior
 from bdr_stan.posterior.settings import METHODS, SamplerSettings
@@ -26,7 +27,7 @@ def embedded(rng):
 
 @pytest.fixture
 def model(embedded):
-    return blr_model(*embedded)
+    return BLRModel(embedded[0], Labels(embedded[1]))
 
 
 def test_the_first_metric_has_the_squares_of_known_widths():
@@ -43,7 +44,7 @@ def test_every_method_gives_draws_of_the_model(model, method):
     posterior = sample_posterior(model, SamplerSettings(method, **SHORT))
     shape = {"nuts": (2, 300), "optimize": (1, 1)}.get(method, (1, 300))
     assert set(posterior.draws) >= {"w", "intercept", "sigma", "rho", "beta"}
-    assert not set(posterior.draws) & set(model.sampler_only)
+    assert not set(posterior.draws) & set(model.arrays(Role.SAMPLER))
     assert posterior.draws["w"].shape == posterior.draws["beta"].shape == (*shape, 3)
     for name in ("intercept", "sigma", "rho"):
         assert posterior.draws[name].shape == shape
@@ -104,7 +105,7 @@ def test_nuts_draws_from_the_posterior(embedded):
     """Both scales all but known: mean and covariance of the closed form."""
     embedding, y = embedded
     held = {"rho_median": 1.2, "rho_log_sd": 1e-4}
-    model = blr_model(embedding, y, prior=held)
+    model = BLRModel(embedding, Labels(y), prior=held)
     posterior = sample_posterior(model, SamplerSettings(chains=2, warmup=500, draws=1500, seed=2))
     flat = posterior.flat()
     p = reference.Problem(embedding.mean, embedding.sizes, y, None, None, None)

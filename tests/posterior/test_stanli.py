@@ -18,7 +18,8 @@ from bdr_stan.cmdstan.programs import ProgramError, eject, program_names
 from bdr_stan.embedding.mean_embedding import embed
 from bdr_stan.extras import STANLI_VERSION
 from bdr_stan.kernels import RBF, LandmarkFeatures
-from bdr_stan.models.blr import blr_model
+from bdr_stan.labels import Labels
+from bdr_stan.models.bdr import BLRModel
 from bdr_stan.posterior.model import StanInput
 from bdr_stan.posterior.sampling import run, sample_posterior
 from bdr_stan.posterior.settings import SamplerSettings
@@ -74,7 +75,7 @@ model {
 @pytest.fixture
 def model(rng):
     bags, y = labelled_bags(rng)
-    return blr_model(embed(bags, LandmarkFeatures(RBF(1.5), rng.normal(size=(3, 3)))), y)
+    return BLRModel(embed(bags, LandmarkFeatures(RBF(1.5), rng.normal(size=(3, 3)))), Labels(y))
 
 
 @pytest.fixture

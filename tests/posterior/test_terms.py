@@ -10,7 +10,8 @@ from builders.terms import Term, effect_sds, matern, unwhiten
 from bdr_stan.embedding.compression import compress
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.terms import NO_TERMS, Smooth, Terms
-from bdr_stan.models.blr import blr_model
+from bdr_stan.labels import Labels
+from bdr_stan.models.bdr import BLRModel
 from bdr_stan.models.likelihoods import normal_likelihood
 from bdr_stan.posterior.latent_gaussian import most_probable_scales
 from bdr_stan.posterior.mode import find_mode
@@ -88,8 +89,10 @@ def test_coordinates_are_standard_normal_at_the_mode(rng, groups, smooths):
     sines = [one.sines(rng.uniform(-1, 1, (60, 1))) for one in terms.smooths]
     indicators = [np.eye(len(known))[rng.integers(0, len(known), 60)] for known in groups.values()]
     v = np.hstack([np.empty((60, 0)), *sines, *indicators])
-    model = blr_model(
-        Embedding(p.sizes, p.mu, None, covariates=np.column_stack([p.x, v])), p.y, terms=terms
+    model = BLRModel(
+        Embedding(p.sizes, p.mu, None, covariates=np.column_stack([p.x, v])),
+        Labels(p.y),
+        terms=terms,
     )
     scales, mode, _ = most_probable_scales(model)
     data = model.whitening(scales, mode)

@@ -17,7 +17,7 @@ from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.embedding.shrinkage import joint_basis, shrinkage_factors
 from bdr_stan.families import label_densities
 from bdr_stan.models.bdr_glm import bdr_glm_data
-from bdr_stan.models.bdr_probit import rows_by_size
+from bdr_stan.models.embedding_model import rows_by_size
 from bdr_stan.models.likelihoods import family_likelihood
 from bdr_stan.posterior.mode import find_mode
 from bdr_stan.posterior.whitening import whitened_coordinates

@@ -17,7 +17,7 @@ from bdr_stan.embedding.coordinates import joined, joint_coordinates
 from bdr_stan.embedding.shrinkage import shrinkage_factors
 from bdr_stan.families import FAMILIES, NormalNumbers, label_densities
 from bdr_stan.models.bdr_glm import bdr_glm_data
-from bdr_stan.models.bdr_probit import rows_by_size
+from bdr_stan.models.embedding_model import rows_by_size
 from bdr_stan.models.likelihoods import family_likelihood, normal_likelihood
 from bdr_stan.posterior.mode import find_mode
 from bdr_stan.posterior.whitening import whitened_coordinates

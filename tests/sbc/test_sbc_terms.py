@@ -17,8 +17,8 @@ from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.terms import Smooth, Terms
 from bdr_stan.families import FAMILIES
 from bdr_stan.labels import Labels
-from bdr_stan.models.bdr_glm import blr_glm_model
-from bdr_stan.models.blr import blr_model
+from bdr_stan.models.bdr import BLRModel
+from bdr_stan.models.bdr_glm import FamilyModel
 from bdr_stan.posterior.mode import find_mode
 
 pytestmark = pytest.mark.slow
@@ -78,11 +78,11 @@ def fit(program, p, seed, counts=False):
     """Thinned draws of weights, effects and scales."""
     embedding, terms = Embedding(p.sizes, p.mu, None, covariates=p.x), terms_of()
     if counts:
-        model = blr_glm_model(
+        model = FamilyModel(
             embedding, Labels(p.y), FAMILIES["poisson"], terms=terms, prior=p.priors
         )
     else:
-        model = blr_model(embedding, p.y, terms=terms, prior=p.priors)
+        model = BLRModel(embedding, Labels(p.y), terms=terms, prior=p.priors)
     own = {} if counts else {"sigma": 0.4}
     mode = find_mode(
         model.likelihood(**own),

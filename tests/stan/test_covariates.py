@@ -10,10 +10,9 @@ from builders.terms import no_effects
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.embedding.compression import compress
 from bdr_stan.embedding.shrinkage import joint_basis
-from bdr_stan.models.bdr import bdr_data
-from bdr_stan.models.bdr_probit import bdr_probit_data, rows_by_size
-from bdr_stan.models.blr import blr_data
-from bdr_stan.models.blr_logit import blr_logit_data
+from bdr_stan.models.bdr import bdr_data, blr_data
+from bdr_stan.models.embedding_model import rows_by_size
+from bdr_stan.models.two_classes import bdr_probit_data, blr_logit_data
 
 Q = 3
 PROGRAMS = {

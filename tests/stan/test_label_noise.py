@@ -8,8 +8,7 @@ from builders.terms import no_effects
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.embedding.compression import compress
 from bdr_stan.embedding.shrinkage import joint_basis
-from bdr_stan.models.bdr import bdr_data
-from bdr_stan.models.blr import blr_data
+from bdr_stan.models.bdr import bdr_data, blr_data
 
 PROGRAMS = {
     "blr": ("sigma", "sigma_point", "rho"),

@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 
 from bdr_stan.cmdstan.programs import program_path
 from bdr_stan.models.plain import NODES
-from bdr_stan.models.totals import totals_model
+from bdr_stan.models.totals import TotalsModel
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.posterior.stanli import constrained, load
 
@@ -83,7 +83,7 @@ class Accelerated:
     def __init__(self, name):
         self.name, (self.p, _) = name, problem(name)
         if name == "totals_identity":
-            model = totals_model(totals.compressed(self.p), self.p.y, prior=self.p.priors)
+            model = TotalsModel(totals.compressed(self.p), self.p.y, prior=self.p.priors)
             self.data = model.stan_input(SamplerSettings(seed=1, progress=False)).data
             self.level, program, self.scales = model.level, "blr", ["sigma", "rho"]
         else:

@@ -10,7 +10,7 @@ from scipy import stats
 
 from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.cmdstan.programs import compile_program
-from bdr_stan.models.totals import totals_with_effects, totals_with_effects_data
+from bdr_stan.models.totals import TotalsWithEffects, totals_with_effects_data
 from bdr_stan.posterior.settings import SamplerSettings
 
 PRIORS = {
@@ -173,7 +173,7 @@ def test_refusals(program, changes, says):
 
 def test_data_and_whitening_are_what_the_program_declares(program):
     p = Problem(np.random.default_rng(7))
-    model = totals_with_effects(p.rows(), p.y, p.sums(), ["intercept", "x"])
+    model = TotalsWithEffects(p.rows(), p.y, p.sums(), ["intercept", "x"])
     found = model.stan_input(SamplerSettings("nuts", 1, 10, 10, 1, False, None, {})).data
     of_covariates = {name for name in found if name.startswith("gamma_")}
     assert set(found) - of_covariates == set(program.src_info()["inputs"])

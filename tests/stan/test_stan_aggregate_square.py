@@ -7,7 +7,7 @@ from builders.terms import no_effects
 from builders.totals import density_of_weights, prior_points, refusal
 
 from bdr_stan.cmdstan.programs import compile_program
-from bdr_stan.models.blr import blr_data
+from bdr_stan.models.bdr import blr_data
 from bdr_stan.models.totals import compressed_totals
 
 LIKELIHOODS = [name for name, link in totals.MODELS if link == "square"]

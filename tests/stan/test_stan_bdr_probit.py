@@ -11,8 +11,9 @@ from scipy.special import log_ndtr
 
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.embedding.shrinkage import joint_basis, shrinkage_factors
-from bdr_stan.models.bdr_probit import bdr_probit_data, follow_latent_scale, rows_by_size
+from bdr_stan.models.embedding_model import rows_by_size
 from bdr_stan.models.likelihoods import probit_likelihood
+from bdr_stan.models.two_classes import bdr_probit_data, follow_latent_scale
 from bdr_stan.posterior.whitening import whitened_coordinates
 
 START = {"rho": 0.8, "eta": 0.5}

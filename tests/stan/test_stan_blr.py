@@ -12,7 +12,7 @@ from scipy import stats
 
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.embedding.compression import compress
-from bdr_stan.models.blr import blr_data
+from bdr_stan.models.bdr import blr_data
 from bdr_stan.models.likelihoods import normal_likelihood
 from bdr_stan.posterior.whitening import whitened_coordinates
 

@@ -11,8 +11,8 @@ from scipy.special import log_expit
 
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.embedding.compression import compress
-from bdr_stan.models.blr_logit import blr_logit_data
 from bdr_stan.models.likelihoods import logit_likelihood
+from bdr_stan.models.two_classes import blr_logit_data
 from bdr_stan.posterior.whitening import whitened_coordinates
 
 START = {"rho": 0.8}

@@ -12,7 +12,7 @@ from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.embedding.coordinates import joined, joint_coordinates
 from bdr_stan.families import FAMILIES, NormalNumbers
 from bdr_stan.models.bdr_glm import bdr_glm_data
-from bdr_stan.models.bdr_probit import order_by_size, rows_by_size
+from bdr_stan.models.embedding_model import order_by_size, rows_by_size
 from bdr_stan.models.likelihoods import family_likelihood, normal_likelihood
 
 N, DIMENSIONS = 9, {"residents": 3, "houses": 2}

@@ -18,10 +18,9 @@ from bdr_stan.embedding.compression import compress
 from bdr_stan.embedding.shrinkage import joint_basis
 from bdr_stan.embedding.terms import Smooth, Terms
 from bdr_stan.families import FAMILIES
-from bdr_stan.models.bdr import bdr_data
+from bdr_stan.models.bdr import bdr_data, blr_data
 from bdr_stan.models.bdr_glm import bdr_glm_data
-from bdr_stan.models.bdr_probit import rows_by_size
-from bdr_stan.models.blr import blr_data
+from bdr_stan.models.embedding_model import rows_by_size
 
 N, D, Q = 40, 3, 1
 PROGRAMS = {"blr": ("sigma", "rho"), "bdr": ("sigma", "rho", "eta"), "bdr_glm": ("rho", "eta")}

@@ -1,0 +1,222 @@
+"""What regressions on mean embeddings share, and constants of their priors by highest evidence.
+
+These are the length scale of the convolution prior's measure, and the variance of linear effects
+relative to the rest of the kernel.
+"""
+
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import cached_property, partial
+from operator import itemgetter
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy.linalg import cholesky
+from scipy.optimize import minimize_scalar
+
+from bdr_stan.embedding.compression import Rows
+from bdr_stan.embedding.coordinates import joint_coordinates, principal_axes
+from bdr_stan.embedding.prior import JITTER, eta_prior, landmark_matrices
+from bdr_stan.embedding.training import TrainingFeatures
+from bdr_stan.kernels import landmark_features
+from bdr_stan.kernels.linear_plus import LINEAR_VARIANCE, with_linear_variance
+from bdr_stan.labels import Labels
+from bdr_stan.posterior.latent_gaussian import LatentGaussianModel, most_probable_scales
+from bdr_stan.posterior.priors import log_prior_of_scales
+from bdr_stan.types import Array, ArrayLike
+
+# Range of the search for the measure scale, in logarithms of the ratio to the landmarks' spread:
+# from a seventh to twenty times that. The evidence hardly changes within a twentieth.
+_LOG_RATIO_RANGE = (-2.0, 3.0)
+_LOG_RATIO_TOLERANCE = 0.05
+# Variances of linear effects that are tried. A factor of 10 changes predictions little.
+_VARIANCES = LINEAR_VARIANCE * 10.0 ** np.arange(4)
+
+
+@dataclass
+class EmbeddingModel(LatentGaussianModel):
+    """A regression on mean embeddings, uncertain or exact, in coordinates for its computations."""
+
+    embedding: Any  # an `Embedding`, or a `CompressedEmbedding` of normal labels
+    labels: Labels  # in the form of the model
+    _: KW_ONLY
+    coordinates: Any = None  # `Coordinates`, by default principal axes
+    # Default priors that embeddings alone determine, as of eta; none of exact embeddings.
+    embedding_priors: Mapping[str, float] = field(default_factory=dict)
+
+    most_bags: ClassVar[float] = np.inf  # that choose constants of the prior
+
+    def __post_init__(self) -> None:
+        if self.coordinates is None:
+            self.coordinates = principal_axes(self.embedding)
+        self.prior_factor = self.coordinates.prior_factor
+        self.weight_basis = self.coordinates.basis
+        super().__post_init__()
+
+    @classmethod
+    def of_training(
+        cls,
+        training: TrainingFeatures,
+        labels: Labels,
+        *arguments: Any,
+        embedding_prior: str = "empirical",
+        measure_scale: float | str = "evidence",
+        **options: Any,
+    ) -> Self:
+        """The model in the joint basis of uncertain embeddings, with the prior of best evidence.
+
+        `arguments` and `options` are further fields. For `embedding_prior` and `measure_scale` see
+        `landmark_matrices`; only the convolution prior has a measure scale, and "evidence" means
+        the scale of highest evidence.
+        """
+
+        def model_at(measure_scale):
+            K, R, Sigma = landmark_matrices(
+                training, embedding_prior=embedding_prior, measure_scale=measure_scale
+            )
+            model_of = partial(
+                cls,
+                coordinates=joint_coordinates(training.embedding.m0, Sigma, R, K),
+                embedding_priors=eta_prior(
+                    training.embedding, Sigma, R, embedding_prior=embedding_prior
+                ),
+                terms=training.terms,
+                **options,
+            )
+            judged = model = model_of(training.embedding, labels, *arguments)
+            n = len(labels.y)
+            if n > 2 * cls.most_bags:
+                some = np.random.default_rng(0).choice(n, int(cls.most_bags), replace=False)
+                judged = model_of(training.embedding.take(some), labels.take(some), *arguments)
+            return model._with_best_linear_variance(judged, training)
+
+        if embedding_prior != "convolution":
+            return model_at(None)
+        if isinstance(measure_scale, str):
+            kernel: Any = training.kernel
+            measure_scale = _profiled_measure_scale(model_at, kernel.in_units(training.landmarks))
+        model = model_at(measure_scale)
+        return model._changed(chosen={**model.chosen, "measure_scale": (measure_scale, [])})
+
+    @property
+    def y(self) -> Array:
+        """Labels in the form of the model, shape (n,)."""
+        return self.labels.y
+
+    @cached_property
+    def z(self) -> Array:
+        """Coordinates of the bags, shape (n, d)."""
+        return self.coordinates.transform(self.embedding.mean)
+
+    @cached_property
+    def rows(self) -> Rows:
+        """Rows [z, x, v, 1, y] of the bags, by default in groups of equal size."""
+        columns = np.column_stack([self.z, self.embedding.x])
+        return rows_by_size(columns, self.y, self.embedding.sizes)
+
+    @property
+    def n_covariates(self) -> int:
+        n_effects = sum(self.terms.n_effects)
+        return self.rows.rows.shape[1] - len(self.coordinates.lam) - 2 - n_effects
+
+    def own_constants(self) -> dict[str, tuple[ArrayLike, list[str]]]:
+        return self.coordinates.constants()
+
+    def _changed(self, **fields: Any) -> Self:
+        """The model of the same bags with other fields; what the bags determine is kept."""
+        model = copy(self)
+        vars(model).update(fields)
+        model.__post_init__()
+        return model
+
+    def _with_best_linear_variance(self, judged: Self, training: TrainingFeatures) -> Self:
+        """The model with the chosen variance of linear effects, if it is free, as a constant.
+
+        `judged`, of all or some of many bags, chooses; of some, the search for the scales of all
+        begins at its scales.
+        """
+        if not training.free_linear_variance and judged is self:
+            return self
+        V, start, trials = self.coordinates.basis, None, []
+        for variance in _VARIANCES if training.free_linear_variance else [None]:
+            if variance is not None:
+                factor = cholesky(V.T @ precision_for(training, variance) @ V)
+                judged = judged._changed(
+                    coordinates=replace(self.coordinates, prior_factor=factor),
+                    chosen={"linear_variance": (variance, [])},
+                )
+            scales, mode, _ = most_probable_scales(judged, start=start)
+            start = scales if self.terms.names else None  # with many scales the search is slow
+            trials.append((_log_evidence(judged, scales, mode), judged, scales, mode.theta))
+        _, best, start_scales, start_weights = max(trials, key=itemgetter(0))
+        return self._changed(
+            coordinates=best.coordinates,
+            chosen=best.chosen,
+            start_scales=start_scales,
+            start_weights=start_weights,
+        )
+
+
+def _profiled_measure_scale(model_at, landmarks):
+    """Measure scale of highest evidence; landmarks, in units of the kernel, of shape (d, p)."""
+    spread = np.sqrt(landmarks.var(axis=0).mean())
+
+    def objective(log_ratio):
+        model = model_at(spread * np.exp(log_ratio))
+        return -_log_evidence(model, *most_probable_scales(model)[:2])
+
+    best = minimize_scalar(
+        objective,
+        bounds=_LOG_RATIO_RANGE,
+        method="bounded",
+        options={"xatol": _LOG_RATIO_TOLERANCE},
+    )
+    return float(spread * np.exp(best.x))
+
+
+def _log_evidence(model, scales, mode):
+    return mode.log_evidence + log_prior_of_scales(model.priors)(**scales)
+
+
+def precision_for(training: TrainingFeatures, linear_variance: float) -> Array:
+    """Prior precision of the landmark weights for this variance of the linear effects, (d, d).
+
+    The features stay as they are: in functions sum_j alpha_j k(x, l_j) of a kernel k with the
+    variance v of linear effects, the effects have the variance u a priori if the precision of alpha
+    is the kernel matrix for the variance v^2 / u.
+    """
+    kernel = with_linear_variance(training.kernel, LINEAR_VARIANCE**2 / linear_variance)
+    gram = landmark_features(kernel, training.landmarks).gram()
+    return gram + JITTER * np.eye(len(gram))
+
+
+def rows_by_size(z: Array, y: Array, sizes: Array) -> Rows:
+    """Rows [z_i, 1, y_i] of all bags, uncompressed, in groups of equal size; z may include x."""
+    order = order_by_size(sizes)
+    rows = np.column_stack([z, np.ones(len(y)), y])[order]
+    bag_size, start, n_bags = np.unique(
+        np.asarray(sizes, float)[order],
+        axis=0 if np.ndim(sizes) > 1 else None,
+        return_index=True,
+        return_counts=True,
+    )
+    return Rows(rows, n_bags, n_bags, bag_size, np.zeros(len(start)), np.ones(len(start)))
+
+
+def order_by_size(sizes: Array) -> Array:
+    """Bags in the order of their size, bags of one size in their own, shape (n,).
+
+    Sizes of several samples have the shape (n, M).
+    """
+    return np.lexsort(np.reshape(sizes, (len(sizes), -1)).T[::-1])
+
+
+def size_groups(rows: Rows) -> dict[str, Any]:
+    """Data on the groups of bags of one size."""
+    return {
+        "G": len(rows.length),
+        "bag_size": rows.bag_size,
+        "start": rows.start + 1,  # Stan counts from 1
+        "length": rows.length,
+    }
