@@ -6,13 +6,7 @@ from dataclasses import KW_ONLY, asdict, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from bdr_stan.aggregate.effect_columns import (
-    covariances,
-    effects_given_totals,
-)
-from bdr_stan.aggregate.likelihoods.base import with_errors
 from bdr_stan.aggregate.outside_basis import warn_of_omitted_totals
 from bdr_stan.aggregate.thinning import thinning_error
 from bdr_stan.aggregate.training import AggregateFeatures, training_features
@@ -22,7 +16,7 @@ from bdr_stan.bags import (
     as_bags,
 )
 from bdr_stan.estimators.own_program import is_plain, with_own_data
-from bdr_stan.estimators.own_totals import check_in_memory
+from bdr_stan.estimators.program_of_totals import check_in_memory
 from bdr_stan.estimators.rates import RatePredictions, effect_columns_of, thetas
 from bdr_stan.estimators.validation import (
     LANDMARKS,
@@ -35,11 +29,9 @@ from bdr_stan.labels import Labels
 from bdr_stan.models.aggregate import aggregate_model
 from bdr_stan.models.overdispersion import (
     WIDER_TOTALS,
-    Overdispersion,
-    likelihood_text,
     overdispersion,
 )
-from bdr_stan.models.plain import StanData, data_of_points, data_of_training_bags
+from bdr_stan.models.plain import data_of_points
 from bdr_stan.models.totals import TotalsWithEffects
 from bdr_stan.parameters import estimator
 from bdr_stan.posterior.priors import RATES
@@ -49,7 +41,6 @@ from bdr_stan.progress import status
 from bdr_stan.questions.doubts_of_totals import DoubtedRates
 from bdr_stan.questions.ecological import EcologicalInference
 from bdr_stan.questions.ranking import Ranking
-from bdr_stan.results.arviz_groups import few_enough, training_groups
 from bdr_stan.results.result import Result
 from bdr_stan.threads import limited_blas
 from bdr_stan.types import ArrayLike, check_counts, check_flags
@@ -234,45 +225,6 @@ class AggregateRegressor(Ranking, EcologicalInference, DoubtedRates, RatePredict
         settings = self._settings(chains, warmup, draws, seed, progress, **cmdstan_options)
         return self._fit_bags(bags, labels, settings, started)
 
-    def stan_data(
-        self,
-        bags: BagsLike,
-        y: ArrayLike,
-        *,
-        trials: ArrayLike | str | None = None,
-        label_sd: ArrayLike | str | None = None,
-        stan_data: Mapping[str, ArrayLike | str] | None = None,
-    ) -> StanData:
-        """Data of the plain Stan program of this model, for CmdStan, R or Julia.
-
-        Its new bags are the training bags: the program then draws their y_new, log_lik and
-        rate_new.
-
-        Parameters
-        ----------
-        bags, y, trials, label_sd, stan_data
-            As for `fit`.
-
-        Returns
-        -------
-        StanData
-            As of `BDR.stan_data`.
-
-        Raises
-        ------
-        ValueError, TypeError
-            Unusable bags, labels or parameters, and options that plain programs do not have.
-        """
-        self._check_program_options("a plain program")
-        bags = as_bags(bags, in_parts=self.takes_parts)
-        labels = self.read_labels(bags, y, trials=trials, label_sd=label_sd, stan_data=stan_data)
-        check_in_memory("a plain program", bags)
-        training = self._training_features(bags, labels, self.checked_seed(None))
-        training = replace(training, plain_data=data_of_points(bags, training.feature_map))
-        with limited_blas():
-            stock = self._model(training, labels)
-        return data_of_training_bags(self._plain_model(stock, training, labels))
-
     def read_labels(
         self,
         bags: Any,
@@ -432,71 +384,12 @@ class AggregateRegressor(Ranking, EcologicalInference, DoubtedRates, RatePredict
             **shared,
         )
 
-    def _training_groups(self, posterior, training, labels, seed, program):
-        """Predictions, likelihood and effects of the training bags, unless too large.
-
-        Also constants of the bags, for later predictions.
-        """
-        y, ids = labels.y, training.record.index
-        if self.stan_file is not None:
-            return self._groups_of_program(posterior, training, labels, seed, program), {}
-        drawn, rows = posterior.flat(), training.rows
-        columns = training.effect_columns
-        has_effects = self._family.has_effects or columns is not None
-        if not few_enough(len(drawn["w"]), len(y)):
-            if has_effects:
-                warn(
-                    "the effects of the bags are not kept, as draws x bags are too many: "
-                    "predictions of training bags are those of new ones; ask for fewer draws"
-                )
-            return {}, {}
-        means = self._link.means(rows, thetas(drawn), drawn.get("effect"), rho=drawn["rho"])
-        sums = None if columns is None else columns.sums(training.mean_points, rows.total)
-        scales = dict(drawn)
-        if np.any(rows.known_variance) and not self._link.is_linear:
-            scales["dispersion"] = with_errors(drawn["dispersion"][:, None], rows.known_variance)
-        predictive = self._predictive(
-            means, rows.noise_factor, scales, labels.trials, sums, rows.known_variance
-        )
-        groups = training_groups(predictive, posterior.draws, y, ids, seed=seed)
-        if not has_effects:
-            return groups, {}
-        predicted = groups["posterior_predictive"]["y"]
-        if sums is not None:
-            noise = np.multiply.outer(drawn["sigma"], rows.noise_factor) ** 2 + rows.known_variance
-            covariance = covariances(drawn["effect_sd"], drawn["effect_correlation"])
-            effects = effects_given_totals(y - means, sums, noise, covariance, seed)
-            shape = (*predicted.shape, -1)
-            dims = (*predicted.dims, "effect_column")
-            groups["posterior_predictive"]["effect"] = dims, effects.reshape(shape)
-            return groups, {}
-        errors = {"error_variance": rows.known_variance}
-        effects = self._family.draw_effects(y, means, seed, **errors, **self._scales(drawn))
-        groups["posterior_predictive"]["effect"] = predicted.dims, effects.reshape(predicted.shape)
-        expected = np.mean(means * np.exp(effects), axis=0)
-        return groups, {"expected_total": (expected, ["bag"])}
-
     def report(self) -> str:
         """As for other estimators, and the likelihood, with the dispersion of the counts; a str.
 
         For Poisson and binomial counts it states whether they scatter more than such numbers do.
         """
         return f"{super().report()}\nLikelihood: {self.likelihood_text()}"
-
-    def likelihood_text(self) -> str:
-        """The likelihood and the link in words, with the fitted overdispersion of counts."""
-        check_is_fitted(self, "result_")
-        if self.by_program:
-            return f"that of {self.stan_file}"
-        found = self.result_.settings.get("overdispersion")
-        scales, units = self._scales(self.draws()), self._family.scales
-        return likelihood_text(
-            self.likelihood,
-            self._link.name,
-            {name: draws for name, draws in scales.items() if units[name].unit == "none"},
-            None if found is None else Overdispersion(**found),
-            fixed=self.method != "nuts",
-        )
 
     def _check_parts(self, bags):
         """Raise if a fit needs points in memory, or would ignore replicates of weights."""

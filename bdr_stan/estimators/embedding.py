@@ -6,7 +6,6 @@ from dataclasses import KW_ONLY, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan.bags import Bags, BagsLike, Samples, as_bags
@@ -17,16 +16,11 @@ from bdr_stan.embedding.samples import SamplesFeatures, embedded, samples_featur
 from bdr_stan.embedding.training import TrainingFeatures, training_features
 from bdr_stan.estimators.label_models import LabelModel
 from bdr_stan.estimators.own_program import (
-    FEWEST_DRAWS,
-    MOST_NUMBERS,
-    at_labels,
-    draws_of_program,
     is_plain,
     own_data_of_new_bags,
-    program_to_run,
     with_own_data,
 )
-from bdr_stan.estimators.posterior import PosteriorEstimator
+from bdr_stan.estimators.program_of_bags import ProgramOfBags
 from bdr_stan.estimators.validation import (
     LANDMARKS,
     check_landmarks,
@@ -39,13 +33,6 @@ from bdr_stan.kernels.summands import single_bandwidth
 from bdr_stan.labels import Labels
 from bdr_stan.models.label_shape import label_advice
 from bdr_stan.models.overdispersion import Overdispersion
-from bdr_stan.models.plain import (
-    DATA,
-    StanData,
-    data_of_bags,
-    data_of_training_bags,
-    plain_model,
-)
 from bdr_stan.parameters import estimator
 from bdr_stan.posterior.sampling import Posterior, sample_posterior
 from bdr_stan.posterior.settings import SamplerSettings
@@ -67,7 +54,7 @@ _OF_SAMPLES = ("kernel", "bandwidth", "n_landmarks", "landmarks")  # may be dict
 
 
 @estimator
-class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstimator):
+class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, ProgramOfBags):
     """Base of the Bayesian estimators on mean embeddings, of labels and of classes.
 
     Bags become mean embeddings at landmarks (`training_features`), these the data of a model
@@ -104,7 +91,6 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
     coordinates: ClassVar[Any] = Coordinates  # of its model
     # Whether the posterior is conditioned on p(y | bag, draw), as leave-one-out needs.
     has_likelihood: ClassVar[bool] = True
-    program_data: ClassVar[tuple[str, ...]] = DATA
 
     def fit(
         self,
@@ -154,51 +140,6 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         settings = self._settings(chains, warmup, draws, seed, progress, **cmdstan_options)
         training = self._training_features(bags, settings.seed, progress, labels)
         return self._fit_labels(training, labels, settings, started)
-
-    def stan_data(
-        self,
-        bags: BagsLike,
-        y: ArrayLike,
-        *,
-        label_sd: ArrayLike | str | None = None,
-        trials: ArrayLike | str | None = None,
-        exposure: ArrayLike | str | None = None,
-        offset: ArrayLike | str | None = None,
-        stan_data: Mapping[str, ArrayLike | str] | None = None,
-    ) -> StanData:
-        """Data of the plain Stan program of this model, for CmdStan, R or Julia.
-
-        Its new bags are the training bags: the program then draws their y_new and log_lik.
-
-        Parameters
-        ----------
-        bags, y, label_sd, trials, exposure, offset, stan_data
-            As for `fit`.
-
-        Returns
-        -------
-        StanData
-            A dict, name -> number or array, as ``docs/programs.md`` describes them; its
-            `write_json(path)` writes the data file of every interface to Stan.
-
-        Raises
-        ------
-        ValueError, TypeError
-            Unusable bags, labels or parameters, and bags with several samples.
-        """
-        bags = as_bags(bags, in_parts=True, samples=self.takes_samples)
-        given = {"trials": trials, "exposure": exposure, "offset": offset}
-        labels = self.read_labels(bags, y, label_sd=label_sd, stan_data=stan_data, **given)
-        if isinstance(bags, Samples):
-            raise ValueError("plain programs are for bags with one sample: fit one of these alone")
-        training = self._training_features(bags, self.checked_seed(None), False)
-        model = clone(self)
-        if labels.classes is not None:
-            model.classes_ = labels.classes
-        with limited_blas():
-            stock = model._model(training, labels)
-            plain = model._plain_model(stock, training.embedding, labels)
-        return data_of_training_bags(plain)
 
     def read_labels(
         self,
@@ -541,18 +482,6 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
             check_kernel_and_bandwidth(one.kernel, one.bandwidth)
             check_landmarks(one.landmarks, one.n_landmarks, LANDMARKS)
 
-    def _needed_data(self, labels: Labels) -> dict[str, str]:
-        """Names of data that a plain program must declare -> this fit's data of these names."""
-        columns = {role: names for role, names in self._columns().items() if names}
-        return {
-            "x": " and ".join(columns),
-            "label_sd": "label_sd" * (labels.label_sd is not None),
-            "trials": "trials" * (labels.trials is not None),
-            "known_part": " and ".join(n for n in labels.given if n != "trials"),
-            "sigma_point_scale": "label_noise='size'"
-            * (getattr(self, "label_noise", "constant") == "size"),
-        }
-
     def _named_samples(self):
         """Names of samples in parameters that are dicts."""
         given = (getattr(self, parameter) for parameter in _OF_SAMPLES)
@@ -594,44 +523,6 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
                 f"the model has {_roles(named)}, but the training features have "
                 f"{_roles(held_out)}: make these with the model's own training_features"
             )
-
-    # ------------------------------------------------------------ programs of users
-
-    def _plain_model(self, stock: Any, embedding: Embedding, labels: Labels) -> Any:
-        """The model of the plain program in the place of a stock model."""
-        return plain_model(stock, embedding, self.label_model.of_program(labels))
-
-    def _program_bags(self, program, coordinates, embedding, labels):
-        """Embedded bags as data of the user's program, with any labels, and other labels' data."""
-        y, n = program.data["y"], len(embedding.mean)
-        possible = np.full(n, 0 if self.counts_labels and labels.classes is None else y.min())
-        of_any = replace(labels, y=possible.astype(y.dtype))
-        return data_of_bags(coordinates, embedding, of_any), at_labels
-
-    def program_step(self, n_bags: int, n_draws: int | None = None) -> int:
-        """k, if a program's predictions use every k-th draw of each chain; families use fewer."""
-        n_draws = self._n_draws if n_draws is None else n_draws
-        integrated = self.label_model.distribution is not None
-        most = FEWEST_DRAWS if integrated else MOST_NUMBERS // max(n_bags, 1)
-        return -(-n_draws // max(most, FEWEST_DRAWS))
-
-    def program_predictive(
-        self, embedding: Embedding, labels: Labels, step: int | None = None
-    ) -> Any:
-        """Predictive distribution by the user's own program, at every k-th draw of each chain."""
-        program = program_to_run(self)
-        draws = draws_of_program(self, step or self.program_step(len(embedding.mean)))
-        return self._predictive_of(program, self.coordinates_, embedding, labels, draws)
-
-    def _predictive_of(self, program, coordinates, embedding, labels, draws):
-        """Predictive distribution of embedded bags by the user's own program, at `draws`."""
-        bags, data_at = self._program_bags(program, coordinates, embedding, labels)
-        kind = self.label_model
-        predictive = program.predictive(
-            draws, bags, is_count=kind.is_count, logarithms=kind.logarithms, data_at=data_at
-        )
-        classes = labels.classes
-        return predictive if classes is None else predictive.of_classes(classes, kind.first_class)
 
     # ------------------------------------------------------------ defined by subclasses
 
@@ -693,9 +584,10 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, PosteriorEstim
         """
         check_stock(self)
         group = self.result_.groups["posterior"]
-        names = (*self.predicts_from, "gamma", "term_effect")
+        of_covariates = () if self.covariates_ is None else ("gamma", "term_effect")
+        names = (*self.predicts_from, *of_covariates)
         draws = {name: group[name].values for name in names if name in group}
-        if "gamma" in draws and self.covariates_ is not None:
+        if self.covariates_ is not None and "gamma" in draws:
             draws["gamma"] = draws["gamma"] * self.covariates_.scale
         return self._for_predictions(Posterior(draws, {}, {}))[1]
 

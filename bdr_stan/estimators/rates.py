@@ -15,15 +15,17 @@ from bdr_stan.aggregate.effect_columns import (
     effects_given_totals,
     subsets_given_totals,
 )
+from bdr_stan.aggregate.likelihoods.base import with_errors
 from bdr_stan.aggregate.links import IDENTITY
 from bdr_stan.aggregate.mean_points import mean_points
 from bdr_stan.aggregate.outside_basis import warn_beyond_box
 from bdr_stan.aggregate.rows import noise_factor
 from bdr_stan.bags import Bags, BagsLike, PartitionedBags, values_of_bags
 from bdr_stan.estimators.base import scored
-from bdr_stan.estimators.own_totals import ProgramOfTotals
 from bdr_stan.estimators.prediction import ProbabilisticRegressor
+from bdr_stan.estimators.program_of_totals import ProgramOfTotals
 from bdr_stan.kernels import FieldFeatures, field_names
+from bdr_stan.models.overdispersion import Overdispersion, likelihood_text
 from bdr_stan.models.totals import totals_predictive
 from bdr_stan.predictive import (
     AggregatePredictive,
@@ -35,6 +37,7 @@ from bdr_stan.predictive import (
 from bdr_stan.questions.contrast import two_versions
 from bdr_stan.questions.points import as_points, district_of_points, evenly_spaced
 from bdr_stan.questions.protocol import check_stock
+from bdr_stan.results.arviz_groups import few_enough, training_groups
 from bdr_stan.results.result import Result
 from bdr_stan.types import Array, ArrayLike, check_counts
 from bdr_stan.user_warnings import warn
@@ -271,6 +274,65 @@ class RatePredictions(ProbabilisticRegressor, ProgramOfTotals):
                 strict=True,
             )
         }
+
+    def _training_groups(self, posterior, training, labels, seed, program):
+        """Predictions, likelihood and effects of the training bags, unless too large.
+
+        Also constants of the bags, for later predictions.
+        """
+        y, ids = labels.y, training.record.index
+        if self.stan_file is not None:
+            return self._groups_of_program(posterior, training, labels, seed, program), {}
+        drawn, rows = posterior.flat(), training.rows
+        columns = training.effect_columns
+        has_effects = self._family.has_effects or columns is not None
+        if not few_enough(len(drawn["w"]), len(y)):
+            if has_effects:
+                warn(
+                    "the effects of the bags are not kept, as draws x bags are too many: "
+                    "predictions of training bags are those of new ones; ask for fewer draws"
+                )
+            return {}, {}
+        means = self._link.means(rows, thetas(drawn), drawn.get("effect"), rho=drawn["rho"])
+        sums = None if columns is None else columns.sums(training.mean_points, rows.total)
+        scales = dict(drawn)
+        if np.any(rows.known_variance) and not self._link.is_linear:
+            scales["dispersion"] = with_errors(drawn["dispersion"][:, None], rows.known_variance)
+        predictive = self._predictive(
+            means, rows.noise_factor, scales, labels.trials, sums, rows.known_variance
+        )
+        groups = training_groups(predictive, posterior.draws, y, ids, seed=seed)
+        if not has_effects:
+            return groups, {}
+        predicted = groups["posterior_predictive"]["y"]
+        if sums is not None:
+            noise = np.multiply.outer(drawn["sigma"], rows.noise_factor) ** 2 + rows.known_variance
+            covariance = covariances(drawn["effect_sd"], drawn["effect_correlation"])
+            effects = effects_given_totals(y - means, sums, noise, covariance, seed)
+            shape = (*predicted.shape, -1)
+            dims = (*predicted.dims, "effect_column")
+            groups["posterior_predictive"]["effect"] = dims, effects.reshape(shape)
+            return groups, {}
+        errors = {"error_variance": rows.known_variance}
+        effects = self._family.draw_effects(y, means, seed, **errors, **self._scales(drawn))
+        groups["posterior_predictive"]["effect"] = predicted.dims, effects.reshape(predicted.shape)
+        expected = np.mean(means * np.exp(effects), axis=0)
+        return groups, {"expected_total": (expected, ["bag"])}
+
+    def likelihood_text(self) -> str:
+        """The likelihood and the link in words, with the fitted overdispersion of counts."""
+        check_is_fitted(self, "result_")
+        if self.by_program:
+            return f"that of {self.stan_file}"
+        found = self.result_.settings.get("overdispersion")
+        scales, units = self._scales(self.draws()), self._family.scales
+        return likelihood_text(
+            self.likelihood,
+            self._link.name,
+            {name: draws for name, draws in scales.items() if units[name].unit == "none"},
+            None if found is None else Overdispersion(**found),
+            fixed=self.method != "nuts",
+        )
 
     @property
     def training_effects(self) -> TrainingEffects:

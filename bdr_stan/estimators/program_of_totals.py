@@ -1,13 +1,14 @@
 """Fits of `AggregateRegressor` by a plain Stan program of the user's own, and its predictions."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from bdr_stan.aggregate.likelihoods import Likelihood, likelihood_named
 from bdr_stan.aggregate.links import Link, link_of
-from bdr_stan.bags import PartitionedBags
+from bdr_stan.bags import BagsLike, PartitionedBags, as_bags
 from bdr_stan.estimators.label_models import TotalLabels
 from bdr_stan.estimators.own_program import (
     FEWEST_DRAWS,
@@ -21,8 +22,10 @@ from bdr_stan.estimators.own_program import (
 from bdr_stan.estimators.posterior import PosteriorEstimator
 from bdr_stan.models.plain import (
     DATA_OF_TOTALS,
+    StanData,
     data_of_points,
     data_of_totals,
+    data_of_training_bags,
     plain_totals_model,
     without_bags,
 )
@@ -30,6 +33,8 @@ from bdr_stan.predictive.program import ProgramRates
 from bdr_stan.questions.points import evenly_spaced
 from bdr_stan.questions.protocol import check_stock
 from bdr_stan.results.arviz_groups import training_groups
+from bdr_stan.threads import limited_blas
+from bdr_stan.types import ArrayLike
 
 # Data of an option, and advice if a program declares them without it.
 _OPTIONS = {
@@ -47,7 +52,44 @@ class ProgramOfTotals(PosteriorEstimator):
 
     program_data = DATA_OF_TOTALS
 
-    # ------------------------------------------------------------ fits
+    def stan_data(
+        self,
+        bags: BagsLike,
+        y: ArrayLike,
+        *,
+        trials: ArrayLike | str | None = None,
+        label_sd: ArrayLike | str | None = None,
+        stan_data: Mapping[str, ArrayLike | str] | None = None,
+    ) -> StanData:
+        """Data of the plain Stan program of this model, for CmdStan, R or Julia.
+
+        Its new bags are the training bags: the program then draws their y_new, log_lik and
+        rate_new.
+
+        Parameters
+        ----------
+        bags, y, trials, label_sd, stan_data
+            As for `fit`.
+
+        Returns
+        -------
+        StanData
+            As of `BDR.stan_data`.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Unusable bags, labels or parameters, and options that plain programs do not have.
+        """
+        self._check_program_options("a plain program")
+        bags = as_bags(bags, in_parts=self.takes_parts)
+        labels = self.read_labels(bags, y, trials=trials, label_sd=label_sd, stan_data=stan_data)
+        check_in_memory("a plain program", bags)
+        training = self._training_features(bags, labels, self.checked_seed(None))
+        training = replace(training, plain_data=data_of_points(bags, training.feature_map))
+        with limited_blas():
+            stock = self._model(training, labels)
+        return data_of_training_bags(self._plain_model(stock, training, labels))
 
     def _check_program_options(self, program):
         """Raise ValueError for parameters that a plain program cannot follow."""

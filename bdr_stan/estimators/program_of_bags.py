@@ -1,0 +1,122 @@
+"""Fits to mean embeddings by a plain Stan program of the user's own, and its predictions."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import clone
+
+from bdr_stan.bags import BagsLike, Samples, as_bags
+from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.estimators.own_program import (
+    FEWEST_DRAWS,
+    MOST_NUMBERS,
+    at_labels,
+    draws_of_program,
+    program_to_run,
+)
+from bdr_stan.estimators.posterior import PosteriorEstimator
+from bdr_stan.labels import Labels
+from bdr_stan.models.plain import DATA, StanData, data_of_bags, data_of_training_bags, plain_model
+from bdr_stan.threads import limited_blas
+from bdr_stan.types import ArrayLike
+
+
+class ProgramOfBags(PosteriorEstimator):
+    """What a model on mean embeddings does with a plain program of the user's own."""
+
+    program_data: ClassVar[tuple[str, ...]] = DATA
+
+    def stan_data(
+        self,
+        bags: BagsLike,
+        y: ArrayLike,
+        *,
+        label_sd: ArrayLike | str | None = None,
+        trials: ArrayLike | str | None = None,
+        exposure: ArrayLike | str | None = None,
+        offset: ArrayLike | str | None = None,
+        stan_data: Mapping[str, ArrayLike | str] | None = None,
+    ) -> StanData:
+        """Data of the plain Stan program of this model, for CmdStan, R or Julia.
+
+        Its new bags are the training bags: the program then draws their y_new and log_lik.
+
+        Parameters
+        ----------
+        bags, y, label_sd, trials, exposure, offset, stan_data
+            As for `fit`.
+
+        Returns
+        -------
+        StanData
+            A dict, name -> number or array, as ``docs/programs.md`` describes them; its
+            `write_json(path)` writes the data file of every interface to Stan.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Unusable bags, labels or parameters, and bags with several samples.
+        """
+        bags = as_bags(bags, in_parts=True, samples=self.takes_samples)
+        given = {"trials": trials, "exposure": exposure, "offset": offset}
+        labels = self.read_labels(bags, y, label_sd=label_sd, stan_data=stan_data, **given)
+        if isinstance(bags, Samples):
+            raise ValueError("plain programs are for bags with one sample: fit one of these alone")
+        training = self._training_features(bags, self.checked_seed(None), False)
+        model = clone(self)
+        if labels.classes is not None:
+            model.classes_ = labels.classes
+        with limited_blas():
+            stock = model._model(training, labels)
+            plain = model._plain_model(stock, training.embedding, labels)
+        return data_of_training_bags(plain)
+
+    def _needed_data(self, labels: Labels) -> dict[str, str]:
+        """Names of data that a plain program must declare -> this fit's data of these names."""
+        columns = {role: names for role, names in self._columns().items() if names}
+        return {
+            "x": " and ".join(columns),
+            "label_sd": "label_sd" * (labels.label_sd is not None),
+            "trials": "trials" * (labels.trials is not None),
+            "known_part": " and ".join(n for n in labels.given if n != "trials"),
+            "sigma_point_scale": "label_noise='size'"
+            * (getattr(self, "label_noise", "constant") == "size"),
+        }
+
+    def _plain_model(self, stock: Any, embedding: Embedding, labels: Labels) -> Any:
+        """The model of the plain program in the place of a stock model."""
+        return plain_model(stock, embedding, self.label_model.of_program(labels))
+
+    def _program_bags(self, program, coordinates, embedding, labels):
+        """Embedded bags as data of the user's program, with any labels, and other labels' data."""
+        y, n = program.data["y"], len(embedding.mean)
+        possible = np.full(n, 0 if self.counts_labels and labels.classes is None else y.min())
+        of_any = replace(labels, y=possible.astype(y.dtype))
+        return data_of_bags(coordinates, embedding, of_any), at_labels
+
+    def program_step(self, n_bags: int, n_draws: int | None = None) -> int:
+        """k, if a program's predictions use every k-th draw of each chain; families use fewer."""
+        n_draws = self._n_draws if n_draws is None else n_draws
+        integrated = self.label_model.distribution is not None
+        most = FEWEST_DRAWS if integrated else MOST_NUMBERS // max(n_bags, 1)
+        return -(-n_draws // max(most, FEWEST_DRAWS))
+
+    def program_predictive(
+        self, embedding: Embedding, labels: Labels, step: int | None = None
+    ) -> Any:
+        """Predictive distribution by the user's own program, at every k-th draw of each chain."""
+        program = program_to_run(self)
+        draws = draws_of_program(self, step or self.program_step(len(embedding.mean)))
+        return self._predictive_of(program, self.coordinates_, embedding, labels, draws)
+
+    def _predictive_of(self, program, coordinates, embedding, labels, draws):
+        """Predictive distribution of embedded bags by the user's own program, at `draws`."""
+        bags, data_at = self._program_bags(program, coordinates, embedding, labels)
+        kind = self.label_model
+        predictive = program.predictive(
+            draws, bags, is_count=kind.is_count, logarithms=kind.logarithms, data_at=data_at
+        )
+        classes = labels.classes
+        return predictive if classes is None else predictive.of_classes(classes, kind.first_class)
