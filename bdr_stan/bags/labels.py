@@ -9,13 +9,7 @@ from bdr_stan.bags.checks import LARGEST_VALUE, checked_numbers, describe, plain
 from bdr_stan.bags.column_values import as_values
 from bdr_stan.bags.container import Bags, BagsLike
 from bdr_stan.bags.matching import match_to_ids
-from bdr_stan.bags.missing_codes import (
-    CODES_OF_BAGS,
-    codes_in,
-    ends_of,
-    has_form,
-    warn_of_codes,
-)
+from bdr_stan.bags.missing_codes import CODES_OF_BAGS, codes_in, ends_of, has_form, warn_of_codes
 from bdr_stan.types import Array, ArrayLike
 
 if TYPE_CHECKING:

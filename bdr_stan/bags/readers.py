@@ -18,12 +18,7 @@ from bdr_stan.bags.checks import (
     offsets_of_sizes,
 )
 from bdr_stan.bags.column_roles import ColumnRoles, resolve_like
-from bdr_stan.bags.column_values import (
-    counts_text,
-    dropped_rows,
-    is_ordered,
-    missing_counts,
-)
+from bdr_stan.bags.column_values import counts_text, dropped_rows, is_ordered, missing_counts
 from bdr_stan.bags.column_warnings import (
     dropped_message,
     warn_of_columns,

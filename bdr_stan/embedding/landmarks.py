@@ -4,14 +4,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from bdr_stan.bags import Bags, BagsLike, as_bags
-from bdr_stan.kernels import (
-    Kernel,
-    NormalScores,
-    column_spreads,
-    fields_of,
-    shares,
-    summands,
-)
+from bdr_stan.kernels import Kernel, NormalScores, column_spreads, fields_of, shares, summands
 from bdr_stan.kernels.bandwidth_kernel import BandwidthKernel
 from bdr_stan.kernels.fields import has_landmarks
 from bdr_stan.kernels.summands import rank, scored_columns

@@ -3,18 +3,14 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from bdr_stan.aggregate.outside_basis import warn_of_omitted_totals
 from bdr_stan.aggregate.thinning import thinning_error
 from bdr_stan.aggregate.training import AggregateFeatures, training_features
-from bdr_stan.bags import (
-    BagsLike,
-    PartitionedBags,
-    as_bags,
-)
+from bdr_stan.bags import BagsLike, PartitionedBags, as_bags
 from bdr_stan.estimators.own_program import is_plain, with_own_data
 from bdr_stan.estimators.program_of_totals import check_in_memory
 from bdr_stan.estimators.rates import RatePredictions, effect_columns_of, thetas
@@ -27,10 +23,7 @@ from bdr_stan.estimators.validation import (
 from bdr_stan.kernels import FieldFeatures, Kernel, check_kernel
 from bdr_stan.labels import Labels
 from bdr_stan.models.aggregate import aggregate_model
-from bdr_stan.models.overdispersion import (
-    WIDER_TOTALS,
-    overdispersion,
-)
+from bdr_stan.models.overdispersion import WIDER_TOTALS, overdispersion
 from bdr_stan.models.plain import data_of_points
 from bdr_stan.models.totals import TotalsWithEffects
 from bdr_stan.parameters import estimator
@@ -45,9 +38,6 @@ from bdr_stan.results.result import Result
 from bdr_stan.threads import limited_blas
 from bdr_stan.types import ArrayLike, check_counts, check_flags
 from bdr_stan.user_warnings import warn
-
-if TYPE_CHECKING:
-    pass
 
 _OF_EFFECTS = ("effect_column", "other_column")  # dimensions of draws
 _THINNING_DRAWS = 20

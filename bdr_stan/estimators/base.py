@@ -29,9 +29,6 @@ from bdr_stan.results.result import Result
 from bdr_stan.types import ArrayLike, PathName, Seed, check_seed
 from bdr_stan.user_warnings import warn
 
-if TYPE_CHECKING:
-    pass
-
 _ARRAYS = "bdr_stan_arrays"  # group of a file that holds arrays of parameters and settings
 _OF_FITS = ("result_", "notes_")
 _REQUESTS = "_metadata_request"  # place of scikit-learn's requests of set_fit_request etc.

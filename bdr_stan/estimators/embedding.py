@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -15,11 +15,7 @@ from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.samples import SamplesFeatures, embedded, samples_features
 from bdr_stan.embedding.training import TrainingFeatures, training_features
 from bdr_stan.estimators.label_models import LabelModel
-from bdr_stan.estimators.own_program import (
-    is_plain,
-    own_data_of_new_bags,
-    with_own_data,
-)
+from bdr_stan.estimators.own_program import is_plain, own_data_of_new_bags, with_own_data
 from bdr_stan.estimators.program_of_bags import ProgramOfBags
 from bdr_stan.estimators.validation import (
     LANDMARKS,
@@ -46,9 +42,6 @@ from bdr_stan.results.result import Result
 from bdr_stan.threads import limited_blas
 from bdr_stan.types import Array, ArrayLike
 from bdr_stan.user_warnings import warn
-
-if TYPE_CHECKING:
-    pass
 
 _OF_SAMPLES = ("kernel", "bandwidth", "n_landmarks", "landmarks")  # may be dicts, one for each
 

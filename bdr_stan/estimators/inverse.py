@@ -11,10 +11,7 @@ from bdr_stan.estimators.embedding import EmbeddingEstimator
 from bdr_stan.estimators.label_models import ClassLabels, LabelModel
 from bdr_stan.estimators.own_program import FEWEST_DRAWS, is_plain
 from bdr_stan.estimators.prediction import ProbabilisticClassifier, ProbabilisticRegressor
-from bdr_stan.estimators.validation import (
-    check_bounds,
-    check_choice,
-)
+from bdr_stan.estimators.validation import check_bounds, check_choice
 from bdr_stan.models.bayes_rule import InverseCoordinates, inverse_predictive
 from bdr_stan.models.inverse import inverse_model
 from bdr_stan.models.label_distribution import LABEL_DISTRIBUTIONS, label_distribution, open_ends

@@ -21,11 +21,7 @@ from bdr_stan.estimators.validation import (
     check_validation_chooses,
     checked_validation,
 )
-from bdr_stan.kernel_means.outer_kernels import (
-    between,
-    check_outer,
-    resolved_outer,
-)
+from bdr_stan.kernel_means.outer_kernels import between, check_outer, resolved_outer
 from bdr_stan.kernel_means.ridge_path import KernelRidgePath
 from bdr_stan.kernel_means.set_kernels import BagMeans, ProjectedMeans
 from bdr_stan.kernels import Kernel, Stationary, check_kernel_and_bandwidth, resolve_kernel

@@ -11,21 +11,11 @@ from sklearn.model_selection import BaseCrossValidator, check_cv
 from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels
 from bdr_stan.estimators.base import BagRegressor
 from bdr_stan.estimators.merr import MERR
-from bdr_stan.estimators.validation import (
-    check_folds,
-    checked_splits,
-    checked_validation,
-)
+from bdr_stan.estimators.validation import check_folds, checked_splits, checked_validation
 from bdr_stan.kernel_means.outer_kernels import between, check_outer, resolved_outer
 from bdr_stan.kernel_means.ridge_path import held_out, stacking_weights
 from bdr_stan.kernel_means.set_kernels import bag_squared_norms, set_kernels
-from bdr_stan.kernels import (
-    RBF,
-    Kernel,
-    Stationary,
-    check_kernel,
-    resolve_kernel,
-)
+from bdr_stan.kernels import RBF, Kernel, Stationary, check_kernel, resolve_kernel
 from bdr_stan.parameters import estimator
 from bdr_stan.results.arviz_groups import estimate_groups
 from bdr_stan.results.result import Result

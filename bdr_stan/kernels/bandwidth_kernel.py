@@ -7,11 +7,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from bdr_stan.bags import BagsLike, as_bags
-from bdr_stan.kernels.bandwidth import (
-    check_bandwidth,
-    column_spreads,
-    typical_bandwidth,
-)
+from bdr_stan.kernels.bandwidth import check_bandwidth, column_spreads, typical_bandwidth
 from bdr_stan.kernels.kernel import ColumnKernel, store_arrays
 from bdr_stan.types import Array, ArrayLike, Seed
 

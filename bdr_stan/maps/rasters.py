@@ -14,13 +14,7 @@ from bdr_stan.maps.coverage import cells_by_centre, cells_by_share
 from bdr_stan.maps.districts import read_districts
 from bdr_stan.maps.extent import outside_warnings, unequal_area_warnings
 from bdr_stan.maps.grid import Grid, Pixels
-from bdr_stan.maps.layers import (
-    check_same_grid,
-    grid_of,
-    open_covariates,
-    open_weight,
-    read_cells,
-)
+from bdr_stan.maps.layers import check_same_grid, grid_of, open_covariates, open_weight, read_cells
 from bdr_stan.types import Array, GeoDataFrame
 from bdr_stan.user_warnings import warn
 

@@ -11,13 +11,7 @@ from bdr_stan.plots.by_size import (
     prediction,
     prediction_by_size,
 )
-from bdr_stan.plots.calibration import (
-    calibration,
-    pit,
-    point_calibration,
-    reliability,
-    rootogram,
-)
+from bdr_stan.plots.calibration import calibration, pit, point_calibration, reliability, rootogram
 from bdr_stan.plots.embedding import landmarks, shrinkage_spectrum
 from bdr_stan.plots.influence import influence, rate_along
 from bdr_stan.plots.maps import map, point_map, rate_map, rate_maps

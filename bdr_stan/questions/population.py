@@ -20,11 +20,7 @@ from bdr_stan.bags import BagsLike, Samples
 from bdr_stan.bags.groups import groups_of_bags, sum_coefficients
 from bdr_stan.embedding.coordinates import Coordinates, joined
 from bdr_stan.embedding.mean_embedding import Embedding
-from bdr_stan.embedding.shrinkage import (
-    between_bag_covariance,
-    joint_basis,
-    shrinkage_factors,
-)
+from bdr_stan.embedding.shrinkage import between_bag_covariance, joint_basis, shrinkage_factors
 from bdr_stan.labels import Labels
 from bdr_stan.models.latent import with_draws_of_new_levels
 from bdr_stan.predictive.classes import of_category
