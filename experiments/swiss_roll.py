@@ -196,7 +196,7 @@ def score(model, split):
         if posterior and len(predicted.theta) > 1:
             some = slice(None, None, STEP)
             predicted = model.predict_points(split.bags.points[some])
-            cover = metrics.point_calibration(split.rate[some], predicted, metrics.LEVELS)
+            cover = metrics.calibration(split.rate[some], predicted, metrics.LEVELS)
             rho = rho_of(model)
     values = (metrics.poisson_nll(split.outcomes, rate), metrics.mse(split.rate, rate), *bags)
     out = dict(zip(SCORES, values))
@@ -264,7 +264,7 @@ def prior_truths(n_draws, args, log):
                 model.fit(train, y, seed=draw, **(args.short if method == "NUTS" else {}))
                 name = f"{method}-{short}"
                 log.append(fit_record(f"{name}, truth from the prior", start, model))
-                table = metrics.point_calibration(truth, model.predict_points(some))
+                table = metrics.calibration(truth, model.predict_points(some))
                 covered.setdefault(name, []).append(table["coverage"].to_numpy())
         print(f"truth {draw} from the prior", flush=True)
     return covered

@@ -9,7 +9,6 @@ from bdr_stan.plots.by_size import (
     bag_sizes,
     compare_by_size,
     prediction,
-    prediction_by_size,
 )
 from bdr_stan.plots.calibration import (
     calibration,
@@ -19,7 +18,7 @@ from bdr_stan.plots.calibration import (
     rootogram,
 )
 from bdr_stan.plots.embedding import landmarks, shrinkage_spectrum
-from bdr_stan.plots.influence import influence, rate_along
+from bdr_stan.plots.influence import influence
 from bdr_stan.plots.maps import map, point_map, rate_map, rate_maps
 from bdr_stan.plots.robustness import robustness
 from bdr_stan.plots.style import COVERS, MISSES, MODELS
@@ -40,8 +39,6 @@ __all__ = [
     "point_calibration",
     "point_map",
     "prediction",
-    "prediction_by_size",
-    "rate_along",
     "rate_map",
     "rate_maps",
     "reliability",

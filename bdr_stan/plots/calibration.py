@@ -13,7 +13,6 @@ from bdr_stan.plots.style import (
     GUIDE,
     MARKERS,
     MODELS,
-    Prediction,
     diagonal,
     names_as_written,
     of_each_model,
@@ -28,7 +27,7 @@ from bdr_stan.types import ArrayLike, Axes, DataFrame, Figure
 
 def calibration(
     y: ArrayLike,
-    predictive: Prediction,
+    predictive: metrics.Prediction,
     sizes: ArrayLike | None = None,
     edges: ArrayLike | None = None,
     *,
@@ -42,8 +41,7 @@ def calibration(
 
     Parameters
     ----------
-    y, predictive, sizes, edges : see `plots.prediction_by_size`; `sizes` draw one more line per
-        class
+    y, predictive, sizes, edges : see `plots.prediction`; `sizes` draw one more line per class
     ax : matplotlib Axes, which are returned; None for a new figure
 
     Raises
@@ -81,7 +79,7 @@ def calibration(
 
 def pit(
     y: ArrayLike,
-    predictive: Prediction,
+    predictive: metrics.Prediction,
     sizes: ArrayLike | None = None,
     edges: ArrayLike | None = None,
     *,
@@ -129,7 +127,7 @@ def pit(
 
 def rootogram(
     y: ArrayLike,
-    predictive: Prediction,
+    predictive: metrics.Prediction,
     *,
     n_draws: int = 200,
     n_bins: int = 40,
@@ -198,7 +196,7 @@ def point_calibration(tables: "Mapping[str, DataFrame]", *, ax: "Axes | None" = 
     Parameters
     ----------
     tables : dict, name of a method -> DataFrame with columns level and coverage, as from
-        `metrics.point_calibration`
+        `metrics.calibration`
     ax : matplotlib Axes, which are returned; None for a new figure
 
     Raises
@@ -212,8 +210,8 @@ def point_calibration(tables: "Mapping[str, DataFrame]", *, ax: "Axes | None" = 
     >>> from bdr_stan import metrics, plots
     >>> truth = np.random.default_rng(0).gamma(3.0, size=500)
     >>> tables = {
-    ...     "right": metrics.point_calibration(truth, stats.gamma(3.0)),
-    ...     "too sure": metrics.point_calibration(truth, stats.norm(3.0, 0.5)),
+    ...     "right": metrics.calibration(truth, stats.gamma(3.0)),
+    ...     "too sure": metrics.calibration(truth, stats.norm(3.0, 0.5)),
     ... }
     >>> ax = plots.point_calibration(tables)
     >>> [line.get_label() for line in ax.lines]
@@ -225,7 +223,7 @@ def point_calibration(tables: "Mapping[str, DataFrame]", *, ax: "Axes | None" = 
         if not {"level", "coverage"} <= set(getattr(table, "columns", ())):
             raise ValueError(
                 f"the table of {name!r} lacks a column level or coverage: pass the "
-                "table of metrics.point_calibration"
+                "table of metrics.calibration"
             )
     ax = one_axes() if ax is None else ax
     for (name, table), colour, marker in zip(tables.items(), MODELS, MARKERS):
@@ -250,7 +248,7 @@ def _coverage_frame(ax, share):
 
 @names_as_written
 def reliability(
-    predictives: Mapping[str, Prediction],
+    predictives: Mapping[str, metrics.Prediction],
     y: ArrayLike,
     sizes: ArrayLike,
     edges: ArrayLike | None = None,

@@ -1,10 +1,11 @@
 """Partial dependence on one column of the points."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import is_classifier
 
+from bdr_stan.bags import as_bags
 from bdr_stan.plots.style import COVERS, GUIDE, names_as_written, one_axes
 from bdr_stan.predictive.distributions import interval_ends
 from bdr_stan.predictive.influence import rates_along
@@ -13,9 +14,9 @@ from bdr_stan.types import Axes
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-    from bdr_stan.bags import Bags, BagsLike
+    from bdr_stan.bags import BagsLike
 
-_SIZE = (5.0, 3.6)  # inches
+_OF_RATES = {"n_points": 100, "n_draws": 200}  # rates of all points at each value take longer
 
 
 @names_as_written
@@ -26,32 +27,35 @@ def influence(
     *,
     sample: str | None = None,
     level: float = 0.9,
-    n_points: int = 500,
+    n_points: int | None = None,
+    n_draws: int | None = None,
     seed: int = 0,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Partial dependence of the label on one column of the points.
+    """Partial dependence of the label, or of the rate, on one column of the points.
 
-    The posterior mean (`influence_along`) with a band of the given probability: a line for
-    numeric columns, a dot per value for categories and columns with two values. Zero is the
-    average over the training bags.
+    The posterior mean (`influence_along`; of models of rates, the average rate) with a band of the
+    given probability: a line for numeric columns, a dot per value for categories and columns with
+    two values. Zero is the average over the training bags; rates have no zero.
 
     Parameters
     ----------
-    model : fitted BLR, BDR, Shrinkage or classifier on mean embeddings
+    model : fitted BLR, BDR, Shrinkage or classifier on mean embeddings, or AggregateRegressor
     column : str or int
         Column of the table that the bags were made of, or of the points, by name or number.
-    bags : Bags, or list of arrays, to sample points from; None for the landmarks instead
+    bags : Bags, or list of arrays, to sample points from; None for the landmarks instead, which a
+        model of rates does not allow
     sample : str, for bags with several samples the one that has the column
     level : float, 0 < level < 1, default 0.9, probability of the band
-    n_points : int, default 500, points of the sample
+    n_points : int, points of the sample; None for 500, or for rates 100
+    n_draws : int, posterior draws; None for 1000, or for rates 200
     seed : int, default 0, of the sample
     ax : matplotlib Axes, which are returned; None for a new figure
 
     Raises
     ------
     TypeError : a model without an influence of points.
-    ValueError : an unknown column, or a level not between 0 and 1.
+    ValueError : an unknown column, a level not between 0 and 1, or no bags for rates.
 
     Examples
     --------
@@ -63,81 +67,40 @@ def influence(
     >>> plots.influence(model, "age", bags).get_ylabel()
     'added to the label'
     """
-    if not hasattr(model, "influence_along"):
+    numbers = {"n_points": n_points, "n_draws": n_draws}
+    options: dict[str, Any] = {name: n for name, n in numbers.items() if n is not None}
+    ends = interval_ends(level)
+    if hasattr(model, "predict_points"):
+        if bags is None:
+            name = type(model).__name__
+            raise ValueError(f"the rate of {name} is averaged over points: pass bags of them")
+        options = _OF_RATES | options
+        bags = as_bags(bags, in_parts=True)
+        values, rates = rates_along(model, bags, column, seed=seed, **options)
+        mean, band, what = rates.mean(axis=1), np.quantile(rates, ends, axis=1), "average rate"
+    elif hasattr(model, "influence_along"):
+        if sample is not None:
+            options["sample"] = sample
+        values, along = model.influence_along(column, bags, seed=seed, **options)
+        mean, band, what = along.mean, along.quantile(ends), f"added to the {_what(model)}"
+    else:
         raise TypeError(
             f"{type(model).__name__} has no influence of points to draw: pass a fitted BLR, BDR, "
             "Shrinkage or classifier on mean embeddings"
         )
-    of_sample = {} if sample is None else {"sample": sample}
-    values, along = model.influence_along(column, bags, n_points=n_points, seed=seed, **of_sample)
-    ax = one_axes(_SIZE) if ax is None else ax
-    ax.axhline(0, ls="--", lw=1, color=GUIDE, zorder=0)
-    _draw_band(ax, values, along.mean, along.interval(level), level)
-    what = "latent function" if is_classifier(model) else "label"
+    ax = one_axes((5.0, 3.6)) if ax is None else ax
+    if what != "average rate":
+        ax.axhline(0, ls="--", lw=1, color=GUIDE, zorder=0)
+    _draw_band(ax, values, mean, band, level)
+    ax.set(xlabel=f"column {column}" if isinstance(column, int) else column, ylabel=what)
+    return ax
+
+
+def _what(model):
+    """What a column adds to."""
     if getattr(model, "family", "normal") not in ("normal", "student_t"):
-        what = "linear predictor"
-    ax.set(xlabel=_column_label(column), ylabel=f"added to the {what}")
-    return ax
-
-
-@names_as_written
-def rate_along(
-    model: "BaseEstimator",
-    column: str | int,
-    bags: "Bags",
-    *,
-    level: float = 0.9,
-    n_points: int = 100,
-    n_draws: int = 200,
-    seed: int = 0,
-    ax: "Axes | None" = None,
-) -> "Axes":
-    """Partial dependence of the rate on one column of the points.
-
-    As `influence`, for models of rates: the posterior mean with a band of the given probability.
-
-    Parameters
-    ----------
-    model : fitted AggregateRegressor
-    column, level, n_points, seed : see `plots.influence`
-    bags : Bags, to sample points from
-    n_draws : int, number of posterior draws used
-    ax : matplotlib Axes, which are returned; None for a new figure
-
-    Raises
-    ------
-    TypeError : a model without rates of points.
-    ValueError : an unknown column, or a level not between 0 and 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan import AggregateRegressor, Bags, plots
-    >>> rng = np.random.default_rng(0)
-    >>> rain = rng.uniform(size=(300, 1))
-    >>> bags = Bags.from_points(rain, sizes=[10] * 30, features=["rain"])
-    >>> cases = rng.poisson(bags.sums(np.exp(2 * rain[:, 0])))
-    >>> model = AggregateRegressor(n_landmarks=5, method="vb").fit(bags, cases)
-    >>> ax = plots.rate_along(model, "rain", bags)
-    >>> along = ax.lines[-1].get_ydata()
-    >>> bool(along[-1] > along[0])
-    True
-    """
-    if not hasattr(model, "predict_points"):
-        raise TypeError(
-            f"{type(model).__name__} has no rates of points to draw: pass a fitted "
-            "AggregateRegressor"
-        )
-    ends = interval_ends(level)
-    values, along = rates_along(model, bags, column, n_points=n_points, n_draws=n_draws, seed=seed)
-    ax = one_axes(_SIZE) if ax is None else ax
-    _draw_band(ax, values, along.mean(axis=1), np.quantile(along, ends, axis=1), level)
-    ax.set(xlabel=_column_label(column), ylabel="average rate")
-    return ax
-
-
-def _column_label(column):
-    return f"column {column}" if isinstance(column, int) else column
+        return "linear predictor"
+    return "latent function" if is_classifier(model) else "label"
 
 
 def _draw_band(ax, values, mean, interval, level):

@@ -100,7 +100,7 @@ def _added(fit, column, name):
 
 
 def _rate(fit, column, name):
-    ax = plots.rate_along(fit.model, column, fit.bags)
+    ax = plots.influence(fit.model, column, fit.bags)
     ax.set(xlabel=name, ylabel=f"average {_rate_unit(fit)}")
     return ax
 

@@ -44,16 +44,6 @@ def model_of_states():
     return Shrinkage(4, groups=["state"]).fit(bags, np.sin(np.arange(20)), seed=1)
 
 
-class Rates:
-    """Rates of points that are all alike."""
-
-    def predict_points(self, points, n_draws):
-        return self
-
-    def draws(self, rows):
-        return np.ones((4, len(rows)))
-
-
 class Counts:
     """Predicted counts from 0 to 499, all alike likely."""
 
@@ -76,8 +66,6 @@ DRAW = {
     "prediction": lambda case: plots.prediction(*case),
     "terms": lambda case: plots.terms(model_of_states())[0],
     "point_calibration": lambda case: plots.point_calibration({"NUTS": TABLE}),
-    "prediction_by_size": lambda case: plots.prediction_by_size(*case),
-    "rate_along": lambda case: plots.rate_along(Rates(), 0, Bags(np.eye(3), [0, 3])),
     "rate_map": lambda case: plots.rate_map(*pixels()),
     "rate_maps": lambda case: plots.rate_maps({"mean": pixels()[0]}, *pixels()[1:]),
     "reliability": lambda case: plots.reliability({"BDR": Classes()}, yes_or_no(case), case[2]),
