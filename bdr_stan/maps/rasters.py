@@ -1,7 +1,7 @@
 """Bags of raster pixels, one bag per polygon.
 
-The public function, with parameters and errors, is `Bags.from_rasters`, also known as
-`bdr_stan.maps.bags_from_rasters`; this module returns the arguments of `Bags`.
+The public function, with parameters and errors, is `Bags.from_rasters`; this module returns the
+arguments of `Bags`.
 """
 
 from typing import Any
@@ -11,8 +11,7 @@ import numpy as np
 from bdr_stan.bags.missing_codes import codes_in, ends_of, has_form
 from bdr_stan.extras import require_maps
 from bdr_stan.maps.coverage import cells_by_centre, cells_by_share
-from bdr_stan.maps.districts import read_districts
-from bdr_stan.maps.extent import outside_warnings, unequal_area_warnings
+from bdr_stan.maps.districts import outside_warnings, read_districts, unequal_area_warnings
 from bdr_stan.maps.grid import Grid, Pixels
 from bdr_stan.maps.layers import (
     check_same_grid,
