@@ -17,12 +17,10 @@ from bdr_stan.plots.calibration import (
     reliability,
     rootogram,
 )
+from bdr_stan.plots.effects import influence, robustness, terms
 from bdr_stan.plots.embedding import landmarks, shrinkage_spectrum
-from bdr_stan.plots.influence import influence
 from bdr_stan.plots.maps import map, point_map, rate_map, rate_maps
-from bdr_stan.plots.robustness import robustness
 from bdr_stan.plots.style import COVERS, MISSES, MODELS
-from bdr_stan.plots.terms import terms
 
 __all__ = [
     "BARS_PER_PANEL",

@@ -6,7 +6,7 @@ from typing import Any
 
 from bdr_stan.bags import Bags, PartitionedBags
 from bdr_stan.plots.style import pyplot
-from bdr_stan.report import doubt_section, model_sections, point_sections, prediction_sections
+from bdr_stan.report import model_sections, point_sections, prediction_sections
 from bdr_stan.report.fit_summary import fit_summary
 from bdr_stan.report.headline import headline
 from bdr_stan.report.page import page_template, write_page
@@ -39,7 +39,7 @@ def write_report(
         headline(fit),
         prediction_sections.predictions(fit),
         prediction_sections.calibration(fit),
-        doubt_section.doubts(fit),
+        prediction_sections.doubts(fit),
         point_sections.rates(fit),
         point_sections.influence(fit),
         point_sections.shrinkage(fit),
