@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 # For other modules; completions of a user's prompt omit them.
 _FOR_MODULES = {
     *("check_like", "check_order", "check_values", "chunks", "cut", "is_memory_map", "map_parts"),
-    *("name", "point_shares", "point_weights", "read", "read_checked", "read_rows", "release"),
-    *("rows", "sample_points", "selected", "sources", "sums", "with_samples"),
+    *("name", "names_of_columns", "point_shares", "point_weights", "read", "read_checked"),
+    *("read_rows", "release", "rows", "sample_points", "selected", "sources", "sums"),
+    "with_samples",
 }
 _SHOWN = 12  # names of columns in notebooks
 _MIN_MASK_SIZE = 6  # fewer indices may well be all 0 and 1 without being a mask

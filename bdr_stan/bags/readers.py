@@ -17,35 +17,21 @@ from bdr_stan.bags.checks import (
     describe,
     offsets_of_sizes,
 )
-from bdr_stan.bags.column_roles import ColumnRoles, resolve_like
-from bdr_stan.bags.column_values import (
-    counts_text,
-    dropped_rows,
-    is_ordered,
-    missing_counts,
-)
-from bdr_stan.bags.column_warnings import (
-    dropped_message,
-    warn_of_columns,
-    warn_of_copies,
-    warn_of_values,
-)
-from bdr_stan.bags.columns import learn_columns
+from bdr_stan.bags.column_roles import ColumnRoles
+from bdr_stan.bags.column_warnings import warn_of_values
 from bdr_stan.bags.files import csv_table, parquet_table, parts_of
 from bdr_stan.bags.matching import check_same_rows
 from bdr_stan.bags.memory_map import memory_map, share_memory
 from bdr_stan.bags.partitions import PartitionedBags, parts_of_dask
 from bdr_stan.bags.tables import (
-    as_table,
+    arguments_of_table,
     bag_codes,
-    bags_of_table,
     grouped_rows,
     grouping,
-    is_grouped,
+    ungrouped,
 )
-from bdr_stan.bags.text_columns import warn_of_categories, warn_of_similar_ids
+from bdr_stan.bags.text_columns import warn_of_similar_ids
 from bdr_stan.types import Array, ArrayLike, PathName
-from bdr_stan.user_warnings import warn
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -275,14 +261,15 @@ class Readers(BagsBase):
         >>> bags.metadata["turnout"].to_list()
         [0.7, 0.6]
         """
-        df, bag = _ungrouped(df, bag)
+        df, bag = ungrouped(df, bag)
         roles = ColumnRoles(bag, features, weight, metadata, replicate_weights)
         options = {"missing": missing, "transformer": transformer, "like": like, "unseen": unseen}
         return cls._of_table(df, roles, replicate_scale, **options)
 
     @classmethod
     def _of_table(cls, table, roles, replicate_scale, **options):
-        return cls._made(_of_table(table, roles, **options) | {"replicate_scale": replicate_scale})
+        made = arguments_of_table(table, roles, **options)
+        return cls._made(made | {"replicate_scale": replicate_scale})
 
     @classmethod
     @answered
@@ -562,60 +549,6 @@ def _columns(
     """Roles of columns and scale of replicates among arguments of a reader, and the others."""
     roles = ColumnRoles(bag, features, weight, metadata, replicate_weights)
     return roles, replicate_scale, options
-
-
-def _ungrouped(table, bag):
-    """A table and its column of bags, from ``table.groupby(column)`` too."""
-    if is_grouped(table):
-        keys = table.keys if isinstance(table.keys, list) else [table.keys]
-        if bag is None and len(keys) == 1 and isinstance(keys[0], str):
-            bag = keys[0]
-        table = table.obj
-    if bag is None:
-        raise TypeError("give bag, the name of the column with the bag of each row")
-    return table, bag
-
-
-def _of_table(df, roles, *, missing="error", transformer=None, like=None, unseen="error"):
-    """Arguments of `Bags` from a table with one row per point."""
-    index_names = getattr(getattr(df, "index", None), "names", ())
-    if roles.bag in index_names and roles.bag not in df.columns:
-        df = df.reset_index(level=roles.bag)
-    table = as_table(df)
-    columns = resolve_like(like, roles.features, missing, transformer, unseen)
-    roles = roles.like(like).with_features(table.columns)
-    if len(table) == 0:
-        raise ValueError("the table has no rows: there are no bags")
-    if missing == "drop":
-        table = _without_missing(table, roles)
-    if columns is None:
-        columns = learn_columns(table, roles, missing=missing, transformer=transformer)
-    else:
-        columns.check_complete(table)
-    read = bags_of_table(table, columns, roles, unseen=unseen)
-    warn_of_similar_ids(read["ids"])
-    warn_of_copies(read["points"], read["offsets"])
-    if like is None:
-        ordered = [name for name in columns.categories if is_ordered(table[name])]
-        warn_of_categories(columns.categories, ordered)
-        warn_of_columns(read["points"], read["offsets"], columns, read["metadata"])
-    return read
-
-
-def _without_missing(table, roles):
-    """Rows of a table without missing features; warns with counts of the other rows."""
-    missing = dropped_rows(table, roles.features)
-    if not missing.any():
-        return table
-    counts = missing_counts(table, roles.features)
-    kept = table.filter((~missing).tolist())
-    if len(kept) == 0:
-        raise ValueError(
-            f"every row has a missing value ({counts_text(counts)}): leave these columns out"
-        )
-    lost = table[roles.bag].n_unique() - kept[roles.bag].n_unique()
-    warn(dropped_message(missing.sum(), len(table), counts, lost))
-    return kept
 
 
 def _names_of_frames(arrays, names, features):
