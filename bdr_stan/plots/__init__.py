@@ -10,13 +10,7 @@ from bdr_stan.plots.by_size import (
     compare_by_size,
     prediction,
 )
-from bdr_stan.plots.calibration import (
-    calibration,
-    pit,
-    point_calibration,
-    reliability,
-    rootogram,
-)
+from bdr_stan.plots.calibration import calibration, pit, reliability, rootogram
 from bdr_stan.plots.effects import influence, robustness, terms
 from bdr_stan.plots.embedding import landmarks, shrinkage_spectrum
 from bdr_stan.plots.maps import map, point_map, rate_map, rate_maps
@@ -34,7 +28,6 @@ __all__ = [
     "landmarks",
     "map",
     "pit",
-    "point_calibration",
     "point_map",
     "prediction",
     "rate_map",

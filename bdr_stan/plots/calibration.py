@@ -1,4 +1,4 @@
-"""Calibration plots of intervals, class probabilities and rates at points."""
+"""Calibration plots of intervals and class probabilities."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -22,7 +22,7 @@ from bdr_stan.plots.style import (
     size_title,
     titled_classes,
 )
-from bdr_stan.types import ArrayLike, Axes, DataFrame, Figure
+from bdr_stan.types import ArrayLike, Axes, Figure
 
 
 def calibration(
@@ -74,7 +74,10 @@ def calibration(
             label = size_title(name, n)
             ax.plot(line["level"], line["coverage"], marker=marker, ms=4, color=colour, label=label)
     ax.plot(every["level"], every["coverage"], color="black", label=f"all {len(y)} bags")
-    return _coverage_frame(ax, "coverage of intervals")
+    ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    ax.set(xlabel="probability of the central interval", ylabel="coverage of intervals")
+    ax.legend(frameon=False, loc="upper left", fontsize="small")
+    return ax
 
 
 def pit(
@@ -184,65 +187,6 @@ def rootogram(
     ax.axhline(0, lw=1, color=GUIDE)
     ax.set(xlabel="count", ylabel="square root of the number of bags")
     ax.legend()
-    return ax
-
-
-@names_as_written
-def point_calibration(tables: "Mapping[str, DataFrame]", *, ax: "Axes | None" = None) -> "Axes":
-    """Share of points with their true rate in central intervals, one curve per method.
-
-    Calibrated posteriors follow the diagonal; overconfident posteriors are below it.
-
-    Parameters
-    ----------
-    tables : dict, name of a method -> DataFrame with columns level and coverage, as from
-        `metrics.calibration`
-    ax : matplotlib Axes, which are returned; None for a new figure
-
-    Raises
-    ------
-    ValueError : no method, more than there are colours, or a table without these columns.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy import stats
-    >>> from bdr_stan import metrics, plots
-    >>> truth = np.random.default_rng(0).gamma(3.0, size=500)
-    >>> tables = {
-    ...     "right": metrics.calibration(truth, stats.gamma(3.0)),
-    ...     "too sure": metrics.calibration(truth, stats.norm(3.0, 0.5)),
-    ... }
-    >>> ax = plots.point_calibration(tables)
-    >>> [line.get_label() for line in ax.lines]
-    ['right', 'too sure', 'calibrated']
-    """
-    if not 0 < len(tables) <= len(MODELS):
-        raise ValueError(f"draw tables of 1 to {len(MODELS)} methods, found {len(tables)}")
-    for name, table in tables.items():
-        if not {"level", "coverage"} <= set(getattr(table, "columns", ())):
-            raise ValueError(
-                f"the table of {name!r} lacks a column level or coverage: pass the "
-                "table of metrics.calibration"
-            )
-    ax = one_axes() if ax is None else ax
-    for (name, table), colour, marker in zip(tables.items(), MODELS, MARKERS):
-        line = ax.plot(table["level"], table["coverage"], color=colour, lw=1.5, label=name)
-        line[0].set(marker=marker, ms=4.5, clip_on=False, zorder=3)
-    ax.plot((0, 1), (0, 1), "--", color=GUIDE, lw=1, zorder=0, label="calibrated")
-    return _coverage_frame(ax, "share of points whose true rate is inside")
-
-
-def _coverage_frame(ax, share):
-    """Set limits, labels and legend of curves of coverage against nominal probability."""
-    ax.set(
-        xlim=(0, 1),
-        ylim=(0, 1),
-        aspect="equal",
-        xlabel="probability of the central interval",
-        ylabel=share,
-    )
-    ax.legend(frameon=False, loc="upper left", fontsize="small")
     return ax
 
 

@@ -51,7 +51,6 @@ class Counts:
         return np.random.default_rng(seed).integers(0, 500, (size, 500))
 
 
-TABLE = pd.DataFrame({"level": [0.5, 0.9], "coverage": [0.4, 0.8]})
 DRAW = {
     "bag_sizes": lambda case: plots.bag_sizes(case[2]),
     "calibration": lambda case: plots.calibration(*case),
@@ -65,7 +64,6 @@ DRAW = {
     "point_map": lambda case: plots.point_map(*np.eye(3)),
     "prediction": lambda case: plots.prediction(*case),
     "terms": lambda case: plots.terms(model_of_states())[0],
-    "point_calibration": lambda case: plots.point_calibration({"NUTS": TABLE}),
     "rate_map": lambda case: plots.rate_map(*pixels()),
     "rate_maps": lambda case: plots.rate_maps({"mean": pixels()[0]}, *pixels()[1:]),
     "reliability": lambda case: plots.reliability({"BDR": Classes()}, yes_or_no(case), case[2]),
