@@ -11,7 +11,7 @@ All functions raise ValueError or TypeError for arrays of different lengths, NaN
 not numbers, and levels outside (0, 1); the message names the argument and the bag.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -197,21 +197,28 @@ def table_by_size(
     edges: ArrayLike | None = None,
     level: float = 0.95,
 ) -> "DataFrame":
-    """Error, density and coverage by bag size, and over all bags.
+    """Error, density and coverage, or scores of classes, by bag size and over all bags.
 
     Parameters
     ----------
-    y : array, shape (n,), labels
-    predictive : e.g. `Predictive`; or an object with mean, interval and log_prob
+    y : array, shape (n,), labels; of classes among ``predictive.classes``
+    predictive : e.g. `Predictive`, or an object with mean, interval and log_prob; or a class
+        predictive, e.g. `ClassPredictive`
     sizes : array, shape (n,), number of points of each bag
     edges : see `size_classes`
     level : float in (0, 1), default 0.95, probability of the central intervals
 
     Returns
     -------
-    pandas.DataFrame, index "size" with a last row "all"; columns n_bags; mse, in squared units
-    of y; nll, the mean negative log predictive density; coverage and width (units of y) of the
-    intervals
+    pandas.DataFrame, index "size" with a last row "all"; columns n_bags, and
+        of numbers mse, in squared units of y; nll, the mean negative log predictive density;
+        coverage and width (units of y) of the intervals; of classes log_loss, the mean negative
+        log probability of the label; brier, the mean squared distance of the probability of the
+        second class from 0 or 1; accuracy, the share of labels that are the more probable class
+
+    Raises
+    ------
+    ValueError : a label that is not a class.
 
     Examples
     --------
@@ -229,29 +236,44 @@ def table_by_size(
     5          2  0.125  0.981       1.0   3.92
     20         1  0.250  1.044       1.0   3.92
     all        3  0.167  1.002       1.0   3.92
+    >>> class Coins:
+    ...     classes, mean = np.array(["sick", "well"]), np.array([0.2, 0.9, 0.6])
+    ...     def log_prob(self, y):
+    ...         return np.log(np.where(np.asarray(y) == "well", self.mean, 1 - self.mean))
+    ...
+    >>> table_by_size(["sick", "well", "sick"], Coins(), sizes=[5, 5, 20]).round(3)
+          n_bags  log_loss  brier  accuracy
+    size
+    5          2     0.164  0.025     1.000
+    20         1     0.916  0.360     0.000
+    all        3     0.415  0.137     0.667
     """
+    import pandas as pd
 
     check_level(level)
     y = labels_in_order(y, predictive)
-    lower, upper = predictive.interval(level)
-    y, mean, lower, upper, log_prob, sizes = _same_length(
-        y=y,
-        mean=predictive.mean,
-        lower=lower,
-        upper=upper,
-        log_prob=predictive.log_prob(y),
-        sizes=sizes,
-    )
-
-    def scores(bags):
-        return {
-            "mse": mse(y[bags], mean[bags]),
-            "nll": float(-log_prob[bags].mean()),
-            "coverage": coverage(y[bags], lower[bags], upper[bags]),
-            "width": interval_width(lower[bags], upper[bags]),
-        }
-
-    return _scores_by_size(scores, sizes, edges)
+    if hasattr(predictive, "classes"):
+        second, p, sizes = _same_length(y=_codes(predictive, y), mean=predictive.mean, sizes=sizes)
+        scores = {"log_loss": -np.asarray(predictive.log_prob(y))}
+        scores |= {"brier": (second - p) ** 2, "accuracy": second == (p > 0.5)}
+    else:
+        lower, upper = predictive.interval(level)
+        y, mean, lower, upper, log_prob, sizes = _same_length(
+            y=y,
+            mean=predictive.mean,
+            lower=lower,
+            upper=upper,
+            log_prob=predictive.log_prob(y),
+            sizes=sizes,
+        )
+        scores = {"mse": (y - mean) ** 2, "nll": -log_prob}
+        scores |= {"coverage": (lower <= y) & (y <= upper), "width": upper - lower}
+    rows = {
+        name: {"n_bags": int(mask.sum())}
+        | {score: float(np.mean(values[mask])) for score, values in scores.items()}
+        for name, mask in _classes_and_all(sizes, edges, len(sizes)).items()
+    }
+    return pd.DataFrame.from_dict(rows, orient="index").astype({"n_bags": int}).rename_axis("size")
 
 
 def calibration(
@@ -307,69 +329,6 @@ def calibration(
     return pd.DataFrame(rows, columns=["size", "level", "coverage", "se"])
 
 
-def classes_by_size(
-    y: ArrayLike, predictive: Prediction, sizes: ArrayLike, *, edges: ArrayLike | None = None
-) -> "DataFrame":
-    """Log loss, Brier score and accuracy of a classifier by bag size, and over all bags.
-
-    Parameters
-    ----------
-    y : array, shape (n,), labels among ``predictive.classes``
-    predictive : class predictive, e.g. `ClassPredictive`
-    sizes, edges : see `table_by_size`
-
-    Returns
-    -------
-    pandas.DataFrame, index "size" with a last row "all"; columns n_bags; log_loss, the mean
-    negative log probability of the label; brier, the mean squared distance of the probability
-    of the second class from 0 or 1; accuracy, the share of labels that are the more probable class
-
-    Raises
-    ------
-    ValueError : a label that is not a class.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan.metrics import classes_by_size
-    >>> class Coins:  # of your own model
-    ...     classes, mean = np.array(["sick", "well"]), np.array([0.2, 0.9, 0.6])
-    ...     def log_prob(self, y):
-    ...         return np.log(np.where(np.asarray(y) == "well", self.mean, 1 - self.mean))
-    ...
-    >>> classes_by_size(["sick", "well", "sick"], Coins(), sizes=[5, 5, 20]).round(3)
-          n_bags  log_loss  brier  accuracy
-    size
-    5          2     0.164  0.025     1.000
-    20         1     0.916  0.360     0.000
-    all        3     0.415  0.137     0.667
-    """
-
-    y = labels_in_order(y, predictive)
-    second, p, sizes = _same_length(y=_codes(predictive, y), mean=predictive.mean, sizes=sizes)
-    log_prob = predictive.log_prob(y)
-
-    def scores(bags):
-        return {
-            "log_loss": float(-log_prob[bags].mean()),
-            "brier": mse(second[bags], p[bags]),
-            "accuracy": float(np.mean(second[bags] == (p[bags] > 0.5))),
-        }
-
-    return _scores_by_size(scores, sizes, edges)
-
-
-def _scores_by_size(
-    scores: Callable[[Array], dict[str, float]], sizes: Array, edges: ArrayLike | None
-) -> "DataFrame":
-    """Table of `scores(mask)` per class of bag sizes, with a last row "all"."""
-    import pandas as pd
-
-    classes = _classes_and_all(sizes, edges, len(sizes))
-    rows = {name: {"n_bags": int(mask.sum()), **scores(mask)} for name, mask in classes.items()}
-    return pd.DataFrame.from_dict(rows, orient="index").astype({"n_bags": int}).rename_axis("size")
-
-
 def _classes_and_all(sizes: ArrayLike | None, edges: ArrayLike | None, n: int) -> dict[str, Array]:
     """Masks of n bags by class of sizes, none without sizes, and a last one of all bags."""
     everything = np.ones(n, dtype=bool)
@@ -391,7 +350,8 @@ def reliability(
 
     Parameters
     ----------
-    y, predictive, sizes, edges : see `classes_by_size`; `sizes` None for all bags together
+    y, sizes, edges : see `table_by_size`; `sizes` None for all bags together
+    predictive : class predictive, e.g. `ClassPredictive`
     n_bins : int, >= 1, default 10, bins of equal width of the predicted probability
 
     Returns

@@ -10,7 +10,6 @@ from bdr_stan.aggregate.links import LINKS
 from bdr_stan.kernels import LandmarkFeatures, Linear
 from bdr_stan.metrics import (
     calibration,
-    classes_by_size,
     coverage,
     crps,
     interval_score,
@@ -173,7 +172,7 @@ class Classes:
 
 def test_classes_by_hand():
     predictive = Classes([0.8, 0.6, 0.1], ["no", "yes"])
-    table = classes_by_size(["yes", "no", "no"], predictive, [3, 3, 50])
+    table = table_by_size(["yes", "no", "no"], predictive, [3, 3, 50])
     assert list(table.index) == ["3", "50", "all"]
     assert table.loc["all", "n_bags"] == 3
     np.testing.assert_allclose(table["accuracy"], [0.5, 1, 2 / 3])
@@ -204,7 +203,7 @@ def test_reliability_finds_the_overconfident_class(rng):
     assert table["n_bags"].sum() == 2 * 4000
 
 
-@pytest.mark.parametrize("score", [classes_by_size, reliability])
+@pytest.mark.parametrize("score", [table_by_size, reliability])
 def test_scores_of_classes_reject(score):
     predictive = Classes([0.2, 0.3], ["no", "yes"])
     with pytest.raises(ValueError, match="label of bag 1 is .*maybe.*, but the classes are"):

@@ -42,7 +42,7 @@ SCORES = [
     ("no bins", lambda: metrics.reliability(CLASSES, OF_CLASSES, 0), "n_bins"),
     ("bins of text", lambda: metrics.reliability(CLASSES, OF_CLASSES, "ten"), "n_bins"),
     ("a label that is no class",
-     lambda: metrics.classes_by_size(["c"] * 12, OF_CLASSES, SIZES), "'c'"),
+     lambda: metrics.table_by_size(["c"] * 12, OF_CLASSES, SIZES), "'c'"),
     ("rates of another length", lambda: metrics.calibration([1.0], AT_POINTS), "78 points"),
     ("a plot of sizes of another length",
      lambda: plots.prediction(Y, PREDICTIVE, SIZES[:3]), "sizes"),
