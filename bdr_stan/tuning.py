@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,10 +16,7 @@ from bdr_stan.progress import Share, status
 from bdr_stan.tuning_embeddings import EmbeddingTask
 from bdr_stan.tuning_task import Candidate, Search, with_method
 from bdr_stan.tuning_totals import TotalsTask
-from bdr_stan.types import ArrayLike, check_flags
-
-if TYPE_CHECKING:
-    import pandas as pd
+from bdr_stan.types import ArrayLike, DataFrame, check_flags
 
 # Law et al. (2018), supplement: the grid of their experiments.
 BANDWIDTH_SCALES = (0.5, 0.75, 1.0, 1.25, 1.5)
@@ -66,7 +63,7 @@ class Tuned:
 
     best: BagEstimator
     best_of: dict[str, BagEstimator]
-    table: "pd.DataFrame"
+    table: "DataFrame"
 
 
 def tune(
@@ -232,7 +229,7 @@ def tune(
     )
 
 
-def _ranked(candidates: Sequence[Candidate], score: str) -> "pd.DataFrame":
+def _ranked(candidates: Sequence[Candidate], score: str) -> "DataFrame":
     """Table of candidates, best first; its index has their places in the list."""
     import pandas as pd
 
@@ -246,7 +243,7 @@ def _ranked(candidates: Sequence[Candidate], score: str) -> "pd.DataFrame":
     return pd.DataFrame(rows).sort_values(by, kind="stable", ascending=ascending)
 
 
-def _best_rows(table: "pd.DataFrame") -> dict[str, Any]:
+def _best_rows(table: "DataFrame") -> dict[str, Any]:
     """Place in the list of the best candidate of each model, from the table of `_ranked`."""
     return {name: row for row, name in table["model"].drop_duplicates().items()}
 

@@ -10,11 +10,7 @@ from bdr_stan.arguments import unknown_attribute
 from bdr_stan.bags.checks import describe
 from bdr_stan.bags.columns import TableColumns, same_transformer
 from bdr_stan.bags.matching import as_metadata, match_to_ids
-from bdr_stan.types import Array, ArrayLike, PathName
-
-if TYPE_CHECKING:
-    import pandas as pd
-
+from bdr_stan.types import Array, ArrayLike, DataFrame, PathName
 
 # For other modules; completions of a user's prompt omit them.
 _FOR_MODULES = {
@@ -41,15 +37,15 @@ class BagsBase:
     weighted: Any  # whether points have weights, bool
     n_features: Any  # dimension p of a point
     n_points: Any  # number of points of all bags
-    _metadata: "pd.DataFrame | None" = None
+    _metadata: "DataFrame | None" = None
 
     @property
-    def metadata(self) -> "pd.DataFrame | None":
+    def metadata(self) -> "DataFrame | None":
         """Table with one row per bag, indexed by their ids; set tables are matched to them."""
         return self._metadata
 
     @metadata.setter
-    def metadata(self, table: "pd.DataFrame | None") -> None:
+    def metadata(self, table: "DataFrame | None") -> None:
         known = None if table is None else as_metadata(table, len(self), self.ids)
         self._metadata = None if known is None else known.copy()
 

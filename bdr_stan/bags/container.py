@@ -29,12 +29,10 @@ from bdr_stan.bags.partitions import PartitionedBags
 from bdr_stan.bags.readers import Readers
 from bdr_stan.bags.samples import Samples
 from bdr_stan.bags.tables import is_grouped, is_table
-from bdr_stan.types import Array, ArrayLike, check_flags
+from bdr_stan.types import Array, ArrayLike, DataFrame, check_flags
 from bdr_stan.user_warnings import warn
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from bdr_stan.maps.grid import Pixels
 
 
@@ -119,7 +117,7 @@ class Bags(Readers, Exports):
         replicate_weights: ArrayLike | None = None,
         replicate_scale: ArrayLike | None = None,
         ids: ArrayLike | None = None,
-        metadata: "pd.DataFrame | None" = None,
+        metadata: "DataFrame | None" = None,
         features: Iterable[object] | None = None,
         columns: TableColumns | None = None,
         pixels: "Pixels | None" = None,

@@ -1,15 +1,10 @@
 """The ways out of `Bags`: tables, and a summary."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from bdr_stan.bags.base import BagsBase
 from bdr_stan.extras import require
-from bdr_stan.types import Array
-
-if TYPE_CHECKING:
-    import pandas as pd
+from bdr_stan.types import Array, DataFrame
 
 
 class Exports(BagsBase):
@@ -18,7 +13,7 @@ class Exports(BagsBase):
     points: Array
     weights: Array | None
 
-    def to_dataframe(self) -> "pd.DataFrame":
+    def to_dataframe(self) -> "DataFrame":
         """The points in a table with one row per point.
 
         Returns
@@ -58,7 +53,7 @@ class Exports(BagsBase):
         table = pa.Table.from_pandas(self.to_dataframe(), preserve_index=False)
         return table.__arrow_c_stream__(requested_schema)
 
-    def describe(self) -> "pd.DataFrame":
+    def describe(self) -> "DataFrame":
         """Summary of the points' columns, their number per bag and the bags' metadata.
 
         Returns

@@ -4,16 +4,12 @@ Position is used only if one of the two has no names.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bdr_stan.bags.checks import plain
-from bdr_stan.types import Array, ArrayLike
-
-if TYPE_CHECKING:
-    import pandas as pd
-
+from bdr_stan.types import Array, ArrayLike, DataFrame
 
 _SHOWN = 3  # entries of an index in messages
 
@@ -100,7 +96,7 @@ def rows_of_ids(index: Any, ids: ArrayLike, name: str) -> Array | None:
     )
 
 
-def as_metadata(metadata: object, n: int, ids: Array | None = None) -> "pd.DataFrame":
+def as_metadata(metadata: object, n: int, ids: Array | None = None) -> "DataFrame":
     """Table of n rows, one per bag in the order of the bags, indexed by their ids if any."""
     import pandas as pd
 

@@ -31,10 +31,9 @@ from bdr_stan.bags.tables import (
     ungrouped,
 )
 from bdr_stan.bags.text_columns import warn_of_similar_ids
-from bdr_stan.types import Array, ArrayLike, PathName
+from bdr_stan.types import Array, ArrayLike, DataFrame, PathName
 
 if TYPE_CHECKING:
-    import pandas as pd
     from narwhals.typing import IntoDataFrame
 
 _TABLE_OPTIONS = ("missing", "transformer", "like", "unseen")  # of from_dataframe
@@ -59,7 +58,7 @@ class Readers(BagsBase):
         arrays: Sequence[ArrayLike] | Array,
         ids: Sequence[object] | Array | None = None,
         weights: Sequence[ArrayLike] | None = None,
-        metadata: "pd.DataFrame | None" = None,
+        metadata: "DataFrame | None" = None,
         features: Iterable[object] | None = None,
     ) -> Self:
         """Bags from a list of arrays.

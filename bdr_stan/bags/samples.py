@@ -10,11 +10,8 @@ from bdr_stan.arguments import unknown_attribute
 from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.checks import near_names, plain
 from bdr_stan.bags.matching import rows_of_ids
-from bdr_stan.types import Array, ArrayLike
+from bdr_stan.types import Array, ArrayLike, DataFrame
 from bdr_stan.user_warnings import warn
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _LEAST_SHARED = 0.5  # of the bags of a sample; fewer are likely to have ids of another kind
 
@@ -217,7 +214,7 @@ def _check_shared(name, index, others):
         )
 
 
-def _joined_metadata(samples: Mapping[str, Any], ids: Array | None) -> "pd.DataFrame | None":
+def _joined_metadata(samples: Mapping[str, Any], ids: Array | None) -> "DataFrame | None":
     """Columns of the metadata of all samples; ValueError if they differ for a bag."""
     import pandas as pd
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -20,11 +20,8 @@ from bdr_stan.bags.missing_codes import Ends, ends_of, joined, warn_of_codes
 from bdr_stan.bags.parts import PartReader
 from bdr_stan.bags.tables import bag_codes, one_row_per_bag, row_codes
 from bdr_stan.bags.text_columns import warn_of_categories, warn_of_similar_ids
-from bdr_stan.types import Array
+from bdr_stan.types import Array, DataFrame
 from bdr_stan.user_warnings import warn
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class PartScan(NamedTuple):
@@ -36,7 +33,7 @@ class PartScan(NamedTuple):
     largest: Array  # weight of each bag in the part, shape (k,)
     sums: Array  # of its weights, relative to the largest
     squares: Array  # sums of their squares
-    metadata: "pd.DataFrame | None"  # k rows
+    metadata: "DataFrame | None"  # k rows
     columns: TableColumns  # learned from only this part
     missing: Mapping[str, int]  # number of missing values of each column that has some
     means: Mapping[str, float]  # of the values present in each numeric column
@@ -136,7 +133,7 @@ class ScannedTable(NamedTuple):
     sizes: Array  # int, shape (n,)
     effective_sizes: Array  # shape (n,)
     totals: Array  # shape (n,)
-    metadata: "pd.DataFrame | None"  # n rows
+    metadata: "DataFrame | None"  # n rows
     columns: TableColumns
 
 

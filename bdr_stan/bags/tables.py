@@ -1,7 +1,7 @@
 """Tables of users as data frames of narwhals, and their rows as points of bags."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,11 +20,8 @@ from bdr_stan.bags.column_warnings import dropped_message, warn_of_columns, warn
 from bdr_stan.bags.columns import TableColumns, learn_columns
 from bdr_stan.bags.text_columns import warn_of_categories, warn_of_similar_ids
 from bdr_stan.extras import require
-from bdr_stan.types import Array
+from bdr_stan.types import Array, DataFrame
 from bdr_stan.user_warnings import warn
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def is_table(values: Any) -> bool:
@@ -202,9 +199,7 @@ def grouping(codes: Array) -> Array | None:
     return None if grouped else np.argsort(codes, kind="stable")
 
 
-def one_row_per_bag(
-    columns: dict[str, Array], codes: Array, ids: Array, bag: str
-) -> "pd.DataFrame":
+def one_row_per_bag(columns: dict[str, Array], codes: Array, ids: Array, bag: str) -> "DataFrame":
     """Table with one row per bag from columns of the points that are constant within bags."""
     import pandas as pd
 

@@ -1,21 +1,16 @@
 """Plots of what a fit says of its columns: partial dependence, terms, and contrasts in doubt."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
+from sklearn.base import BaseEstimator, is_classifier
 
-from bdr_stan.bags import as_bags
+from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.plots.style import COVERS, GUIDE, MISSES, names_as_written, one_axes, pyplot
 from bdr_stan.predictive.distributions import interval_ends
 from bdr_stan.predictive.influence import rates_along
 from bdr_stan.predictive.robustness import Robustness
 from bdr_stan.types import Axes, is_number
-
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
-
-    from bdr_stan.bags import BagsLike
 
 _OF_RATES = {"n_points": 100, "n_draws": 200}  # rates of all points at each value take longer
 _TERM_POINTS = 2500  # of a function of two columns
@@ -26,9 +21,9 @@ _ROOM = 1.4  # of the axes beyond the largest strength of interest
 
 @names_as_written
 def influence(
-    model: "BaseEstimator",
+    model: BaseEstimator,
     column: str | int,
-    bags: "BagsLike | None" = None,
+    bags: BagsLike | None = None,
     *,
     sample: str | None = None,
     level: float = 0.9,

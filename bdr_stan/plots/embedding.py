@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from itertools import cycle
-from typing import TYPE_CHECKING
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
-from bdr_stan.bags import as_bags
+from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.embedding.shrinkage import shrinkage_factors
 from bdr_stan.plots.style import (
     GUIDE,
@@ -19,14 +19,9 @@ from bdr_stan.plots.style import (
 )
 from bdr_stan.types import Array, ArrayLike, Axes, Seed, is_number
 
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
-
-    from bdr_stan.bags import BagsLike
-
 
 def shrinkage_spectrum(
-    lam: "ArrayLike | BaseEstimator",
+    lam: ArrayLike | BaseEstimator,
     eta: float | None = None,
     sizes: ArrayLike = (1, 5, 20, 100, 1000),
     *,
@@ -110,8 +105,8 @@ def _variances_and_scale(lam, eta):
 
 @names_as_written
 def landmarks(
-    points: "Array | BagsLike",
-    landmarks: "ArrayLike | BaseEstimator",
+    points: Array | BagsLike,
+    landmarks: ArrayLike | BaseEstimator,
     features: str | Sequence[int | str] = (0, 1),
     *,
     n_points: int = 2000,
