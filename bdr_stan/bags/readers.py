@@ -243,14 +243,9 @@ class Readers(BagsBase):
         --------
         >>> import pandas as pd
         >>> from bdr_stan import Bags
-        >>> people = pd.DataFrame(
-        ...     {
-        ...         "town": ["b", "a", "b", "a"],
-        ...         "age": [31, 55, 28, 42],
-        ...         "region": ["north", "south", "north", "north"],
-        ...         "turnout": [0.6, 0.7, 0.6, 0.7],
-        ...     }
-        ... )
+        >>> people = pd.DataFrame({"town": [*"baba"], "age": [31, 55, 28, 42]})
+        >>> people["region"] = ["north", "south", "north", "north"]
+        >>> people["turnout"] = [0.6, 0.7, 0.6, 0.7]
         >>> bags = Bags.from_dataframe(people, "town", metadata=["turnout"])
         >>> bags.features
         ['age', 'region=north', 'region=south']
@@ -531,8 +526,7 @@ class Readers(BagsBase):
         """
         from bdr_stan.maps.rasters import from_rasters
 
-        made = from_rasters(covariates, districts, weight, id, fractional=fractional)
-        return cls._made(made)
+        return cls._made(from_rasters(covariates, districts, weight, id, fractional=fractional))
 
 
 def _columns(
@@ -590,11 +584,9 @@ def _stack_weights(weights, arrays, names):
         raise ValueError(f"weights has {len(weights)} arrays, but there are {len(arrays)} bags")
     for w, array, name in zip(weights, arrays, names):
         check_same_rows(array, w, (name, f"the weights of {name}"))
-    weights = [np.asarray(w) for w in weights]
-    for w, array, name in zip(weights, arrays, names):
-        if w.shape != (len(array),):
+        if np.shape(w) != (len(array),):
             raise ValueError(
-                f"the weights of {name} have shape {w.shape}, expected ({len(array)},): one per "
-                "point"
+                f"the weights of {name} have shape {np.shape(w)}, expected ({len(array)},): one "
+                "per point"
             )
     return np.concatenate(weights) if weights else np.empty(0)
