@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bdr_stan.bags.checks import near_names
-from bdr_stan.bags.column_roles import check_is_name
+from bdr_stan.bags.column_roles import ColumnRoles
 from bdr_stan.extras import require
 from bdr_stan.types import Array
 
@@ -31,19 +31,14 @@ def check_anndata(adata: Any) -> None:
         raise ValueError("adata has no cells: there are no bags")
 
 
-def check_obs_columns(adata: Any, bag: str, metadata: Sequence[str] | None) -> list[str]:
-    """The columns of metadata; raises unless `adata.obs` has them and `bag`, each once."""
-    if isinstance(metadata, str):
-        raise TypeError(f"metadata must be a list of column names: pass [{metadata!r}]")
-    metadata = list(metadata or [])
-    check_is_name(bag, "bag")
-    known = list(adata.obs.columns)
-    for name in [bag, *metadata]:
-        if name not in known:
-            raise ValueError(f"adata.obs has no column {name!r}: {near_names(name, known)}")
-        if known.count(name) > 1:
-            raise ValueError(f"adata.obs has {known.count(name)} columns {name!r}: rename them")
-    return metadata
+def check_obs_columns(adata: Any, roles: ColumnRoles) -> None:
+    """Raise unless `adata.obs` has the columns of bag and metadata, each once."""
+    columns = list(adata.obs.columns)
+    for name in roles.given:
+        if name not in columns:
+            raise ValueError(f"adata.obs has no column {name!r}: {near_names(name, columns)}")
+        if columns.count(name) > 1:
+            raise ValueError(f"adata.obs has {columns.count(name)} columns {name!r}: rename them")
 
 
 def cell_features(

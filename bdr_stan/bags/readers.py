@@ -441,9 +441,10 @@ class Readers(BagsBase):
         import narwhals as nw
 
         check_anndata(adata)
-        metadata = check_obs_columns(adata, bag, metadata)
+        roles = ColumnRoles(bag, metadata=metadata)
+        check_obs_columns(adata, roles)
         place, columns, names = cell_features(adata, features)
-        obs = nw.from_native(adata.obs[list(dict.fromkeys([bag, *metadata]))])
+        obs = nw.from_native(adata.obs[roles.given])
         missing = f"cell {{}} has no bag: column {bag!r} of adata.obs is missing"
         made, order = grouped_rows(obs, bag, metadata or None, missing)
         warn_of_similar_ids(made["ids"])

@@ -205,21 +205,15 @@ def one_row_per_bag(columns: dict[str, Array], codes: Array, ids: Array, bag: st
 
     first = np.unique(codes, return_index=True)[1]
     for name, values in columns.items():
-        _check_constant(values, codes, first, name, ids)
+        kinds = pd.factorize(values)[0]
+        changed = np.flatnonzero(kinds != kinds[first][codes])
+        if len(changed):
+            i = codes[changed[0]]
+            raise ValueError(
+                f"column {name!r} is not constant in {describe(i, ids)}: "
+                f"{plain(values[first[i]])!r} and {plain(values[changed[0]])!r}; it must have one "
+                "value for each bag"
+            )
     return pd.DataFrame(
         {name: values[first] for name, values in columns.items()}, index=pd.Index(ids, name=bag)
     )
-
-
-def _check_constant(values, codes, first, name, ids):
-    import pandas as pd
-
-    kinds = pd.factorize(values)[0]
-    changed = np.flatnonzero(kinds != kinds[first][codes])
-    if len(changed):
-        i = codes[changed[0]]
-        raise ValueError(
-            f"column {name!r} is not constant in {describe(i, ids)}: "
-            f"{plain(values[first[i]])!r} and {plain(values[changed[0]])!r}; it must have one "
-            "value for each bag"
-        )

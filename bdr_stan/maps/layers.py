@@ -25,7 +25,7 @@ def open_covariates(covariates: Any) -> "dict[str, DataArray]":
         layers = _variables(covariates)
     elif isinstance(covariates, Mapping):
         layers = {
-            str(name): _layer(value, f"the covariate {name!r}")
+            str(name): open_layer(value, f"the covariate {name!r}")
             for name, value in covariates.items()
         }
     elif isinstance(covariates, (str, PathLike)):
@@ -40,13 +40,8 @@ def open_covariates(covariates: Any) -> "dict[str, DataArray]":
     return layers
 
 
-def open_weight(weight: Any) -> "DataArray":
-    """The layer of the weights, from a file of one band or a DataArray."""
-    return _layer(weight, "weight")
-
-
-def _layer(value, what):
-    """A file of one band or a DataArray as a layer."""
+def open_layer(value: Any, what: str) -> "DataArray":
+    """A file of one band or a DataArray as a layer; messages call it `what`."""
     import xarray as xr
 
     if isinstance(value, (str, PathLike)):

@@ -296,22 +296,14 @@ def borders(table: "GeoDataFrame", grid: Grid, aspect: float) -> list[dict[str, 
     """
     import shapely
 
+    def numbers(ring):
+        xy = shapely.get_coordinates(ring)[:-1] * [aspect, 1]
+        return xy.round(2).ravel().tolist()
+
     in_cells = shapely.transform(table.geometry.to_numpy(), grid.in_cells)
     simple = shapely.simplify(in_cells, _TOLERANCE)
+    rings = [shapely.get_rings(shapely.get_parts(shapely.get_parts(shape))) for shape in simple]
     return [
-        {"name": str(name), "rings": [_numbers(ring, aspect) for ring in _rings(shape)]}
-        for name, shape in zip(table.index, simple)
+        {"name": str(name), "rings": [numbers(ring) for ring in of_district]}
+        for name, of_district in zip(table.index, rings)
     ]
-
-
-def _rings(shape):
-    import shapely
-
-    return shapely.get_rings(shapely.get_parts(shapely.get_parts(shape)))
-
-
-def _numbers(ring, aspect):
-    import shapely
-
-    xy: Array = shapely.get_coordinates(ring)[:-1] * [aspect, 1]
-    return xy.round(2).ravel().tolist()

@@ -17,7 +17,7 @@ from bdr_stan.maps.layers import (
     check_same_grid,
     grid_of,
     open_covariates,
-    open_weight,
+    open_layer,
     read_cells,
 )
 from bdr_stan.types import Array, GeoDataFrame
@@ -46,7 +46,7 @@ def from_rasters(
     if weight is None:
         name, grid = f"the covariate {next(iter(layers))!r}", grid_of(next(iter(layers.values())))
     else:
-        layer = open_weight(weight)
+        layer = open_layer(weight, "weight")
         name, grid = "the weight", grid_of(layer)
     check_same_grid(grid, layers, name)
     table = read_districts(districts, id, grid)

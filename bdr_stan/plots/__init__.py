@@ -13,7 +13,7 @@ from bdr_stan.plots.by_size import (
 from bdr_stan.plots.calibration import calibration, pit, reliability, rootogram
 from bdr_stan.plots.effects import influence, robustness, terms
 from bdr_stan.plots.embedding import landmarks, shrinkage_spectrum
-from bdr_stan.plots.maps import map, point_map, rate_map, rate_maps
+from bdr_stan.plots.maps import map, point_map, rate_maps
 from bdr_stan.plots.style import COVERS, MISSES, MODELS
 
 __all__ = [
@@ -30,7 +30,6 @@ __all__ = [
     "pit",
     "point_map",
     "prediction",
-    "rate_map",
     "rate_maps",
     "reliability",
     "robustness",

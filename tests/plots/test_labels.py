@@ -64,7 +64,6 @@ DRAW = {
     "point_map": lambda case: plots.point_map(*np.eye(3)),
     "prediction": lambda case: plots.prediction(*case),
     "terms": lambda case: plots.terms(model_of_states())[0],
-    "rate_map": lambda case: plots.rate_map(*pixels()),
     "rate_maps": lambda case: plots.rate_maps({"mean": pixels()[0]}, *pixels()[1:]),
     "reliability": lambda case: plots.reliability({"BDR": Classes()}, yes_or_no(case), case[2]),
     "robustness": lambda case: plots.robustness(Robustness(1.0, 0.4, 0.2, 1.8, 0.95, 50)),
