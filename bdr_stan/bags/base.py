@@ -1,6 +1,7 @@
 """What bags in memory and bags in partitions share: ids, metadata and named columns."""
 
 from collections.abc import Sequence
+from copy import copy
 from html import escape
 from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
@@ -77,8 +78,54 @@ class BagsBase:
         """Whether each bag has points in several parts; none in memory does; bool, shape (n,)."""
         return np.zeros(len(self), bool)
 
-    def take(self, indices: ArrayLike, axis: int = 0) -> Any:
-        """Bags at some indices, in their order."""
+    def take(self, indices: ArrayLike, axis: int = 0) -> Self:
+        """Bags at these indices, in their order, with their weights, ids, metadata and pixels.
+
+        Parameters
+        ----------
+        indices : integers, shape (m,)
+            From -n to n - 1. Of bags in memory, consecutive ones share the points; others copy
+            them. Points in partitions do not move.
+        axis : 0
+            For NumPy and scikit-learn; only axis 0 exists.
+
+        Raises
+        ------
+        IndexError
+            A bag does not exist, or `indices` are not a 1-D array of integers.
+        ValueError
+            `axis` is not 0; an invalid value in a memory map, as for `check_values`; a bag in
+            partitions that is selected twice, which needs `load` first.
+        """
+        if axis != 0:
+            raise ValueError(f"bags have one axis, 0; found axis={axis}")
+        return self._taken(self.selected(indices))
+
+    def _taken(self, indices: Array) -> Self:
+        """Bags at indices from 0 to n - 1."""
+        raise NotImplementedError
+
+    def _copy_of(self, indices: Array) -> Self:
+        """Shallow copy with the ids and metadata of some of the bags; the rest is as it was."""
+        bags = copy(self)
+        bags.ids = None if self.ids is None else self.ids[indices]
+        bags._metadata = None if self._metadata is None else self._metadata.iloc[indices]
+        return bags
+
+    def like(self, columns: TableColumns | None) -> Self:
+        """The bags with the columns of another table that was read into the same features.
+
+        Raises ValueError for a category or a missing value that the other table does not have;
+        `columns` None changes nothing.
+        """
+        current = self.columns
+        if columns is None or current is None or current.same_points(columns):
+            return self
+        # `check_like` raises for other names.
+        return self if current.names != columns.names else self._with_columns(columns)
+
+    def _with_columns(self, columns: TableColumns) -> Self:
+        """The bags with the same columns of a table, encoded as in these."""
         raise NotImplementedError
 
     def read_rows(self, rows: Array) -> Array:

@@ -237,28 +237,9 @@ class Bags(Readers, Exports):
                 raise IndexError(f"bag {key} is out of range: there are {len(self)} bags, from 0")
             i = range(len(self))[key]
             return self.read(self.offsets[i], self.offsets[i + 1])
-        return self.take(self.selected(key))
+        return self.take(key)
 
-    def take(self, indices: ArrayLike, axis: int = 0) -> "Bags":
-        """Bags at these indices, in their order, with their weights, ids, metadata and pixels.
-
-        Parameters
-        ----------
-        indices : integers, shape (m,)
-            From -n to n - 1. Consecutive ones share the points of these bags; others copy them.
-        axis : 0
-            For NumPy and scikit-learn; only axis 0 exists.
-
-        Raises
-        ------
-        IndexError
-            A bag does not exist, or `indices` are not a 1-D array of integers.
-        ValueError
-            `axis` is not 0; an invalid value in a memory map, as for `check_values`.
-        """
-        if axis != 0:
-            raise ValueError(f"bags have one axis, 0; found axis={axis}")
-        indices = self.selected(indices)
+    def _taken(self, indices):
         sizes = self.sizes[indices]
         offsets = offsets_of_sizes(sizes)
         starts = self.offsets[indices]
@@ -327,13 +308,11 @@ class Bags(Readers, Exports):
 
     def _with_points(self, points, offsets, rows, bags):
         """Bags of these points, at `rows` of the stack, of the bags with these indices."""
-        chosen = shallow_copy(self)
+        chosen = self._copy_of(bags)
         chosen.points, chosen.offsets = points, offsets
         for name in ("weights", "replicate_weights"):
             values = getattr(self, name)
             setattr(chosen, name, None if values is None else values[rows])
-        chosen.ids = None if self.ids is None else self.ids[bags]
-        chosen.metadata = None if self.metadata is None else self.metadata.iloc[bags]
         chosen.pixels = None if self.pixels is None else self.pixels[rows]
         return chosen
 
@@ -349,16 +328,8 @@ class Bags(Readers, Exports):
         """Number of points of all bags."""
         return len(self.points)
 
-    def like(self, columns: TableColumns | None) -> "Bags":
-        """The bags with the columns of another table that was read into the same features.
-
-        Raises ValueError for a category or a missing value that the other table does not have;
-        `columns` None changes nothing.
-        """
-        if columns is None or self.columns is None or self.columns.same_points(columns):
-            return self
-        transformed = columns.transformer is not None or self.columns.transformer is not None
-        if self.columns.names != columns.names or transformed:
+    def _with_columns(self, columns):
+        if columns.transformer is not None or self.columns.transformer is not None:
             return self  # `check_like` raises for differences
 
         def bag_of(row):

@@ -20,7 +20,7 @@ from bdr_stan.bags.columns import TableColumns
 from bdr_stan.bags.parts import Part, PartReader, check_client, in_order
 from bdr_stan.bags.scan import ScannedTable, merge_scans, scan
 from bdr_stan.extras import require
-from bdr_stan.types import Array, ArrayLike
+from bdr_stan.types import Array
 
 
 class PartitionedBags(BagsBase):
@@ -160,34 +160,22 @@ class PartitionedBags(BagsBase):
     # ------------------------------------------------------------ selection
 
     def __getitem__(self, key: Any) -> "PartitionedBags":
-        return self.take(self.selected(key))
+        return self.take(key)
 
-    def take(self, indices: ArrayLike, axis: int = 0) -> "PartitionedBags":
-        """Bags at these indices, in their order, like `Bags.take`; their points do not move.
-
-        Raises ValueError if a bag is selected twice, which needs `load` first.
-        """
-        if axis != 0:
-            raise ValueError(f"bags have one axis, 0; found axis={axis}")
-        indices = self.selected(indices)
+    def _taken(self, indices):
         position = np.full(len(self) + 1, -1)  # the last entry: excluded bags, code -1, stay so
         position[indices] = np.arange(len(indices))
         if np.any(position[indices] != np.arange(len(indices))):
             raise ValueError("bags in partitions can be selected once each: load() them first")
         position[-1] = -1
-        bags = copy(self)
+        bags = self._copy_of(indices)
         bags._codes = [position[codes] for codes in self._codes]
-        for name in ("ids", "sizes", "effective_sizes", "totals"):
+        for name in ("sizes", "effective_sizes", "totals"):
             setattr(bags, name, getattr(self, name)[indices])
-        bags.metadata = None if self.metadata is None else self.metadata.iloc[indices]
         return bags
 
-    def like(self, columns: TableColumns | None) -> "PartitionedBags":
-        """Like `Bags.like`; ValueError if only the other table has no missing values."""
-        current = self.columns
-        if columns is None or current.same_points(columns) or current.names != columns.names:
-            return self  # `check_like` raises for differences
-        more = [name for name in current.fills if name not in columns.fills]
+    def _with_columns(self, columns):
+        more = [name for name in self.columns.fills if name not in columns.fills]
         if more:
             raise ValueError(
                 f"column {more[0]!r} has missing values, but none in the training table: fill "
