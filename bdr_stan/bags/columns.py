@@ -17,12 +17,12 @@ from bdr_stan.bags.column_roles import ColumnRoles
 from bdr_stan.bags.column_values import (
     as_categories,
     as_numbers,
+    check_are_categories,
     counts_text,
     first_of,
     is_number_column,
     missing_counts,
 )
-from bdr_stan.bags.text_columns import check_are_categories
 from bdr_stan.types import Array
 
 # A text column of more values has names or ids rather than categories.

@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import unquote
 
 from bdr_stan.bags.column_roles import ColumnRoles
+from bdr_stan.bags.column_values import ids_of_text
 from bdr_stan.bags.parts import Part
-from bdr_stan.bags.text_columns import ids_of_text
 from bdr_stan.extras import require
 from bdr_stan.types import PathName, as_path
 

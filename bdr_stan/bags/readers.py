@@ -18,6 +18,7 @@ from bdr_stan.bags.checks import (
     offsets_of_sizes,
 )
 from bdr_stan.bags.column_roles import ColumnRoles
+from bdr_stan.bags.column_values import warn_of_similar_ids
 from bdr_stan.bags.column_warnings import warn_of_values
 from bdr_stan.bags.files import csv_table, parquet_table, parts_of
 from bdr_stan.bags.matching import check_same_rows
@@ -30,7 +31,6 @@ from bdr_stan.bags.tables import (
     grouping,
     ungrouped,
 )
-from bdr_stan.bags.text_columns import warn_of_similar_ids
 from bdr_stan.types import Array, ArrayLike, DataFrame, PathName
 
 if TYPE_CHECKING:

@@ -8,7 +8,12 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from bdr_stan.bags.checks import check_bags_have_weight, describe
-from bdr_stan.bags.column_values import counts_text, missing_counts
+from bdr_stan.bags.column_values import (
+    counts_text,
+    missing_counts,
+    warn_of_categories,
+    warn_of_similar_ids,
+)
 from bdr_stan.bags.column_warnings import (
     CODES_OF_POINTS,
     column_messages,
@@ -19,7 +24,6 @@ from bdr_stan.bags.columns import TableColumns, check_number_of_levels, learn_co
 from bdr_stan.bags.missing_codes import Ends, ends_of, joined, warn_of_codes
 from bdr_stan.bags.parts import PartReader
 from bdr_stan.bags.tables import bag_codes, one_row_per_bag, row_codes
-from bdr_stan.bags.text_columns import warn_of_categories, warn_of_similar_ids
 from bdr_stan.types import Array, DataFrame
 from bdr_stan.user_warnings import warn
 

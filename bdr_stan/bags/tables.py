@@ -15,10 +15,11 @@ from bdr_stan.bags.column_values import (
     dropped_rows,
     is_ordered,
     missing_counts,
+    warn_of_categories,
+    warn_of_similar_ids,
 )
 from bdr_stan.bags.column_warnings import dropped_message, warn_of_columns, warn_of_copies
 from bdr_stan.bags.columns import TableColumns, learn_columns
-from bdr_stan.bags.text_columns import warn_of_categories, warn_of_similar_ids
 from bdr_stan.extras import require
 from bdr_stan.types import Array, DataFrame
 from bdr_stan.user_warnings import warn
