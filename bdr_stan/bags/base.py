@@ -233,16 +233,14 @@ class BagsBase:
             return f"{name}(0 bags, {self.n_features} features)"
         return (
             f"{name}({len(self)} bags, {self.n_points} points, {self.n_features} features, sizes "
-            f"{self.sizes.min()} / {np.median(self.sizes):g} / {self.sizes.max()} "
-            f"(min / median / max), {self._storage()}{', weighted' if self.weighted else ''})"
+            f"{self._spread()}, {self._storage()}{', weighted' if self.weighted else ''})"
         )
 
     def _repr_html_(self) -> str:
         """Summary table for notebooks."""
         facts: dict[str, Any] = {"bags": len(self), "points": self.n_points}
         if len(self):
-            low, median, high = self.sizes.min(), np.median(self.sizes), self.sizes.max()
-            facts["points per bag"] = f"{low} / {median:g} / {high} (min / median / max)"
+            facts["points per bag"] = self._spread()
         names = [str(k) for k in range(self.n_features)] if self.features is None else self.features
         more = "" if len(names) <= _SHOWN else f", .. ({len(names)} in all)"
         facts["columns"] = ", ".join(names[:_SHOWN]) + more
@@ -255,6 +253,11 @@ class BagsBase:
             for name, value in facts.items()
         )
         return f"<table><caption>{type(self).__name__}</caption><tbody>{rows}</tbody></table>"
+
+    def _spread(self) -> str:
+        """Smallest, median and largest size."""
+        low, median, high = np.quantile(self.sizes, [0, 0.5, 1])
+        return f"{low:.0f} / {median:g} / {high:.0f} (min / median / max)"
 
     def _storage(self) -> str:
         """How the points are stored, for example their type."""

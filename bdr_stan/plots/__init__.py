@@ -1,7 +1,7 @@
 """Plots of predictions, influence, robustness, shrinkage, terms, landmarks and maps.
 
-For *predictive* see `bdr_stan.metrics`. matplotlib is imported when a plot is drawn; without it
-every plot raises ImportError.
+For *predictive* see `bdr_stan.metrics`, and for errors of arrays of different lengths, NaN, levels
+and edges. matplotlib is imported when a plot is drawn; without it every plot raises ImportError.
 """
 
 from bdr_stan.plots.by_size import (

@@ -161,10 +161,6 @@ def prediction(
     level : float in (0, 1), default 0.95, probability of the intervals
     label : str, default "label", name and unit of the labels, e.g. "age, years"
 
-    Raises
-    ------
-    ValueError : arrays of different lengths, NaN, or an invalid level.
-
     Examples
     --------
     >>> import numpy as np

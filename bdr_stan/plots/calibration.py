@@ -44,10 +44,6 @@ def calibration(
     y, predictive, sizes, edges : see `plots.prediction`; `sizes` draw one more line per class
     ax : matplotlib Axes, which are returned; None for a new figure
 
-    Raises
-    ------
-    ValueError : arrays of different lengths or NaN.
-
     Examples
     --------
     >>> import numpy as np
@@ -99,10 +95,6 @@ def pit(
     ----------
     y, predictive, sizes, edges : see `plots.prediction`
     n_bins : int, number of bars
-
-    Raises
-    ------
-    ValueError : `edges` do not increase.
 
     Examples
     --------

@@ -139,7 +139,8 @@ def landmarks(
     >>> ax.get_xlabel(), ax.get_ylabel()
     ('feature 20', 'feature 42')
     """
-    sample, names = _sample(points, n_points, np.random.default_rng(seed))
+    bags = as_bags([points] if isinstance(points, np.ndarray) and points.ndim == 2 else points)
+    sample, names = bags.sample_points(n_points, np.random.default_rng(seed)), bags.features
     landmarks = getattr(landmarks, "landmarks_", landmarks)
     if isinstance(landmarks, dict):
         raise TypeError("the model has several samples: pass landmarks_[name] and points of one")
@@ -166,15 +167,6 @@ def landmarks(
     ax.set(xlabel=labels[0], ylabel=labels[1])
     ax.legend(frameon=True, fontsize="small")
     return ax
-
-
-def _sample(points, n, rng):
-    """At most n points, and the names of their features or None."""
-    if isinstance(points, np.ndarray) and points.ndim == 2:
-        few = len(points) <= n
-        return (points if few else points[rng.choice(len(points), n, replace=False)]), None
-    bags = as_bags(points)
-    return bags.sample_points(n, rng), bags.features
 
 
 def _columns(features, names, p):
