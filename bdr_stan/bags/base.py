@@ -47,8 +47,8 @@ class BagsBase:
 
     @metadata.setter
     def metadata(self, table: "DataFrame | None") -> None:
-        known = None if table is None else as_metadata(table, len(self), self.ids)
-        self._metadata = None if known is None else known.copy()
+        in_order = None if table is None else as_metadata(table, len(self), self.ids)
+        self._metadata = None if in_order is None else in_order.copy()
 
     def __len__(self) -> int:
         raise NotImplementedError

@@ -51,20 +51,20 @@ def cell_features(
     if not isinstance(features, str):
         columns = _variables(adata, list(features))
         return ("X", None), columns, list(features)
-    found = [part for part in ("obsm", "layers") if features in getattr(adata, part)]
-    if len(found) == 2:
+    parts = [part for part in ("obsm", "layers") if features in getattr(adata, part)]
+    if len(parts) == 2:
         raise ValueError(f"adata has both an obsm key and a layer {features!r}: rename one of them")
-    if not found and features != "X":
+    if not parts and features != "X":
         if features in adata.var_names:
             raise ValueError(f"features must list names of variables: pass [{features!r}]")
-        known = [*adata.obsm, *adata.layers, "X"]
+        keys = [*adata.obsm, *adata.layers, "X"]
         raise ValueError(
-            f"adata has no obsm key or layer {features!r}: {near_names(features, known)}"
+            f"adata has no obsm key or layer {features!r}: {near_names(features, keys)}"
         )
-    if not found and adata.X is None:
+    if not parts and adata.X is None:
         raise ValueError("adata.X is empty: name an obsm key or a layer in features")
-    if found != ["obsm"]:
-        return (found[0], features) if found else ("X", None), None, list(adata.var_names)
+    if parts != ["obsm"]:
+        return (parts[0], features) if parts else ("X", None), None, list(adata.var_names)
     values = adata.obsm[features]
     if values.ndim != 2 or values.shape[1] == 0:
         raise ValueError(
@@ -84,17 +84,17 @@ def _variables(adata, names):
         raise ValueError("features is empty: list names of variables, or name an obsm key")
     if adata.X is None:
         raise ValueError("adata.X is empty, and variables have their values there: name a layer")
-    known = adata.var_names
+    variables = adata.var_names
     for k, name in enumerate(names):
-        if name not in known:
-            raise ValueError(f"adata has no variable {name!r}: {near_names(name, known)}")
+        if name not in variables:
+            raise ValueError(f"adata has no variable {name!r}: {near_names(name, variables)}")
         if name in names[:k]:
             raise ValueError(f"features names the variable {name!r} twice: name each once")
-        if (known == name).sum() > 1:
+        if (variables == name).sum() > 1:
             raise ValueError(
                 f"several variables are called {name!r}: call adata.var_names_make_unique()"
             )
-    return np.array([known.get_loc(name) for name in names])
+    return np.array([variables.get_loc(name) for name in names])
 
 
 def cell_values(

@@ -89,12 +89,12 @@ def as_categories(series: Any, name: str) -> tuple[Array, list[str]]:
         )
     texts_alone = all(issubclass(kind, str) for kind in kinds)  # NumPy's are a kind of them
     if dtype not in (nw.Categorical, nw.Enum) and not texts_alone:
-        found = " and ".join(sorted(kind.__name__ for kind in kinds))
+        held = " and ".join(sorted(kind.__name__ for kind in kinds))
         texts = [value for value in values if isinstance(value, str)]
         example = f", such as {texts[0]!r}" if texts else ""
         raise TypeError(
-            f"column {name!r} holds {found}{example}: make numbers or texts of all its values, or "
-            "leave it out of the features"
+            f"column {name!r} holds {held}{example}: make numbers or texts of all its values, "
+            "or leave it out of the features"
         )
     texts, place = np.unique([str(value) for value in values], return_inverse=True)
     return np.append(place, -1)[codes], texts.tolist()
@@ -171,8 +171,8 @@ def ids_of_text(texts: Any) -> Any:
     """Ids read as text, a pandas Series, as numbers unless one is written like "01"."""
     import pandas as pd
 
-    codes, given = pd.factorize(texts)  # -1 if there is none
-    ids = pd.Series(given, dtype=object)
+    codes, different = pd.factorize(texts)  # -1 if there is none
+    ids = pd.Series(different, dtype=object)
     numbers = pd.to_numeric(ids, errors="coerce")
     if numbers.isna().any() or (numbers.astype(str) != ids.str.strip()).any():
         return texts

@@ -35,8 +35,8 @@ def match_to_ids(values: ArrayLike, ids: Array | None, name: str = "y") -> Array
 
 def labels_in_order(y: ArrayLike, predictive: Any) -> ArrayLike:
     """Labels in the order of the bags of a predictive distribution, by its `ids` if any."""
-    known = ("interval", "quantile", "log_prob", "cdf", "classes")
-    if not any(hasattr(predictive, name) for name in known):
+    answers = ("interval", "quantile", "log_prob", "cdf", "classes")
+    if not any(hasattr(predictive, name) for name in answers):
         raise TypeError(
             f"predictive must be a predictive distribution, such as model.predictive(bags), found "
             f"a {type(predictive).__name__}"

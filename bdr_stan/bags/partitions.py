@@ -96,10 +96,10 @@ class PartitionedBags(BagsBase):
         columns = resolve_like(like, roles.features, missing, None, unseen)
         check_client(client)
         reader = PartReader(kind, replace(roles, features=features), missing, unseen, columns)
-        found = list(in_order(scan, [(p.table, p.where) for p in parts], reader, client=client))
-        scans = [each for each, _ in found if each is not None]
-        scanned = merge_scans(scans, [dropped for _, dropped in found], reader)
-        with_rows = [part for part, (each, _) in zip(parts, found) if each is not None]
+        results = list(in_order(scan, [(p.table, p.where) for p in parts], reader, client=client))
+        scans = [each for each, _ in results if each is not None]
+        scanned = merge_scans(scans, [dropped for _, dropped in results], reader)
+        with_rows = [part for part, (each, _) in zip(parts, results) if each is not None]
         roles = replace(reader.roles, metadata=None)  # which have been read
         reader = replace(reader, columns=scanned.columns, roles=roles)
         return cls(with_rows, [each.sizes for each in scans], reader, scanned, client)
@@ -227,11 +227,11 @@ class PartitionedBags(BagsBase):
             keep = self._codes[k] >= 0
             if len(here):
                 arguments.append((part.table, None if keep.all() else keep, here))
-        found = np.concatenate(
+        unordered = np.concatenate(
             list(in_order(_rows_of_part, arguments, self._reader, client=self.client))
         )
-        points = np.empty_like(found)
-        points[order] = found
+        points = np.empty_like(unordered)
+        points[order] = unordered
         return points
 
     def load(self) -> Any:

@@ -146,8 +146,8 @@ class Readers(BagsBase):
         if (bag is None) == (sizes is None):
             raise TypeError("pass exactly one of bag (the bag of each point) and sizes")
         names = _names_of_columns(options.pop("features", None), _columns_of_frame(points))
-        given = {"bag": bag, "weights": weights, "replicate_weights": replicate_weights}
-        for name, values in given.items():
+        per_point = {"bag": bag, "weights": weights, "replicate_weights": replicate_weights}
+        for name, values in per_point.items():
             check_same_rows(points, values, ("points", name))
         stack = as_points(points)
         if sizes is None:

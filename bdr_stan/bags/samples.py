@@ -93,13 +93,13 @@ class Samples(BagsBase):
         return self.samples[key]
 
     def _taken(self, indices):
-        taken = self._copy_of(indices)
-        taken.samples, taken._rows = {}, {}
+        chosen = self._copy_of(indices)
+        chosen.samples, chosen._rows = {}, {}
         for name, bags in self.samples.items():
             rows = self._rows[name][indices]
-            taken.samples[name] = bags.take(rows[rows >= 0])
-            taken._rows[name] = np.where(rows >= 0, np.cumsum(rows >= 0) - 1, -1)
-        return taken
+            chosen.samples[name] = bags.take(rows[rows >= 0])
+            chosen._rows[name] = np.where(rows >= 0, np.cumsum(rows >= 0) - 1, -1)
+        return chosen
 
     def check_order(self, **arguments: Any) -> None:
         """Raise ValueError for values without ids if some bag lacks the first sample."""
@@ -224,11 +224,11 @@ def _joined_metadata(samples: Mapping[str, Any], ids: Array | None) -> "DataFram
     columns: dict[Any, pd.Series] = {}
     for name, table in tables.items():
         for column in table.columns:
-            known = table[column]
+            values = table[column]
             if column in columns:
-                _check_equal(columns[column], known, column, name)
-                known = columns[column].combine_first(known)
-            columns[column] = known
+                _check_equal(columns[column], values, column, name)
+                values = columns[column].combine_first(values)
+            columns[column] = values
     return pd.DataFrame({column: values.reindex(index) for column, values in columns.items()})
 
 

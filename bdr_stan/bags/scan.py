@@ -79,8 +79,8 @@ def _dropped(table, rows, reader):
         return None
     bag = reader.roles.bag
     _, ids = row_codes(whole, bag)
-    known = set(rows[bag].to_list())
-    lost = np.array([value for value in ids.tolist() if value not in known], dtype=ids.dtype)
+    with_rows = set(rows[bag].to_list())
+    lost = np.array([value for value in ids.tolist() if value not in with_rows], dtype=ids.dtype)
     return Dropped(len(whole) - len(rows), missing_counts(whole, reader.roles.features), lost)
 
 
@@ -187,9 +187,9 @@ def merged_columns(parts: Sequence[PartScan]) -> TableColumns:
     """Columns of a table from its parts' columns; raises if their types differ."""
     categories, fills = {}, {}
     for name in parts[0].columns.names:
-        known = [part for part in parts if part.present(name)] or parts[:1]
-        texts = [part for part in known if name in part.columns.categories]
-        numbers = [part for part in known if name not in part.columns.categories]
+        with_values = [part for part in parts if part.present(name)] or parts[:1]
+        texts = [part for part in with_values if name in part.columns.categories]
+        numbers = [part for part in with_values if name not in part.columns.categories]
         if texts and numbers:
             raise TypeError(
                 f"column {name!r} holds texts in {texts[0].where}, but numbers in "
@@ -253,13 +253,13 @@ def _warn_of_dropped(dropped, sizes, ids):
 def _warn_of_columns(scans, ends, columns):
     constant, within = [], []
     for name in columns.names:
-        known = [each for each in scans if name in each.varies]
+        parts = [each for each in scans if name in each.varies]
         if name in columns.categories or name in columns.fills:
             continue
         if len(ends[name].values) == 1:
             constant.append(name)
-        elif max(each.sizes.max() for each in known) > 1 and not any(
-            each.varies[name] for each in known
+        elif max(each.sizes.max() for each in parts) > 1 and not any(
+            each.varies[name] for each in parts
         ):
             within.append(name)
     messages = column_messages(constant, within)

@@ -27,8 +27,8 @@ from bdr_stan.user_warnings import warn
 
 def is_table(values: Any) -> bool:
     """Whether this is a table with named columns, in contrast to bags and arrays."""
-    known = hasattr(values, "columns") or hasattr(values, "__arrow_c_stream__")
-    return known and not isinstance(values, BagsBase)
+    has_columns = hasattr(values, "columns") or hasattr(values, "__arrow_c_stream__")
+    return has_columns and not isinstance(values, BagsBase)
 
 
 def as_table(values: Any) -> Any:

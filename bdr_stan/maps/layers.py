@@ -138,9 +138,9 @@ def _checked(layer, what):
     if transform.b != 0 or transform.d != 0:
         raise ValueError(f"{what} is rotated: make its rows lie along x by .rio.reproject(crs)")
     for name in (rows, cols):
-        at = layer[name].to_numpy()
-        if _is_uneven(at):
-            across = layer.rio.crs.is_geographic and not _is_uneven(np.sort(at % 360))
+        coordinate = layer[name].to_numpy()
+        if _is_uneven(coordinate):
+            across = layer.rio.crs.is_geographic and not _is_uneven(np.sort(coordinate % 360))
             turned = f".assign_coords({name}=raster.{name} % 360).sortby({name!r})"
             raise ValueError(
                 f"the coordinate {name} of {what} is not evenly spaced: bring it to a regular grid "
@@ -149,9 +149,9 @@ def _checked(layer, what):
     return layer.transpose(rows, cols).rename({rows: "y", cols: "x"})
 
 
-def _is_uneven(at):
+def _is_uneven(coordinate):
     """Whether coordinates of rows or columns are not evenly spaced."""
-    steps = np.diff(at)
+    steps = np.diff(coordinate)
     mean = steps.mean() if len(steps) else 0.0
     return np.any(np.abs(steps - mean) > 5 * _GRID_TOLERANCE * abs(mean))
 

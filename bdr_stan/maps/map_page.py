@@ -111,8 +111,8 @@ def write_map_page(
 
 def _extent(filled):
     """Rows and columns of the smallest window with all cells that have a value."""
-    found = (np.flatnonzero(filled.any(axis=axis)) for axis in (1, 0))
-    return tuple(slice(int(each[0]), int(each[-1]) + 1) for each in found)
+    numbers = (np.flatnonzero(filled.any(axis=axis)) for axis in (1, 0))
+    return tuple(slice(int(each[0]), int(each[-1]) + 1) for each in numbers)
 
 
 def _data(maps, layers, grid, cells, label):

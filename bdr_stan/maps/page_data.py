@@ -99,8 +99,8 @@ class Layer:
 
     def _number(self, kind):
         """The number in the name, for example 0.025 in quantile_0.025, or None."""
-        found = _NAMED.fullmatch(self.name)
-        return float(found[2]) if found and found[1] == kind else None
+        match = _NAMED.fullmatch(self.name)
+        return float(match[2]) if match and match[1] == kind else None
 
 
 def open_maps(maps: Any) -> Maps:
@@ -169,11 +169,11 @@ def read_layers(maps: Maps, *, log: bool) -> tuple[list[Layer], np.ndarray]:
         low, total, high, n = np.inf, 0.0, -np.inf, 0
         for time, one in maps.items():
             values = values_of(one[name])
-            found = np.isfinite(values)
-            if not found.any():
+            has_value = np.isfinite(values)
+            if not has_value.any():
                 where = f" at {time!r}" if time else ""
                 raise ValueError(f"the layer {name!r} has no value to draw{where}")
-            filled, values = filled | found, values[found]
+            filled, values = filled | has_value, values[has_value]
             low, high = min(low, values.min()), max(high, values.max())
             total, n = total + values.sum(), n + len(values)
         layer = Layer(name, float(low), float(total / n), float(high), log)

@@ -106,12 +106,12 @@ def cells_of_districts(
     import shapely
 
     find_cells = cells_by_share if fractional else cells_by_centre
-    found = []
+    cells_of = []
     for shape in table.geometry:
         polygon = shapely.Polygon() if shape is None else shape
-        found.append(find_cells(shapely.transform(polygon, grid.in_cells), grid.shape))
-    row, col, share = (np.concatenate(values) for values in zip(*found))
-    bag = np.repeat(np.arange(len(table)), [len(cells[0]) for cells in found])
+        cells_of.append(find_cells(shapely.transform(polygon, grid.in_cells), grid.shape))
+    row, col, share = (np.concatenate(values) for values in zip(*cells_of))
+    bag = np.repeat(np.arange(len(table)), [len(cells[0]) for cells in cells_of])
     return bag, Pixels(row, col, share, grid)
 
 

@@ -184,11 +184,12 @@ def _draw_levels(ax, name, values, effect, ends):
         half = _MOST_LEVELS // 2
         order, shown = np.r_[order[:half], order[-half:]], f"{name}: lowest and highest {half}"
     lower, upper = effect.quantile(ends)
-    at = np.arange(len(order))
+    places = np.arange(len(order))
     ax.axvline(0, ls="--", lw=1, color=GUIDE, zorder=0)
-    ax.hlines(at, lower[order], upper[order], color=COVERS, lw=2)
-    ax.plot(effect.mean[order], at, "o", color=COVERS, ms=4)
-    ax.set_yticks(at, [str(values[k]) for k in order], fontsize="small" if len(at) < 15 else 6)
+    ax.hlines(places, lower[order], upper[order], color=COVERS, lw=2)
+    ax.plot(effect.mean[order], places, "o", color=COVERS, ms=4)
+    size = "small" if len(places) < 15 else 6
+    ax.set_yticks(places, [str(values[k]) for k in order], fontsize=size)
     ax.set(xlabel="effect on the linear predictor", ylabel=shown)
 
 

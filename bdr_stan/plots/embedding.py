@@ -173,8 +173,8 @@ def _columns(features, names, p):
     """Numbers of two columns given by number or name."""
     if isinstance(features, str) or len(features) != 2:
         raise ValueError(f"features must be two columns or 'principal', found {features!r}")
-    known = list(range(p)) if names is None else [*range(p), *names]
+    columns = list(range(p)) if names is None else [*range(p), *names]
     for feature in features:
-        if feature not in known:
-            raise ValueError(f"there is no feature {feature!r}; there are: {known}")
+        if feature not in columns:
+            raise ValueError(f"there is no feature {feature!r}; there are: {columns}")
     return [names.index(f) if isinstance(f, str) else f for f in features]

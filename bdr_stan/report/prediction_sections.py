@@ -97,8 +97,8 @@ def _label(fit):
 
 def _name_and_unit(label):
     """For example "age" and " years" of "age, years"; the unit may be empty."""
-    found = re.fullmatch(r"(.+),( [^\d,]+)", label)
-    return found.groups() if found else (label, "")
+    parts = re.fullmatch(r"(.+),( [^\d,]+)", label)
+    return parts.groups() if parts else (label, "")
 
 
 def share(mask: Array) -> str:
@@ -131,17 +131,19 @@ def _means(fit, ids):
 
 
 def _diagnostics(fit):
-    found = checks(fit.model.diagnostics())
-    poor = [check.quantity for check in found if check.bad]
+    all_checks = checks(fit.model.diagnostics())
+    poor = [check.quantity for check in all_checks if check.bad]
     if poor:
         return f"Poor diagnostics of the sampler: {', '.join(poor)}. See the appendix."
-    return "All diagnostics of the sampler are good." if found else ""
+    return "All diagnostics of the sampler are good." if all_checks else ""
 
 
 def _scatter(fit):
     kept = fit.model.result_.settings.get("overdispersion")
-    found = None if kept is None else Overdispersion(**kept)
-    return "" if found is None or not found.is_clear else found.text[0].upper() + found.text[1:]
+    scatter = None if kept is None else Overdispersion(**kept)
+    if scatter is None or not scatter.is_clear:
+        return ""
+    return scatter.text[0].upper() + scatter.text[1:]
 
 
 def predictions(fit: FitSummary) -> Section:
@@ -200,8 +202,8 @@ def _of_new_bags(fit):
     p = fit.model.familiarity(fit.bags)["familiarity"]
     odd = p.sort_values().index[: int(np.sum(p <= UNFAMILIAR))]
     named = ", ".join(map(str, odd[:_N_UNFAMILIAR])) + (", .." if len(odd) > _N_UNFAMILIAR else "")
-    found = f"{len(odd)} of them ({named}) are" if len(odd) else "none of them is"
-    return [f"{text} Of the bags of the fit {found} unlike the others (at most {UNFAMILIAR})."]
+    unlike = f"{len(odd)} of them ({named}) are" if len(odd) else "none of them is"
+    return [f"{text} Of the bags of the fit {unlike} unlike the others (at most {UNFAMILIAR})."]
 
 
 def _number_blocks(fit):
@@ -365,13 +367,13 @@ def _rootogram(fit):
 
 def zeros_text(y: Array, p: Array) -> str:
     """How many of the counts y, shape (n,), are 0, and are predicted to be, by probabilities p."""
-    found, expected = float(np.mean(y == 0)), float(np.mean(p))
+    observed, expected = float(np.mean(y == 0)), float(np.mean(p))
     margin = _SD_OF_ZEROS * float(np.sqrt(np.sum(p * (1 - p)))) / len(y)
-    text = f"{found:.0%} of the counts are 0; {expected:.0%} are predicted to be (chance: "
+    text = f"{observed:.0%} of the counts are 0; {expected:.0%} are predicted to be (chance: "
     text += f"{max(expected - margin, 0):.0%} to {min(expected + margin, 1):.0%})."
-    if abs(found - expected) <= margin:
+    if abs(observed - expected) <= margin:
         return text
-    kind = "more" if found > expected else "fewer"
+    kind = "more" if observed > expected else "fewer"
     return (
         f"{text} There are {kind} zeros than this family describes. Compare with another family, "
         "such as 'negative_binomial', or predict whether a count is 0 with BDRClassifier, and the "
@@ -418,15 +420,15 @@ def doubts(fit: FitSummary) -> Section | None:
         what = "its bags" if fit.bags is None else "columns with trials, exposures or offsets"
         text = f"Reasons for doubt need {what}, which the fit does not include."
         return Section("doubts", "How wrong could it be?", [Text(text)])
-    found = fit.model.doubts(fit.bags)
+    reasons = fit.model.doubts(fit.bags)
     text = (
         "Predictions can be wrong for reasons that intervals do not include. The table lists those "
         "that apply, what each makes of the answer, and how strong it must be to change a "
-        f"conclusion, for example that {found.conclusion}"
+        f"conclusion, for example that {reasons.conclusion}"
     )
     blocks: list[Any] = [Text(text)]
-    if len(found):
-        blocks.append(Table("Reasons for doubt", found.to_dataframe()))
+    if len(reasons):
+        blocks.append(Table("Reasons for doubt", reasons.to_dataframe()))
     else:
         blocks.append(Text("None of the checks found a reason for doubt."))
     return Section("doubts", "How wrong could it be?", blocks)
