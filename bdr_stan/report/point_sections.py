@@ -9,7 +9,8 @@ from bdr_stan.bags import PartitionedBags
 from bdr_stan.embedding.shrinkage import shrinkage_factors
 from bdr_stan.predictive.influence import rates_along
 from bdr_stan.report.fit_summary import FitSummary, without_points
-from bdr_stan.report.page import Folded, Section, Table, Text, picture
+from bdr_stan.report.page import Folded, Section, Table, Text
+from bdr_stan.report.pictures import picture
 
 # Limits that keep the page small and quick to make.
 _OPEN_COLUMNS, _MAX_COLUMNS = 3, 12
