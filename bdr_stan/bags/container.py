@@ -548,7 +548,7 @@ def as_bags(X: BagsLike, *, in_parts: bool = False, samples: bool = False) -> An
             )
         n, size, p = X.shape
         offsets = np.arange(n + 1) * size
-        return Bags._made({"points": X.reshape(n * size, p), "offsets": offsets})
+        return Bags._made(points=X.reshape(n * size, p), offsets=offsets)
     if isinstance(X, (list, tuple, np.ndarray)):
         return Bags.from_list(X)
     if is_table(X):

@@ -43,7 +43,7 @@ class Readers(BagsBase):
     """What makes `Bags`, a subclass."""
 
     @classmethod
-    def _made(cls, arguments, copy=False):
+    def _made(cls, *, copy=False, **arguments):
         """Bags of checked arguments; warns of codes of missing values."""
         make: Any = cls
         bags = make(**arguments, copy=copy)
@@ -91,15 +91,14 @@ class Readers(BagsBase):
                     f"{name} has points of {bag.shape[1]} features, but {names[0]} of "
                     f"{bags[0].shape[1]}: give every bag the same columns"
                 )
-        made = {
-            "points": np.concatenate(bags) if bags else np.empty((0, 1)),
-            "offsets": offsets_of_sizes([len(bag) for bag in bags]),
-            "weights": None if weights is None else _stack_weights(weights, arrays, names),
-            "ids": ids,
-            "metadata": metadata,
-            "features": features,
-        }
-        return cls._made(made)
+        return cls._made(
+            points=np.concatenate(bags) if bags else np.empty((0, 1)),
+            offsets=offsets_of_sizes([len(bag) for bag in bags]),
+            weights=None if weights is None else _stack_weights(weights, arrays, names),
+            ids=ids,
+            metadata=metadata,
+            features=features,
+        )
 
     @classmethod
     @answered
@@ -168,15 +167,15 @@ class Readers(BagsBase):
                     weights = as_vector(weights, len(order), "weights", "point")[order]
                 if replicate_weights is not None:
                     replicate_weights = as_columns(replicate_weights, len(order))[order]
-        made = {
-            "points": stack,
-            "offsets": offsets_of_sizes(as_sizes(sizes, len(stack))),
-            "weights": weights,
-            "replicate_weights": replicate_weights,
-            "features": names,
+        return cls._made(
+            points=stack,
+            offsets=offsets_of_sizes(as_sizes(sizes, len(stack))),
+            weights=weights,
+            replicate_weights=replicate_weights,
+            features=names,
+            copy=copy and share_memory(stack, points),
             **options,
-        }
-        return cls._made(made, copy=copy and share_memory(stack, points))
+        )
 
     @classmethod
     @answered
@@ -263,7 +262,7 @@ class Readers(BagsBase):
     @classmethod
     def _of_table(cls, table, roles, replicate_scale, **options):
         made = arguments_of_table(table, roles, **options)
-        return cls._made(made | {"replicate_scale": replicate_scale})
+        return cls._made(**made, replicate_scale=replicate_scale)
 
     @classmethod
     @answered
@@ -448,8 +447,8 @@ class Readers(BagsBase):
         missing = f"cell {{}} has no bag: column {bag!r} of adata.obs is missing"
         made, order = grouped_rows(obs, bag, metadata or None, missing)
         warn_of_similar_ids(made["ids"])
-        made |= {"points": cell_values(adata, place, columns, order), "features": names}
-        return cls._made(made)
+        points = cell_values(adata, place, columns, order)
+        return cls._made(**made, points=points, features=names)
 
     @classmethod
     @answered
@@ -527,7 +526,7 @@ class Readers(BagsBase):
         """
         from bdr_stan.maps.rasters import from_rasters
 
-        return cls._made(from_rasters(covariates, districts, weight, id, fractional=fractional))
+        return cls._made(**from_rasters(covariates, districts, weight, id, fractional=fractional))
 
 
 def _columns(
