@@ -1,4 +1,4 @@
-"""Plots of predictions, influence, robustness, shrinkage, terms, landmarks and maps.
+"""Plots of predictions, influence, robustness, shrinkage, terms and maps.
 
 For *predictive* see `bdr_stan.metrics`, and for errors of arrays of different lengths, NaN, levels
 and edges. matplotlib is imported when a plot is drawn; without it every plot raises ImportError.
@@ -11,8 +11,7 @@ from bdr_stan.plots.by_size import (
     prediction,
 )
 from bdr_stan.plots.calibration import calibration, pit, reliability, rootogram
-from bdr_stan.plots.effects import influence, robustness, terms
-from bdr_stan.plots.embedding import landmarks, shrinkage_spectrum
+from bdr_stan.plots.effects import influence, robustness, shrinkage_spectrum, terms
 from bdr_stan.plots.maps import map, point_map, rate_maps
 from bdr_stan.plots.style import COVERS, MISSES, MODELS
 
@@ -25,7 +24,6 @@ __all__ = [
     "calibration",
     "compare_by_size",
     "influence",
-    "landmarks",
     "map",
     "pit",
     "point_map",

@@ -1,16 +1,28 @@
-"""Plots of what a fit says of its columns: partial dependence, terms, and contrasts in doubt."""
+"""Plots of a fit: partial dependence, terms, contrasts in doubt, shrinkage of embeddings."""
 
+from itertools import cycle
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
 
 from bdr_stan.bags import BagsLike, as_bags
-from bdr_stan.plots.style import COVERS, GUIDE, MISSES, names_as_written, one_axes, pyplot
+from bdr_stan.embedding.shrinkage import shrinkage_factors
+from bdr_stan.plots.style import (
+    COVERS,
+    GUIDE,
+    MARKERS,
+    MISSES,
+    names_as_written,
+    one_axes,
+    pyplot,
+    shades,
+    size_title,
+)
 from bdr_stan.predictive.distributions import interval_ends
 from bdr_stan.predictive.influence import rates_along
 from bdr_stan.predictive.robustness import Robustness
-from bdr_stan.types import Axes, is_number
+from bdr_stan.types import ArrayLike, Axes, is_number
 
 _OF_RATES = {"n_points": 100, "n_draws": 200}  # rates of all points at each value take longer
 _TERM_POINTS = 2500  # of a function of two columns
@@ -284,3 +296,86 @@ def robustness(
     )
     ax.legend(framealpha=1, edgecolor="none", fontsize="small", loc="upper right")
     return ax
+
+
+def shrinkage_spectrum(
+    lam: ArrayLike | BaseEstimator,
+    eta: float | None = None,
+    sizes: ArrayLike = (1, 5, 20, 100, 1000),
+    *,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Share of each coordinate of the embedding that shrinkage keeps, for several bag sizes.
+
+    The eigenvalues eta / (eta + lambda_k / N) of R_eta (R_eta + Sigma / N)^-1, largest first. The
+    legend shows their sum, the effective number of coordinates that N points identify.
+
+    Parameters
+    ----------
+    lam : array, shape (d,), within-bag variances from `embedding.shrinkage.joint_basis`; or a
+        fitted BDR or Shrinkage for its variances
+    eta : float, > 0, scale of the prior of the embeddings; None, only with a fitted model, for
+        its posterior median
+    sizes : numbers of points of a bag, default 1, 5, 20, 100 and 1000
+    ax : matplotlib Axes, which are returned; None for a new figure
+
+    Raises
+    ------
+    TypeError : variances that are not numbers.
+    ValueError : a model without shrinkage, a missing or non-positive eta, a size below 1.
+
+    Source: Law et al. (2018), Appendix C.
+
+    Examples
+    --------
+    >>> from bdr_stan import plots
+    >>> ax = plots.shrinkage_spectrum([0.1, 1.0, 10.0], eta=1.0, sizes=[1, 10])
+    >>> ax.lines[0].get_ydata().round(2)
+    array([0.91, 0.5 , 0.09])
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['1 point: 1.5', '10 points: 2.4']
+    """
+    lam, eta = _variances_and_scale(lam, eta)
+    sizes = np.atleast_1d(sizes)
+    if not (sizes >= 1).all():
+        raise ValueError(f"a bag has at least 1 point, found sizes {sizes.tolist()}")
+    ax = one_axes((5.5, 4.6)) if ax is None else ax
+    every = shrinkage_factors(sizes, np.sort(lam), eta)
+    for size, kept, colour, marker in zip(sizes, every, shades(len(sizes)), cycle(MARKERS)):
+        label = f"{size_title(f'{size:g}')}: {kept.sum():.1f}"
+        rank = np.arange(1, len(lam) + 1)
+        ax.plot(rank, kept, marker=marker, ms=3, lw=1, color=colour, label=label)
+    ax.set(
+        xlabel="coordinate of the embedding, most kept first",
+        ylabel="share of the coordinate kept",
+        ylim=(-0.02, 1.02),
+    )
+    ax.locator_params(axis="x", integer=True)
+    ax.legend(
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.18),  # below: the lines leave no corner free
+        ncols=3,
+        frameon=False,
+        fontsize="small",
+        title=f"points in a bag: effective number of coordinates, of {len(lam)}",
+        title_fontsize="small",
+    )
+    return ax
+
+
+def _variances_and_scale(lam, eta):
+    """Within-bag variances and eta, from a fitted model or as given."""
+    if hasattr(lam, "coordinates_"):
+        posterior = lam.idata["posterior"]
+        if "eta" not in posterior:
+            raise ValueError(f"{type(lam).__name__} does not shrink embeddings: pass a fitted BDR")
+        eta = float(np.median(posterior["eta"].values)) if eta is None else eta
+        lam = lam.coordinates_.lam
+    elif hasattr(lam, "fit"):
+        raise ValueError(f"this {type(lam).__name__} has no shrinkage to draw: pass a fitted BDR")
+    if not is_number(eta) or not eta > 0:
+        raise ValueError(f"eta, the scale of the embeddings' prior, must be > 0, found {eta}")
+    try:
+        return np.asarray(lam, dtype=float), eta
+    except (TypeError, ValueError):
+        raise TypeError("lam must be numbers: pass variances, or a fitted BDR") from None

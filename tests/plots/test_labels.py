@@ -58,7 +58,6 @@ DRAW = {
         {"BLR": case[1], "BDR": case[1]}, case[0], case[2]
     ),
     "influence": lambda case: plots.influence(model_of_heights(), 1),
-    "landmarks": lambda case: plots.landmarks(np.eye(3), np.eye(3)),
     "map": lambda case: plots.map(raster()),
     "pit": lambda case: plots.pit(*case),
     "point_map": lambda case: plots.point_map(*np.eye(3)),
