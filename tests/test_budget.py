@@ -7,10 +7,10 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "bdr_stan"
 # Lines of Python, docstrings and blank lines included. A new capability makes room for itself.
 BUDGETS = {
-    ".": 2980,
+    ".": 2690,
     "aggregate": 2970,
-    "bags": 5250,
-    "cli": 1170,
+    "bags": 5200,
+    "cli": 1140,
     "cmdstan": 960,
     "datasets": 320,
     "embedding": 3120,
@@ -18,12 +18,12 @@ BUDGETS = {
     "families": 820,
     "kernel_means": 1130,
     "kernels": 2670,
-    "maps": 1920,
+    "maps": 1860,
     "models": 3890,
-    "plots": 1710,
+    "plots": 1370,
     "posterior": 2420,
     "predictive": 3710,
-    "report": 1420,
+    "report": 1400,
     "results": 1300,
 }
 

@@ -84,7 +84,7 @@ class BagsBase:
         Parameters
         ----------
         indices : integers, shape (m,)
-            From -n to n - 1. Of bags in memory, consecutive ones share the points; others copy
+            From -n to n - 1. Consecutive ones share the points of bags in memory; others copy
             them. Points in partitions do not move.
         axis : 0
             For NumPy and scikit-learn; only axis 0 exists.

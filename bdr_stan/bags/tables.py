@@ -68,7 +68,7 @@ def is_grouped(table: Any) -> bool:
 
 
 def ungrouped(table: Any, bag: str | None) -> tuple[Any, str]:
-    """A table and its column of bags, from ``table.groupby(column)`` too."""
+    """A table and its column of bags, also from ``table.groupby(column)``."""
     if is_grouped(table):
         keys = table.keys if isinstance(table.keys, list) else [table.keys]
         if bag is None and len(keys) == 1 and isinstance(keys[0], str):
