@@ -207,7 +207,7 @@ def map(
     Raises
     ------
     ImportError : the extra "maps" is not installed.
-    TypeError : no raster of two dimensions, GeoDataFrame or pixels; options that another kind of map has.
+    TypeError : no raster of two dimensions, GeoDataFrame or pixels; options of another kind of map.
     ValueError : no such column, no value to draw, values without a logarithm, no CRS, or
         borders in another CRS; arrays of different lengths, a cell with two pixels, or positions
         that are not integers.
