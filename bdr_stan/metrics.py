@@ -1,16 +1,18 @@
 """Scores of predictions overall, by bag size and by point: error, density, calibration.
 
 A *predictive* is any object with ``mean`` and ``sd``, shape (n,), ``interval(level)``, the lower
-and upper ends of the central intervals, ``cdf(y)``, the probability of a label below each of y,
-and ``log_prob(y)``, the log predictive density of each label. A *class predictive*, of a
-classifier, has ``classes``, the two labels, and ``mean``, the probability of the second.
+and upper ends, shape (n,), of the central intervals, ``quantile(q)``, shape (k, n) for k levels,
+``cdf(y)``, the probability of a label below each of y, and ``log_prob(y)``, the log predictive
+density of each label, shape (n,); each score names what it needs. A *class predictive*, of a
+classifier, has ``classes``, the two labels, ``mean``, the probability of the second, and
+``log_prob(y)``, the log probability of each label.
 
 All functions raise ValueError or TypeError for arrays of different lengths, NaN, values that are
 not numbers, and levels outside (0, 1); the message names the argument and the bag.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.special import gammaln, xlogy
@@ -29,101 +31,7 @@ from bdr_stan.types import Array, ArrayLike, DataFrame, is_number
 FEW_SIZES = 6  # at most this many distinct sizes are a class each
 DEFAULT_EDGES = (1, 5, 20, 100)
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-
-
-class HasCDF(Protocol):
-    """Interface of predictives that calibration requires.
-
-    Examples
-    --------
-    >>> from scipy import stats
-    >>> from bdr_stan.metrics import calibration
-    >>> calibration([0.1, 0.3, 0.5, 0.9], stats.uniform(), levels=[0.5])["coverage"].to_list()
-    [0.5]
-    """
-
-    def cdf(self, y: ArrayLike, /) -> Array:
-        """Probability of a label below each of `y`, shape (n,)."""
-
-
-class HasQuantiles(Protocol):
-    """Interface of predictives that the CRPS requires.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan.metrics import crps
-    >>> class Uniform:  # predicts labels uniform on (0, 1)
-    ...     def quantile(self, q):
-    ...         return np.asarray(q)[:, None] * np.ones(2)
-    ...
-    >>> round(crps([0.5, 1.0], Uniform()), 3)
-    0.208
-    """
-
-    def quantile(self, q: ArrayLike, /) -> Array:
-        """Quantiles at levels `q`, shape (k,), of each bag: shape (k, n)."""
-
-
-class HasDensity(Protocol):
-    """Interface of predictives that errors, densities and intervals require.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy import stats
-    >>> from bdr_stan.metrics import table_by_size
-    >>> class Normal:  # of your own model
-    ...     def __init__(self, mean, sd):
-    ...         self.mean, self.law = np.asarray(mean), stats.norm(mean, sd)
-    ...     def interval(self, level):
-    ...         return self.law.interval(level)
-    ...     def log_prob(self, y):
-    ...         return self.law.logpdf(y)
-    ...
-    >>> table_by_size([1.0, 2.0, 3.0], Normal([1.5, 2.0, 3.5], 1.0), sizes=[5, 5, 20]).round(3)
-          n_bags    mse    nll  coverage  width
-    size
-    5          2  0.125  0.981       1.0   3.92
-    20         1  0.250  1.044       1.0   3.92
-    all        3  0.167  1.002       1.0   3.92
-    """
-
-    mean: Array
-
-    def interval(self, level: float, /) -> tuple[Array, Array]:
-        """Lower and upper ends, shape (n,), of central intervals of probability `level`."""
-
-    def log_prob(self, y: ArrayLike, /) -> Array:
-        """Log predictive density of the label `y` of each bag, shape (n,)."""
-
-
-class HasClasses(Protocol):
-    """Interface of class predictives that scores require.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan.metrics import classes_by_size
-    >>> class Coins:  # of your own model
-    ...     classes = np.array(["sick", "well"])
-    ...     mean = np.array([0.2, 0.9, 0.6])
-    ...     def log_prob(self, y):
-    ...         return np.log(np.where(np.asarray(y) == "well", self.mean, 1 - self.mean))
-    ...
-    >>> classes_by_size(["sick", "well", "sick"], Coins(), sizes=[5, 5, 20])["accuracy"].round(3)
-    size
-    5      1.000
-    20     0.000
-    all    0.667
-    Name: accuracy, dtype: float64
-    """
-
-    mean: Array
-    classes: Array
-
-    def log_prob(self, y: ArrayLike, /) -> Array:
-        """Log probability of the class `y` of each bag, shape (n,)."""
+Prediction: TypeAlias = Any  # a predictive, or a class predictive
 
 
 def mse(y: ArrayLike, mean: ArrayLike) -> float:
@@ -207,7 +115,7 @@ def interval_score(
     return float(np.mean(upper - lower + 2 / (1 - level) * outside))
 
 
-def crps(y: ArrayLike, predictive: HasQuantiles) -> float:
+def crps(y: ArrayLike, predictive: Prediction) -> float:
     """Mean continuous ranked probability score, in units of y; lower is better.
 
     E|Y - y| - E|Y - Y'| / 2, with Y and Y' independent and distributed as predicted: the absolute
@@ -283,69 +191,94 @@ def size_classes(sizes: ArrayLike, edges: ArrayLike | None = None) -> dict[str, 
 
 def table_by_size(
     y: ArrayLike,
-    predictive: HasDensity,
+    predictive: Prediction,
     sizes: ArrayLike,
     *,
     edges: ArrayLike | None = None,
     level: float = 0.95,
 ) -> "DataFrame":
-    """Error, density and coverage by bag size, and over all bags.
+    """Error, density and coverage, or scores of classes, by bag size and over all bags.
 
     Parameters
     ----------
-    y : array, shape (n,), labels
-    predictive : `HasDensity`, e.g. `Predictive`
+    y : array, shape (n,), labels; of classes among ``predictive.classes``
+    predictive : e.g. `Predictive`, or an object with mean, interval and log_prob; or a class
+        predictive, e.g. `ClassPredictive`
     sizes : array, shape (n,), number of points of each bag
     edges : see `size_classes`
     level : float in (0, 1), default 0.95, probability of the central intervals
 
     Returns
     -------
-    pandas.DataFrame, index "size" with a last row "all"; columns n_bags; mse, in squared units
-    of y; nll, the mean negative log predictive density; coverage and width (units of y) of the
-    intervals
+    pandas.DataFrame, index "size" with a last row "all"; columns n_bags, and
+        of numbers mse, in squared units of y; nll, the mean negative log predictive density;
+        coverage and width (units of y) of the intervals; of classes log_loss, the mean negative
+        log probability of the label; brier, the mean squared distance of the probability of the
+        second class from 0 or 1; accuracy, the share of labels that are the more probable class
+
+    Raises
+    ------
+    ValueError : a label that is not a class.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from bdr_stan import Predictive
+    >>> from scipy import stats
     >>> from bdr_stan.metrics import table_by_size
-    >>> mean, sd = np.array([[1.0, 2.0, 3.0, 4.0]]), np.array([[1.0, 1.0, 0.2, 0.2]])
-    >>> predictive = Predictive(lambda i: (mean[:, i], sd[:, i]), n_bags=4, n_draws=1)
-    >>> table_by_size([1.5, 1.0, 3.1, 4.5], predictive, sizes=[1, 1, 50, 50]).round(2)
-          n_bags   mse   nll  coverage  width
+    >>> class Normal:  # of your own model
+    ...     def __init__(self, mean, sd):
+    ...         self.mean, law = np.asarray(mean), stats.norm(mean, sd)
+    ...         self.interval, self.log_prob = law.interval, law.logpdf
+    ...
+    >>> table_by_size([1.0, 2.0, 3.0], Normal([1.5, 2.0, 3.5], 1.0), sizes=[5, 5, 20]).round(3)
+          n_bags    mse    nll  coverage  width
     size
-    1          2  0.62  1.23      1.00   3.92
-    50         2  0.13  0.93      0.50   0.78
-    all        4  0.38  1.08      0.75   2.35
+    5          2  0.125  0.981       1.0   3.92
+    20         1  0.250  1.044       1.0   3.92
+    all        3  0.167  1.002       1.0   3.92
+    >>> class Coins:
+    ...     classes, mean = np.array(["sick", "well"]), np.array([0.2, 0.9, 0.6])
+    ...     def log_prob(self, y):
+    ...         return np.log(np.where(np.asarray(y) == "well", self.mean, 1 - self.mean))
+    ...
+    >>> table_by_size(["sick", "well", "sick"], Coins(), sizes=[5, 5, 20]).round(3)
+          n_bags  log_loss  brier  accuracy
+    size
+    5          2     0.164  0.025     1.000
+    20         1     0.916  0.360     0.000
+    all        3     0.415  0.137     0.667
     """
+    import pandas as pd
 
     check_level(level)
     y = labels_in_order(y, predictive)
-    lower, upper = predictive.interval(level)
-    y, mean, lower, upper, log_prob, sizes = _same_length(
-        y=y,
-        mean=predictive.mean,
-        lower=lower,
-        upper=upper,
-        log_prob=predictive.log_prob(y),
-        sizes=sizes,
-    )
-
-    def scores(bags):
-        return {
-            "mse": mse(y[bags], mean[bags]),
-            "nll": float(-log_prob[bags].mean()),
-            "coverage": coverage(y[bags], lower[bags], upper[bags]),
-            "width": interval_width(lower[bags], upper[bags]),
-        }
-
-    return _scores_by_size(scores, sizes, edges)
+    if hasattr(predictive, "classes"):
+        second, p, sizes = _same_length(y=_codes(predictive, y), mean=predictive.mean, sizes=sizes)
+        scores = {"log_loss": -np.asarray(predictive.log_prob(y))}
+        scores |= {"brier": (second - p) ** 2, "accuracy": second == (p > 0.5)}
+    else:
+        lower, upper = predictive.interval(level)
+        y, mean, lower, upper, log_prob, sizes = _same_length(
+            y=y,
+            mean=predictive.mean,
+            lower=lower,
+            upper=upper,
+            log_prob=predictive.log_prob(y),
+            sizes=sizes,
+        )
+        scores = {"mse": (y - mean) ** 2, "nll": -log_prob}
+        scores |= {"coverage": (lower <= y) & (y <= upper), "width": upper - lower}
+    rows = {
+        name: {"n_bags": int(mask.sum())}
+        | {score: float(np.mean(values[mask])) for score, values in scores.items()}
+        for name, mask in _classes_and_all(sizes, edges, len(sizes)).items()
+    }
+    return pd.DataFrame.from_dict(rows, orient="index").astype({"n_bags": int}).rename_axis("size")
 
 
 def calibration(
     y: ArrayLike,
-    predictive: HasCDF,
+    predictive: Prediction,
     levels: Sequence[float] = LEVELS,
     *,
     sizes: ArrayLike | None = None,
@@ -356,14 +289,15 @@ def calibration(
     Parameters
     ----------
     y, sizes, edges : see `table_by_size`; `sizes` None for all bags together
-    predictive : `HasCDF`, e.g. `Predictive`
+    predictive : e.g. `Predictive`; or an object with ``cdf(y)``. With a `PointPredictive`, y are
+        the true rates of points, known if data are simulated.
     levels : numbers in (0, 1), default 0.1, 0.2, ..., 0.9 and 0.95
 
     Returns
     -------
     pandas.DataFrame, one row per class of sizes and level; columns size (the name of the class,
     last "all"), level, coverage, and se, the standard error of the coverage of the same number
-    of independent, calibrated intervals
+    of independent, calibrated intervals; errors of neighbouring points are not independent
 
     Examples
     --------
@@ -381,78 +315,18 @@ def calibration(
 
     y = labels_in_order(y, predictive)
     classes = _classes_and_all(sizes, edges, len(y))
-    _check_levels(levels)
-    smallest_level = _smallest_levels(y=y, cdf=predictive.cdf(y))
+    if len(levels) == 0:
+        raise ValueError("levels is empty: give at least one probability")
+    for level in levels:
+        check_level(level)
+    _, cdf = _same_length(y=y, cdf=predictive.cdf(y))
+    smallest_level = np.abs(2 * cdf - 1)  # of the intervals that contain the label
     rows = []
     for level in levels:
         for name, mask in classes.items():
             share = float(np.mean(smallest_level[mask] <= level))
             rows.append((name, level, share, np.sqrt(level * (1 - level) / mask.sum())))
     return pd.DataFrame(rows, columns=["size", "level", "coverage", "se"])
-
-
-def classes_by_size(
-    y: ArrayLike, predictive: HasClasses, sizes: ArrayLike, *, edges: ArrayLike | None = None
-) -> "DataFrame":
-    """Log loss, Brier score and accuracy of a classifier by bag size, and over all bags.
-
-    Parameters
-    ----------
-    y : array, shape (n,), labels among ``predictive.classes``
-    predictive : `HasClasses`, e.g. `ClassPredictive`
-    sizes, edges : see `table_by_size`
-
-    Returns
-    -------
-    pandas.DataFrame, index "size" with a last row "all"; columns n_bags; log_loss, the mean
-    negative log probability of the label; brier, the mean squared distance of the probability
-    of the second class from 0 or 1; accuracy, the share of labels that are the more probable class
-
-    Raises
-    ------
-    ValueError : a label that is not a class.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan import ClassPredictive
-    >>> from bdr_stan.metrics import classes_by_size
-    >>> p = np.array([[0.2, 0.9, 0.6, 0.99]])
-    >>> predictive = ClassPredictive(
-    ...     lambda i: (np.log(1 - p[:, i]), np.log(p[:, i])), 4, 1, np.array(["sick", "well"])
-    ... )
-    >>> y = ["sick", "well", "sick", "well"]
-    >>> classes_by_size(y, predictive, sizes=[1, 1, 1, 50]).round(3)
-          n_bags  log_loss  brier  accuracy
-    size
-    1          3     0.415  0.137     0.667
-    50         1     0.010  0.000     1.000
-    all        4     0.314  0.103     0.750
-    """
-
-    y = labels_in_order(y, predictive)
-    second, p, sizes = _same_length(y=_codes(predictive, y), mean=predictive.mean, sizes=sizes)
-    log_prob = predictive.log_prob(y)
-
-    def scores(bags):
-        return {
-            "log_loss": float(-log_prob[bags].mean()),
-            "brier": mse(second[bags], p[bags]),
-            "accuracy": float(np.mean(second[bags] == (p[bags] > 0.5))),
-        }
-
-    return _scores_by_size(scores, sizes, edges)
-
-
-def _scores_by_size(
-    scores: Callable[[Array], dict[str, float]], sizes: Array, edges: ArrayLike | None
-) -> "DataFrame":
-    """Table of `scores(mask)` per class of bag sizes, with a last row "all"."""
-    import pandas as pd
-
-    classes = _classes_and_all(sizes, edges, len(sizes))
-    rows = {name: {"n_bags": int(mask.sum()), **scores(mask)} for name, mask in classes.items()}
-    return pd.DataFrame.from_dict(rows, orient="index").astype({"n_bags": int}).rename_axis("size")
 
 
 def _classes_and_all(sizes: ArrayLike | None, edges: ArrayLike | None, n: int) -> dict[str, Array]:
@@ -466,7 +340,7 @@ def _classes_and_all(sizes: ArrayLike | None, edges: ArrayLike | None, n: int) -
 
 def reliability(
     y: ArrayLike,
-    predictive: HasClasses,
+    predictive: Prediction,
     n_bins: int = 10,
     *,
     sizes: ArrayLike | None = None,
@@ -476,7 +350,8 @@ def reliability(
 
     Parameters
     ----------
-    y, predictive, sizes, edges : see `classes_by_size`; `sizes` None for all bags together
+    y, sizes, edges : see `table_by_size`; `sizes` None for all bags together
+    predictive : class predictive, e.g. `ClassPredictive`
     n_bins : int, >= 1, default 10, bins of equal width of the predicted probability
 
     Returns
@@ -554,62 +429,12 @@ def poisson_nll(y: ArrayLike, rate: ArrayLike) -> float:
     return float(np.mean(rate - xlogy(y, rate) + gammaln(y + 1)))
 
 
-def point_calibration(
-    truth: ArrayLike, predictive: HasCDF, levels: Sequence[float] = LEVELS
-) -> "DataFrame":
-    """Share of points with their true rate in central intervals, at several levels.
-
-    Parameters
-    ----------
-    truth : array, shape (n,), true rates, known if data are simulated
-    predictive : object with ``cdf(rate)``, the posterior probability, shape (n,), of a rate of at
-        most each value, e.g. `PointPredictive`
-    levels : numbers in (0, 1), default 0.1, 0.2, ..., 0.9 and 0.95
-
-    Returns
-    -------
-    pandas.DataFrame, columns level and coverage, see `calibration`; without a standard error,
-    because errors of neighbouring points are correlated
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy import stats
-    >>> from bdr_stan.metrics import point_calibration
-    >>> rng = np.random.default_rng(0)
-    >>> posterior = stats.gamma(rng.uniform(1, 5, 5000))
-    >>> point_calibration(posterior.rvs(random_state=rng), posterior, levels=[0.5, 0.9]).round(1)
-       level  coverage
-    0    0.5       0.5
-    1    0.9       0.9
-    """
-    import pandas as pd
-
-    _check_levels(levels)
-    smallest_level = _smallest_levels(truth=truth, cdf=predictive.cdf(truth), unit="point")
-    shares = [float(np.mean(smallest_level <= level)) for level in levels]
-    return pd.DataFrame({"level": list(levels), "coverage": shares})
-
-
 def _numbers(values: ArrayLike, name: str) -> Array:
     """Values as floats; TypeError if they are not numbers."""
     try:
         return as_real_numbers(values)
     except (TypeError, ValueError):
         raise TypeError(f"{name} must be numbers: pass a numeric array") from None
-
-
-def _smallest_levels(unit: str = "bag", **values_and_cdf: ArrayLike) -> Array:
-    """Smallest levels of central intervals that contain the values: |2 cdf - 1|, shape (n,)."""
-    _, cdf = _same_length(unit, **values_and_cdf)
-    return np.abs(2 * cdf - 1)
-
-
-def _check_levels(levels: Sequence[float]) -> None:
-    if len(levels) == 0:
-        raise ValueError("levels is empty: give at least one probability")
-    for level in levels:
-        check_level(level)
 
 
 def _check_each(name: str, values: Array, good: Array, rule: str) -> None:

@@ -12,6 +12,8 @@ from bdr_stan.bags import Bags, BagsLike, as_bags
 from bdr_stan.estimators.validation import check_folds
 from bdr_stan.types import Array, check_seed, is_integer
 
+__all__ = ["SpatialBlocks"]
+
 
 class SpatialBlocks(BaseCrossValidator):
     """Spatial block cross-validation of bags, as a scikit-learn splitter.
@@ -99,68 +101,29 @@ class SpatialBlocks(BaseCrossValidator):
 
 
 def bag_centres(bags: Bags, columns: Sequence[str | int]) -> Array:
-    """Locations of bags: the weighted means of their points in two columns.
+    """Locations of bags, shape (n, 2): the weighted means of their points in two columns.
 
-    Parameters
-    ----------
-    bags : Bags
-    columns : pair of str or int
-        By name or number.
-
-    Returns
-    -------
-    array, shape (n, 2)
-
-    Raises
-    ------
-    ValueError, TypeError
-        Not two columns, or an unknown column.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan import Bags
-    >>> from bdr_stan.model_selection import bag_centres
-    >>> points = np.array([[0.0, 10.0, 7.0], [2.0, 20.0, 7.0], [5.0, 50.0, 7.0]])
-    >>> bags = Bags.from_points(points, sizes=[2, 1], features=["lon", "lat", "rain"])
-    >>> bag_centres(bags, ["lon", "lat"])
-    array([[ 1., 15.],
-           [ 5., 50.]])
+    Raises TypeError or ValueError unless `columns` are two of the points, by name or number.
     """
     if isinstance(columns, str) or not np.iterable(columns) or len(list(columns)) != 2:
         raise TypeError(f"columns must be two names or numbers of columns, found {columns!r}")
     names = list(bags.features or [])
-    known: dict[Any, int] = {name: k for k, name in enumerate(names)}
-    known |= {k: k for k in range(bags.n_features)}
+    number: dict[Any, int] = {name: k for k, name in enumerate(names)}
+    number |= {k: k for k in range(bags.n_features)}
     for column in columns:
-        if column not in known:
+        if column not in number:
             listed = ", ".join(names) or f"numbers 0 to {bags.n_features - 1}"
             raise ValueError(
                 f"the points have no column {column!r} for the locations of bags: choose "
                 f"columns=(x, y) from {listed}"
             )
-    return mean_points(bags).points[:, [known[column] for column in columns]]
+    return mean_points(bags).points[:, [number[column] for column in columns]]
 
 
 def shuffled_folds(cv: Any, y: Array, classes: bool, seed: int) -> Any:
     """A cross-validation splitter; a number of folds is shuffled, as bags may be sorted by size.
 
-    Parameters
-    ----------
-    cv : int, splitter or iterable of splits
-    y : array, shape (n,), labels
-    classes : bool
-        Whether labels are classes and folds stratified by them.
-    seed : int, of the order
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan.model_selection import shuffled_folds
-    >>> y = np.repeat([0, 1], [8, 4])  # sorted, as tables often are
-    >>> folds = shuffled_folds(4, y, classes=True, seed=1)
-    >>> [y[held_out].tolist() for _, held_out in folds.split(y, y)]
-    [[0, 0, 1], [0, 0, 1], [0, 0, 1], [0, 0, 1]]
+    With `classes` folds are stratified by the labels `y`.
     """
     check_folds(cv, len(y))
     if not isinstance(cv, (int, np.integer)):

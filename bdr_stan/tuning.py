@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,12 +14,8 @@ from bdr_stan.estimators.validation import check_choice, check_positive
 from bdr_stan.kernels import Kernel, check_kernel
 from bdr_stan.progress import Share, status
 from bdr_stan.tuning_embeddings import EmbeddingTask
-from bdr_stan.tuning_task import Candidate, Search, with_method
-from bdr_stan.tuning_totals import TotalsTask
-from bdr_stan.types import ArrayLike, check_counts, check_flags, check_seed
-
-if TYPE_CHECKING:
-    import pandas as pd
+from bdr_stan.tuning_task import Candidate, Search, TotalsTask, with_method
+from bdr_stan.types import ArrayLike, DataFrame, check_counts, check_flags, check_seed
 
 # Law et al. (2018), supplement: the grid of their experiments.
 BANDWIDTH_SCALES = (0.5, 0.75, 1.0, 1.25, 1.5)
@@ -50,23 +46,17 @@ class Tuned:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from bdr_stan import RBFNetwork, tune
-    >>> rng = np.random.default_rng(0)
-    >>> y = rng.normal(size=40)
-    >>> bags = [rng.normal(mean, size=(30, 1)) for mean in y]
+    >>> from bdr_stan.datasets import digits_bags
+    >>> bags, y = digits_bags(40, seed=1)
     >>> tuned = tune(bags, y, models=[RBFNetwork()], cv=4, n_landmarks=[1, 10], bandwidth_scale=[1])
-    >>> tuned.table[["model", "n_landmarks", "bandwidth_scale"]]
-            model  n_landmarks  bandwidth_scale
-    0  RBFNetwork           10                1
-    1  RBFNetwork            1                1
     >>> tuned.best.fit(bags, y).predict(bags[:2]).shape
     (2,)
     """
 
     best: BagEstimator
     best_of: dict[str, BagEstimator]
-    table: "pd.DataFrame"
+    table: "DataFrame"
 
 
 def tune(
@@ -201,52 +191,54 @@ def tune(
     search = Search(
         models, kernels, n_landmarks, bandwidth_scale, method, score, refine, seed, options
     )
-    known = {"trials": trials, "exposure": exposure, "offset": offset}
+    label_data = {"trials": trials, "exposure": exposure, "offset": offset}
     kind: Any = TotalsTask if are_totals else EmbeddingTask
-    task = kind.prepare(search, bags, y, known, validation, cv)
+    task = kind.prepare(search, bags, y, label_data, validation, cv)
 
-    found: list[Candidate] = []
+    candidates: list[Candidate] = []
     n_candidates = sum(len(names) for _, names in task.combinations())
     share, position = Share(), ""
 
     def reporting(text):
         nonlocal position
-        share.update(len(found), n_candidates)
-        is_grid = len(found) < n_candidates
-        position = f"candidate {len(found) + 1} of {n_candidates} ({text})" if is_grid else text
+        n = len(candidates)
+        share.update(n, n_candidates)
+        position = f"candidate {n + 1} of {n_candidates} ({text})" if n < n_candidates else text
         return status(position + share.time_left(), bool(progress))
 
     with status("Tuning", progress is None, after=10, detail=lambda: position + share.time_left()):
         for candidate in task.candidates(reporting):
-            found.append(candidate)  # noqa: PERF402 - reports of progress count them
+            candidates.append(candidate)  # noqa: PERF402 - reports of progress count them
         if refine is not None:
-            for name, row in _best_rows(_ranked(found, score)).items():
+            for name, row in _best_rows(_ranked(candidates, score)).items():
                 with reporting(f"{name}, search for {refine}"):
-                    found.append(task.refined(found[row]))
-    table = _ranked(found, score)
+                    candidates.append(task.refined(candidates[row]))
+    table = _ranked(candidates, score)
     best_rows = _best_rows(table)
     return Tuned(
-        found[table.index[0]].estimator,
-        {name: found[best_rows[name]].estimator for name in models},
+        candidates[table.index[0]].estimator,
+        {name: candidates[best_rows[name]].estimator for name in models},
         table.reset_index(drop=True).drop(columns=["refined"] if refine is None else []),
     )
 
 
-def _ranked(candidates: Sequence[Candidate], score: str) -> "pd.DataFrame":
+def _ranked(candidates: Sequence[Candidate], score: str) -> "DataFrame":
     """Table of candidates, best first; its index has their places in the list."""
     import pandas as pd
 
     rows = []
-    for each in candidates:
-        kernel = {} if each.kernel is None else {"kernel": _text(each.kernel)}
-        rows.append({"model": each.name, **kernel, **each.columns, "refined": each.refined})
+    for candidate in candidates:
+        name, kernel, _, columns, _, refined = candidate
+        text = kernel if isinstance(kernel, str) else repr(kernel)
+        kernels = {} if kernel is None else {"kernel": text}
+        rows.append({"model": name, **kernels, **columns, "refined": refined})
     # Models without a density have NaN for nll, which sorts last.
     by = ["nll", "mse"] if score == "nll" else [score]
     ascending = score not in EVIDENCES
     return pd.DataFrame(rows).sort_values(by, kind="stable", ascending=ascending)
 
 
-def _best_rows(table: "pd.DataFrame") -> dict[str, Any]:
+def _best_rows(table: "DataFrame") -> dict[str, Any]:
     """Place in the list of the best candidate of each model, from the table of `_ranked`."""
     return {name: row for row, name in table["model"].drop_duplicates().items()}
 
@@ -275,10 +267,6 @@ def _checked_kernels(kernels):
     for kernel in kernels:
         check_kernel(kernel)
     return tuple(kernels)
-
-
-def _text(kernel):
-    return kernel if isinstance(kernel, str) else repr(kernel)
 
 
 def _are_models_of_totals(models):

@@ -35,7 +35,7 @@ class EmbeddingTask(Task):
 
     @classmethod
     def checked(
-        cls, search: Search, bags: Any, y: ArrayLike, known: Mapping[str, Any], validation: Any
+        cls, search: Search, bags: Any, y: ArrayLike, label_data: Mapping[str, Any], validation: Any
     ) -> Labelled:
         models = search.models.values()
         if search.score == "nll":
@@ -48,28 +48,28 @@ class EmbeddingTask(Task):
             for model in models:
                 model.check_samples(bags, None)
         labels = _check_of_labels(models)(bags, y)
-        return Labelled(bags, labels, _known_of_labels(models, known, bags, labels))
+        return Labelled(bags, labels, _label_data(models, label_data, bags, labels))
 
     @classmethod
     def checked_validation(
-        cls, search: Search, training: Labelled, known: Mapping[str, Any], validation: Any
+        cls, search: Search, training: Labelled, label_data: Mapping[str, Any], validation: Any
     ) -> Labelled:
-        for name, given in known.items():
-            if given is not None and not isinstance(given, str):
+        for name, values in label_data.items():
+            if values is not None and not isinstance(values, str):
                 raise TypeError(
                     f"with validation= give {name} as the name of a column of the bags' metadata, "
-                    f"found {type(given).__name__}"
+                    f"found {type(values).__name__}"
                 )
         models = search.models.values()
         bags, y = checked_validation(validation, training.bags, _check_of_labels(models))
-        return Labelled(bags, y, _known_of_labels(models, known, bags, y))
+        return Labelled(bags, y, _label_data(models, label_data, bags, y))
 
-    def refined(self, found: Candidate) -> Candidate:
+    def refined(self, candidate: Candidate) -> Candidate:
         """A candidate with better bandwidths, from a search at its landmarks."""
-        estimator = _with_better_bandwidths(self, found)
+        estimator = _with_better_bandwidths(self, candidate)
         columns, training = self._in_table(estimator, self.embedded(estimator))
-        kernel = None if found.kernel is None else estimator.kernel
-        return Candidate(found.name, kernel, estimator, columns, training, refined=True)
+        kernel = None if candidate.kernel is None else estimator.kernel
+        return Candidate(candidate.name, kernel, estimator, columns, training, refined=True)
 
     def with_bandwidth(self, candidate: Any, scale: float) -> Any:
         candidate.set_params(bandwidth_scale=scale)
@@ -164,23 +164,22 @@ def _check_of_labels(models):
     return partial(check_classes, several=several)
 
 
-def _known_of_labels(models, given, bags, y):
+def _label_data(models, supplied, bags, y):
     """Trials, exposure, offset for the models of bags with labels, checked for each model."""
-    known: dict[str, Array] = {}
+    label_data: dict[str, Array] = {}
     families = [model for model in models if getattr(model, "family", None) is not None]
-    takers = {name: [m for m in families if name in m.takes] for name in given}
-    for name, values in given.items():
-        if values is not None and not takers[name]:
+    for name, values in supplied.items():
+        if values is not None and not any(name in model.takes for model in families):
             raise TypeError(f"none of the models takes {name}: leave {name}= out")
     for model in families:
-        taken = {name: values for name, values in given.items() if model in takers[name]}
-        known |= model.label_model.read(bags, y, **taken).given
-    return known
+        accepted = {name: values for name, values in supplied.items() if name in model.takes}
+        label_data |= model.label_model.read(bags, y, **accepted).given
+    return label_data
 
 
 def _labels_of(labelled, bags):
     """Labels of some of the bags, and their trials, exposure and offset, if they have them."""
-    return labelled.y[bags], {name: values[bags] for name, values in labelled.known.items()}
+    return labelled.y[bags], {name: values[bags] for name, values in labelled.label_data.items()}
 
 
 def _scores_of_split(model, training, held_out, options):
@@ -205,13 +204,13 @@ def _held_out_scores(fitted, embedding, y, known):
     return {"nll": nll, "mse": mse(y, predictive.mean)}
 
 
-def _with_better_bandwidths(task, found):
+def _with_better_bandwidths(task, candidate):
     """The estimator of a candidate after a search for bandwidths with fixed landmarks."""
-    candidate, training = found.estimator, found.training
+    estimator, training = candidate.estimator, candidate.training
     refine, method, score = task.search.refine, task.search.method, task.search.score
     kernel = training.kernel
-    by_name = isinstance(candidate.kernel, str) and hasattr(kernel, "lengths")
-    model = clone(candidate).set_params(bandwidth_scale=1.0)
+    by_name = isinstance(estimator.kernel, str) and hasattr(kernel, "lengths")
+    model = clone(estimator).set_params(bandwidth_scale=1.0)
     if not by_name:
         model.set_params(bandwidth="scaled")  # the kernel object has bandwidths
     if _has_landmarks(model):
@@ -238,7 +237,7 @@ def _with_better_bandwidths(task, found):
     if refine == "ard":
         n_steps = training.landmarks.shape[1] if by_name else len(kernel.log_parameters)
     start = np.zeros(n_steps)
-    found = minimize(
+    best = minimize(
         loss,
         start,
         method="Nelder-Mead",
@@ -250,15 +249,15 @@ def _with_better_bandwidths(task, found):
             "maxfev": 100 * n_steps,
         },
     )
-    return changed(found.x)
+    return changed(best.x)
 
 
 def _map_key(model):
     """Inputs of a model's feature map other than landmarks and bandwidth."""
     kernel = model.kernel if isinstance(model.kernel, str) else str(kernel_config(model.kernel))
     # A user's subclass may embed with its own parameters.
-    own = None if type(model).__module__.startswith("bdr_stan.") else repr(model)
-    return kernel, getattr(model, "features", "landmarks"), own
+    subclass = None if type(model).__module__.startswith("bdr_stan.") else repr(model)
+    return kernel, getattr(model, "features", "landmarks"), subclass
 
 
 def _has_landmarks(model):

@@ -1,18 +1,21 @@
-"""Candidates and bags of `tune`: a base of the tasks of embeddings and of totals."""
+"""Candidates and bags of `tune`: a base of its tasks, and that of models of totals."""
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
 from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
-from joblib import Parallel
+from joblib import Parallel, delayed
 from sklearn.base import clone, is_classifier
 
-from bdr_stan.bags import BagsLike, as_bags
-from bdr_stan.estimators.validation import checked_splits
-from bdr_stan.kernels import Kernel
+from bdr_stan.bags import BagsLike, as_bags, values_of_bags
+from bdr_stan.estimators.validation import checked_splits, checked_validation
+from bdr_stan.kernels import Kernel, resolve_kernel
+from bdr_stan.metrics import mse
 from bdr_stan.model_selection import shuffled_folds
 from bdr_stan.types import Array, ArrayLike
 
@@ -39,7 +42,12 @@ class Labelled(NamedTuple):
 
     bags: Any
     y: Array
-    known: Mapping[str, Array]
+    label_data: Mapping[str, Array]
+
+    def take(self, indices: Array) -> "Labelled":
+        """The bags with these indices."""
+        data = {name: values[indices] for name, values in self.label_data.items()}
+        return Labelled(self.bags.take(indices), self.y[indices], data)
 
 
 class Candidate(NamedTuple):
@@ -57,8 +65,8 @@ class Candidate(NamedTuple):
 class Task:
     """Training bags and held-out bags; a subclass checks them and scores estimators by them."""
 
-    # checked(search, bags, y, known, validation) and checked_validation(search, training, known,
-    # validation) return training and held-out bags, or raise if models do not suit them.
+    # checked(search, bags, y, label_data, validation) returns training bags, checked_validation(
+    # search, training, label_data, validation) held-out ones; or they raise if no model suits them.
     checked: ClassVar[Callable[..., Labelled]]
     checked_validation: ClassVar[Callable[..., Labelled]]
     # with_bandwidth(candidate, scale) is the candidate with its bandwidths times a factor.
@@ -80,7 +88,7 @@ class Task:
         search: Search,
         bags: BagsLike,
         y: ArrayLike,
-        known: Mapping[str, ArrayLike | str | None],
+        label_data: Mapping[str, ArrayLike | str | None],
         validation: Any,
         cv: Any,
     ) -> Self:
@@ -88,10 +96,10 @@ class Task:
         models = search.models.values()
         takes_samples = all(getattr(model, "takes_samples", False) for model in models)
         bags = as_bags(bags, samples=takes_samples)
-        training = cls.checked(search, bags, y, known, validation)
+        training = cls.checked(search, bags, y, label_data, validation)
         all_bags = np.arange(len(training.y))
         if validation is not None:
-            held_out = cls.checked_validation(search, training, known, validation)
+            held_out = cls.checked_validation(search, training, label_data, validation)
             return cls(search, training, held_out, [(all_bags, np.arange(len(held_out.y)))])
         if cv is None:  # only the training labels are scored
             return cls(search, training, None, [(all_bags, all_bags[:0])])
@@ -170,3 +178,110 @@ def learns_kernel(model: Any) -> bool:
 def _has_n_landmarks(model):
     """Whether the number of landmarks is a setting of a model."""
     return isinstance(model.landmarks, str) and model.landmarks != "one per bag"
+
+
+class TotalsTask(Task):
+    """Training bags and held-out bags of models of totals."""
+
+    @classmethod
+    def checked(
+        cls, search: Search, bags: Any, y: ArrayLike, label_data: Mapping[str, Any], validation: Any
+    ) -> Labelled:
+        if search.refine is not None:
+            raise ValueError(
+                "refine goes with models on mean embeddings: AggregateRegressor learns its kernel "
+                "itself, by learn_kernel=True"
+            )
+        _check_evidence(search)
+        for name, values in label_data.items():
+            if name != "trials" and values is not None:
+                raise TypeError(
+                    f"AggregateRegressor takes no {name}: give the points of the bags weights"
+                )
+        for model in search.models.values():
+            labels = _checked_totals(model, bags, y, trials=label_data["trials"])
+        return Labelled(bags, labels, _numbers(bags, label_data["trials"]))
+
+    @classmethod
+    def checked_validation(
+        cls, search: Search, training: Labelled, label_data: Mapping[str, Any], validation: Any
+    ) -> Labelled:
+        trials = label_data["trials"]
+        has_trials = isinstance(validation, (tuple, list)) and len(validation) == 3
+        if has_trials:
+            *validation, trials = validation
+        elif trials is not None and not isinstance(trials, str):
+            raise ValueError(
+                "validation has no trials: give validation=(bags, y, trials), or trials as the "
+                "name of a column of the bags' metadata"
+            )
+        for model in search.models.values():
+            check = partial(_checked_totals, model, trials=trials)
+            held_out, labels = checked_validation(validation, training.bags, check)
+        return Labelled(held_out, labels, _numbers(held_out, trials))
+
+    def with_bandwidth(self, candidate: Any, scale: float) -> Any:
+        if not candidate.learn_kernel:
+            kernel, bags, seed = candidate.kernel, self.training.bags, self.search.seed
+            resolved = resolve_kernel(kernel, "scaled", bags, seed=seed, scale=scale)
+            candidate.set_params(kernel=resolved)
+        return candidate
+
+    def measured(self, candidate: Any, scale: float, *_: Any) -> tuple[dict[str, Any], Any]:
+        fitted_by = with_method(candidate, self.search.method)
+        scores = mean_scores(
+            delayed(self._scores_of_split)(fitted_by, train, test) for train, test in self.splits
+        )
+        settings = {
+            "n_landmarks": self.n_landmarks(candidate),
+            "bandwidth_scale": np.nan if learns_kernel(candidate) else scale,
+        }
+        return {**settings, **scores}, None
+
+    def _scores_of_split(self, candidate, train, test):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # held-out labels judge an approximation
+            bags, y, label_data = self.training.take(train)
+            fitted = clone(candidate).fit(
+                bags, y, **label_data, seed=self.search.seed, **self.search.options
+            )
+            scores = {
+                "nll": np.nan,
+                "mse": np.nan,
+                "bound": getattr(fitted, "bound_", np.nan),
+                "evidence": getattr(fitted, "log_evidence_", np.nan),
+            }
+            if self.held_out is not None:
+                bags, y, label_data = self.held_out.take(test)
+                predictive = fitted.predictive(bags, **label_data)
+                scores["nll"] = -predictive.log_prob(y).mean()
+                scores["mse"] = mse(y, predictive.mean)
+            return scores
+
+
+def _checked_totals(model, bags, y, trials):
+    return model.label_model.read(bags, y, trials=trials).y
+
+
+def _check_evidence(search):
+    """Raise ValueError unless the fits compute the score: "bound" with "vb", else "evidence"."""
+    for name, model in search.models.items():
+        by, score = search.method or model.method, search.score
+        if score == "bound" and by != "vb":
+            raise ValueError(
+                f"{name} has no bound by method={by!r}: pass method='vb', or score='evidence'"
+            )
+        if score == "evidence" and by == "vb":
+            raise ValueError(f"{name} has a bound by method='vb': pass score='bound'")
+        if score == "evidence" and model.stan_file is not None:
+            raise ValueError(
+                f"{name} has no evidence by a program of your own: pass score='nll', or leave "
+                "stan_file out"
+            )
+
+
+def _numbers(bags, trials):
+    """Trials as numbers by their name; empty for none."""
+    if trials is None:
+        return {}
+    return {"trials": np.asarray(values_of_bags(bags, trials, "trials"), float)}

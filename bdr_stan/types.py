@@ -11,15 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "Array",
-    "ArrayLike",
-    "PathName",
-    "Seed",
-    "as_path",
-    "is_integer",
-    "is_number",
-]
+__all__ = ["Array", "ArrayLike", "PathName", "Seed"]
 
 if TYPE_CHECKING:
     from geopandas import GeoDataFrame as GeoDataFrame
@@ -45,28 +37,12 @@ _NOT_WRITABLE = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
 def is_number(value: Any) -> bool:
-    """Whether `value` is a real number; True and False are none.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan.types import is_number
-    >>> [is_number(value) for value in (1, 0.5, np.float32(0.5), True, "1")]
-    [True, True, True, False, False]
-    """
+    """Whether `value` is a real number; True and False are none."""
     return isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
 
 
 def is_integer(value: Any) -> bool:
-    """Whether `value` is an integer; True and False are none.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan.types import is_integer
-    >>> [is_integer(value) for value in (1, np.int64(1), 1.0, True)]
-    [True, True, False, False]
-    """
+    """Whether `value` is an integer; True and False are none."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
@@ -101,18 +77,7 @@ def check_seed(value: Any, name: str = "random_state") -> None:
 
 
 def as_path(path: Any, name: str = "path") -> Path:
-    """A path of the user's; TypeError, which calls it `name`, for neither a str nor a `path`.
-
-    Examples
-    --------
-    >>> from bdr_stan.types import as_path
-    >>> as_path("fits/my fit (copy).nc").suffix
-    '.nc'
-    >>> as_path(None)
-    Traceback (most recent call last):
-        ...
-    TypeError: path must be a str or a Path of a file, found None
-    """
+    """A path of the user's; TypeError, which calls it `name`, for neither a str nor a `path`."""
     if not isinstance(path, (str, PathLike)):
         raise TypeError(f"{name} must be a str or a Path of a file, found {path!r}")
     return Path(path)

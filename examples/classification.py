@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from bdr_stan import BDRClassifier
-from bdr_stan.metrics import classes_by_size
+from bdr_stan.metrics import table_by_size
 
 # 300 machines, each with a few vibration readings; worn ones scatter more.
 rng = np.random.default_rng(1)
@@ -29,4 +29,4 @@ print(table.sort_values("readings").to_string(index=False, max_rows=12))
 
 # Few readings leave the class open, and the probabilities say so.
 predictive = model.predictive(bags[200:])
-print(classes_by_size(y[200:], predictive, sizes[200:]).round(3).to_string())
+print(table_by_size(y[200:], predictive, sizes[200:]).round(3).to_string())

@@ -57,7 +57,7 @@ def scores(models, predictives, bags, y):
     """Scores by bag size: name of a model -> DataFrame."""
     tables = {}
     for name in models:
-        table = metrics.classes_by_size(y, predictives[name], bags.sizes)
+        table = metrics.table_by_size(y, predictives[name], bags.sizes)
         bins = metrics.reliability(y, predictives[name], N_BINS, sizes=bags.sizes)
         table["gap"], table["gap by chance"] = (
             calibration_gap(bins).T.loc[:, table.index].to_numpy()

@@ -11,7 +11,7 @@ import numpy as np
 
 from bdr_stan import AggregateRegressor
 from bdr_stan.kernels import Matern32, map_kernel
-from bdr_stan.metrics import point_calibration, poisson_nll
+from bdr_stan.metrics import calibration, poisson_nll
 from data_gen.grid_country import COVARIATES, FIELD_KM, FIELD_SD, TRUTHS, grid_country
 from experiments.known_effects import known_effects_nll
 from experiments.report import arguments, markdown, write
@@ -31,7 +31,7 @@ def scores(truth, seed, args, run):
     model.fit(train.bags, train.y, **run)
     seconds = time.perf_counter() - start
     points = model.predict_points(test.bags)
-    shares = point_calibration(test.rate, points, LEVELS).set_index("level")["coverage"]
+    shares = calibration(test.rate, points, LEVELS).set_index("level")["coverage"]
     expected = test.bags.sums(test.bags.weights * test.rate)
     return {
         "truth": truth,

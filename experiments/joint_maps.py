@@ -14,7 +14,7 @@ from scipy.special import logit
 
 from bdr_stan import AggregateRegressor, Bags, JointRegressor
 from bdr_stan.kernels import map_kernel
-from bdr_stan.metrics import point_calibration
+from bdr_stan.metrics import calibration
 from data_gen.malaria import (
     EFFECTS,
     FEATURES,
@@ -57,7 +57,7 @@ def scores(points, rate):
     return {
         "correlation": np.corrcoef(np.log(found), np.log(rate))[0, 1],
         "RMSE": rmse(found, rate),
-        "95% coverage": point_calibration(rate, points, (0.95,))["coverage"].iloc[0],
+        "95% coverage": calibration(rate, points, (0.95,))["coverage"].iloc[0],
     }
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from bdr_stan import AggregateRegressor, plots
 from bdr_stan.kernels import Matern32, map_kernel
-from bdr_stan.metrics import point_calibration, poisson_nll
+from bdr_stan.metrics import calibration, poisson_nll
 from data_gen.malaria import FEATURES, FIELD_KM, FIELD_SD, effects, load_country, write_country
 from experiments.known_effects import known_effects_nll
 from experiments.papers import AggregateNN, ConstantRate
@@ -66,7 +66,7 @@ def scores(model, country):
         mean, row["bag NLL"] = predictive.mean, -predictive.log_prob(y).mean()
         points = model.predict_points(bags)
         rate_mean = points.mean
-        table = point_calibration(rate, points, LEVELS).set_index("level")["coverage"]
+        table = calibration(rate, points, LEVELS).set_index("level")["coverage"]
         row |= {f"{level:.0%} coverage": table[level] for level in LEVELS}
     else:
         mean = model.predict(bags)

@@ -14,7 +14,7 @@ import numpy as np
 
 from bdr_stan import AggregateRegressor, Bags, Matern32, plots
 from bdr_stan.kernels import HilbertProduct, HilbertSpace, LinearEffects, kernel_text, map_kernel
-from bdr_stan.metrics import point_calibration
+from bdr_stan.metrics import calibration
 from data_gen.malaria import load_country, write_country
 from data_gen.space_time import COVARIATES, DISPERSION, N_MONTHS, months_of
 from experiments.report import arguments, markdown, peak_memory, pyplot, write
@@ -289,7 +289,7 @@ def point_share(model, data):
     rows = np.arange(0, len(data.rate), 37)
     points = Bags(data.bags.points[rows], [0, len(rows)], features=data.bags.features)
     rate = model.predict_points(points)
-    return point_calibration(data.rate[rows], rate, (0.95,))["coverage"].iloc[0]
+    return calibration(data.rate[rows], rate, (0.95,))["coverage"].iloc[0]
 
 
 def main():

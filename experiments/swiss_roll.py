@@ -196,7 +196,7 @@ def score(model, split):
         if posterior and len(predicted.theta) > 1:
             some = slice(None, None, STEP)
             predicted = model.predict_points(split.bags.points[some])
-            cover = metrics.point_calibration(split.rate[some], predicted, metrics.LEVELS)
+            cover = metrics.calibration(split.rate[some], predicted, metrics.LEVELS)
             rho = rho_of(model)
     values = (metrics.poisson_nll(split.outcomes, rate), metrics.mse(split.rate, rate), *bags)
     out = dict(zip(SCORES, values))
@@ -264,7 +264,7 @@ def prior_truths(n_draws, args, log):
                 model.fit(train, y, seed=draw, **(args.short if method == "NUTS" else {}))
                 name = f"{method}-{short}"
                 log.append(fit_record(f"{name}, truth from the prior", start, model))
-                table = metrics.point_calibration(truth, model.predict_points(some))
+                table = metrics.calibration(truth, model.predict_points(some))
                 covered.setdefault(name, []).append(table["coverage"].to_numpy())
         print(f"truth {draw} from the prior", flush=True)
     return covered
@@ -474,19 +474,20 @@ def draw_calibration(results, covered):
     on_test = results.query("split == 'test'").dropna(subset=[0.8])
     levels = list(metrics.LEVELS)
 
-    def table(coverage):
-        return pd.DataFrame({"level": levels, "coverage": coverage})
-
     shown = ("NUTS-Sq", "VBAgg-Sq", "NUTS-Exp", "VBAgg-Exp", "bag-pixel")
-    on_roll = {
-        name: table(on_test[on_test["method"] == name][levels].mean().to_numpy()) for name in shown
-    }
-    plots.point_calibration(on_roll, ax=axes[0])
+    on_roll = {name: on_test[on_test["method"] == name][levels].mean() for name in shown}
+    from_prior = {name: np.mean(covered[name], axis=0) for name in shown if name in covered}
     axes[0].set_title("rate of the Swiss roll")
-    order = [name for name in shown if name in covered]
-    from_prior = {name: table(np.mean(covered[name], axis=0)) for name in order}
-    plots.point_calibration(from_prior, ax=axes[1])
     axes[1].set_title("rates drawn from the model's prior")
+    for ax, coverage in zip(axes, (on_roll, from_prior), strict=True):
+        for (name, shares), colour, marker in zip(coverage.items(), plots.MODELS, "osD^vP"):
+            line = ax.plot(levels, shares, color=colour, lw=1.5, label=name)
+            line[0].set(marker=marker, ms=4.5, clip_on=False, zorder=3)
+        ax.plot((0, 1), (0, 1), "--", color="0.6", lw=1, zorder=0, label="calibrated")
+        ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+        ax.set_xlabel("probability of the central interval")
+        ax.set_ylabel("share of points whose true rate is inside")
+        ax.legend(frameon=False, loc="upper left", fontsize="small")
     return figure
 
 

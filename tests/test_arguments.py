@@ -124,7 +124,7 @@ def test_families_by_other_names(family, here):
         (lambda: Bags([[1.0]], [0, 1], copy=0), "copy"),
         (lambda: Bags.from_parquet("people.parquet", "bag", lazy="no"), "lazy"),
         (lambda: Bags.from_rasters({}, None, fractional="no"), "fractional"),
-        (lambda: plots.rate_map([1.0], [0], [0], log="no"), "log"),
+        (lambda: plots.map([1.0], row=[0], col=[0], log="no"), "log"),
         (lambda: eject("blr", "blr.stan", force="no"), "force"),
     ],
 )

@@ -10,13 +10,11 @@ from bdr_stan.aggregate.links import LINKS
 from bdr_stan.kernels import LandmarkFeatures, Linear
 from bdr_stan.metrics import (
     calibration,
-    classes_by_size,
     coverage,
     crps,
     interval_score,
     interval_width,
     mse,
-    point_calibration,
     poisson_nll,
     reliability,
     size_classes,
@@ -174,7 +172,7 @@ class Classes:
 
 def test_classes_by_hand():
     predictive = Classes([0.8, 0.6, 0.1], ["no", "yes"])
-    table = classes_by_size(["yes", "no", "no"], predictive, [3, 3, 50])
+    table = table_by_size(["yes", "no", "no"], predictive, [3, 3, 50])
     assert list(table.index) == ["3", "50", "all"]
     assert table.loc["all", "n_bags"] == 3
     np.testing.assert_allclose(table["accuracy"], [0.5, 1, 2 / 3])
@@ -205,7 +203,7 @@ def test_reliability_finds_the_overconfident_class(rng):
     assert table["n_bags"].sum() == 2 * 4000
 
 
-@pytest.mark.parametrize("score", [classes_by_size, reliability])
+@pytest.mark.parametrize("score", [table_by_size, reliability])
 def test_scores_of_classes_reject(score):
     predictive = Classes([0.2, 0.3], ["no", "yes"])
     with pytest.raises(ValueError, match="label of bag 1 is .*maybe.*, but the classes are"):
@@ -244,35 +242,35 @@ def test_nll_rejects(score, message):
         score()
 
 
-def test_point_calibration_counts_rates_inside_central_intervals(rng):
+def test_calibration_counts_rates_of_points_inside_central_intervals(rng):
     case = point_case(rng)
     p, truth = case.posterior(), rng.gamma(2, 1, 53)
-    table = point_calibration(truth, p, [0.31, 0.73])
-    assert list(table.columns) == ["level", "coverage"] and table["level"].tolist() == [0.31, 0.73]
-    for level, share in table.to_numpy():
+    table = calibration(truth, p, [0.31, 0.73])
+    assert table["size"].tolist() == ["all"] * 2 and table["level"].tolist() == [0.31, 0.73]
+    for level, share in table[["level", "coverage"]].to_numpy():
         lower, upper = np.quantile(case.rates(), [(1 - level) / 2, (1 + level) / 2], axis=1)
         inside = np.mean((lower <= truth) & (truth <= upper))
         assert share == pytest.approx(inside, abs=2 / 53)  # quantiles lie between draws
     assert 0.1 < table["coverage"][0] < table["coverage"][1] < 0.95
 
 
-def test_point_calibration_of_a_calibrated_posterior(rng):
+def test_calibration_of_a_calibrated_posterior_of_points(rng):
     """Truth and draws from one distribution, point by point."""
     as_they_are = LandmarkFeatures(Linear(), np.eye(1))
     theta = np.column_stack([rng.normal(size=2000), np.zeros(2000)])
     scale = rng.gamma(3, 1, (3000, 1))
     p = PointPredictive(lambda a, b: scale[a:b], 3000, as_they_are, theta, LINKS["exp"])
     truth = np.exp(scale[:, 0] * rng.normal(size=3000))
-    table = point_calibration(truth, p)
+    table = calibration(truth, p)
     np.testing.assert_allclose(table["coverage"], table["level"], atol=0.04)
 
 
-def test_point_calibration_rejects(rng):
+def test_calibration_of_points_rejects(rng):
     p = point_case(rng).posterior()
     with pytest.raises(ValueError, match="level must be a probability between 0 and 1, found 95"):
-        point_calibration(np.ones(53), p, [95])
+        calibration(np.ones(53), p, [95])
     with pytest.raises(ValueError, match=r"shape \(2,\): pass one number, or one for each of the"):
-        point_calibration(np.ones(2), p)
+        calibration(np.ones(2), p)
 
 
 def test_crps_and_interval_score_reject():

@@ -1,6 +1,7 @@
 """What bags in memory and bags in partitions share: ids, metadata and named columns."""
 
 from collections.abc import Sequence
+from copy import copy
 from html import escape
 from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
@@ -10,17 +11,14 @@ from bdr_stan.arguments import unknown_attribute
 from bdr_stan.bags.checks import describe
 from bdr_stan.bags.columns import TableColumns, same_transformer
 from bdr_stan.bags.matching import as_metadata, match_to_ids
-from bdr_stan.types import Array, ArrayLike, PathName
-
-if TYPE_CHECKING:
-    import pandas as pd
-
+from bdr_stan.types import Array, ArrayLike, DataFrame, PathName
 
 # For other modules; completions of a user's prompt omit them.
 _FOR_MODULES = {
     *("check_like", "check_order", "check_values", "chunks", "cut", "is_memory_map", "map_parts"),
-    *("name", "point_shares", "point_weights", "read", "read_checked", "read_rows", "release"),
-    *("rows", "sample_points", "selected", "sources", "sums", "with_samples"),
+    *("name", "names_of_columns", "point_shares", "point_weights", "read", "read_checked"),
+    *("read_rows", "release", "rows", "sample_points", "selected", "sources", "sums"),
+    "with_samples",
 }
 _SHOWN = 12  # names of columns in notebooks
 _MIN_MASK_SIZE = 6  # fewer indices may well be all 0 and 1 without being a mask
@@ -40,17 +38,17 @@ class BagsBase:
     weighted: Any  # whether points have weights, bool
     n_features: Any  # dimension p of a point
     n_points: Any  # number of points of all bags
-    _metadata: "pd.DataFrame | None" = None
+    _metadata: "DataFrame | None" = None
 
     @property
-    def metadata(self) -> "pd.DataFrame | None":
+    def metadata(self) -> "DataFrame | None":
         """Table with one row per bag, indexed by their ids; set tables are matched to them."""
         return self._metadata
 
     @metadata.setter
-    def metadata(self, table: "pd.DataFrame | None") -> None:
-        known = None if table is None else as_metadata(table, len(self), self.ids)
-        self._metadata = None if known is None else known.copy()
+    def metadata(self, table: "DataFrame | None") -> None:
+        in_order = None if table is None else as_metadata(table, len(self), self.ids)
+        self._metadata = None if in_order is None else in_order.copy()
 
     def __len__(self) -> int:
         raise NotImplementedError
@@ -80,8 +78,54 @@ class BagsBase:
         """Whether each bag has points in several parts; none in memory does; bool, shape (n,)."""
         return np.zeros(len(self), bool)
 
-    def take(self, indices: ArrayLike, axis: int = 0) -> Any:
-        """Bags at some indices, in their order."""
+    def take(self, indices: ArrayLike, axis: int = 0) -> Self:
+        """Bags at these indices, in their order, with their weights, ids, metadata and pixels.
+
+        Parameters
+        ----------
+        indices : integers, shape (m,)
+            From -n to n - 1. Consecutive ones share the points of bags in memory; others copy
+            them. Points in partitions do not move.
+        axis : 0
+            For NumPy and scikit-learn; only axis 0 exists.
+
+        Raises
+        ------
+        IndexError
+            A bag does not exist, or `indices` are not a 1-D array of integers.
+        ValueError
+            `axis` is not 0; an invalid value in a memory map, as for `check_values`; a bag in
+            partitions that is selected twice, which needs `load` first.
+        """
+        if axis != 0:
+            raise ValueError(f"bags have one axis, 0; found axis={axis}")
+        return self._taken(self.selected(indices))
+
+    def _taken(self, indices: Array) -> Self:
+        """Bags at indices from 0 to n - 1."""
+        raise NotImplementedError
+
+    def _copy_of(self, indices: Array) -> Self:
+        """Shallow copy with the ids and metadata of some of the bags; the rest is as it was."""
+        bags = copy(self)
+        bags.ids = None if self.ids is None else self.ids[indices]
+        bags._metadata = None if self._metadata is None else self._metadata.iloc[indices]
+        return bags
+
+    def like(self, columns: TableColumns | None) -> Self:
+        """The bags with the columns of another table that was read into the same features.
+
+        Raises ValueError for a category or a missing value that the other table does not have;
+        `columns` None changes nothing.
+        """
+        current = self.columns
+        if columns is None or current is None or current.same_points(columns):
+            return self
+        # `check_like` raises for other names.
+        return self if current.names != columns.names else self._with_columns(columns)
+
+    def _with_columns(self, columns: TableColumns) -> Self:
+        """The bags with the same columns of a table, encoded as in these."""
         raise NotImplementedError
 
     def read_rows(self, rows: Array) -> Array:
@@ -189,16 +233,14 @@ class BagsBase:
             return f"{name}(0 bags, {self.n_features} features)"
         return (
             f"{name}({len(self)} bags, {self.n_points} points, {self.n_features} features, sizes "
-            f"{self.sizes.min()} / {np.median(self.sizes):g} / {self.sizes.max()} "
-            f"(min / median / max), {self._storage()}{', weighted' if self.weighted else ''})"
+            f"{self._spread()}, {self._storage()}{', weighted' if self.weighted else ''})"
         )
 
     def _repr_html_(self) -> str:
         """Summary table for notebooks."""
         facts: dict[str, Any] = {"bags": len(self), "points": self.n_points}
         if len(self):
-            low, median, high = self.sizes.min(), np.median(self.sizes), self.sizes.max()
-            facts["points per bag"] = f"{low} / {median:g} / {high} (min / median / max)"
+            facts["points per bag"] = self._spread()
         names = [str(k) for k in range(self.n_features)] if self.features is None else self.features
         more = "" if len(names) <= _SHOWN else f", .. ({len(names)} in all)"
         facts["columns"] = ", ".join(names[:_SHOWN]) + more
@@ -211,6 +253,11 @@ class BagsBase:
             for name, value in facts.items()
         )
         return f"<table><caption>{type(self).__name__}</caption><tbody>{rows}</tbody></table>"
+
+    def _spread(self) -> str:
+        """Smallest, median and largest size."""
+        low, median, high = np.quantile(self.sizes, [0, 0.5, 1])
+        return f"{low:.0f} / {median:g} / {high:.0f} (min / median / max)"
 
     def _storage(self) -> str:
         """How the points are stored, for example their type."""

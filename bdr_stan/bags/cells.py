@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bdr_stan.bags.checks import near_names
-from bdr_stan.bags.column_roles import check_is_name
+from bdr_stan.bags.column_roles import ColumnRoles
 from bdr_stan.extras import require
 from bdr_stan.types import Array
 
@@ -31,19 +31,14 @@ def check_anndata(adata: Any) -> None:
         raise ValueError("adata has no cells: there are no bags")
 
 
-def check_obs_columns(adata: Any, bag: str, metadata: Sequence[str] | None) -> list[str]:
-    """The columns of metadata; raises unless `adata.obs` has them and `bag`, each once."""
-    if isinstance(metadata, str):
-        raise TypeError(f"metadata must be a list of column names: pass [{metadata!r}]")
-    metadata = list(metadata or [])
-    check_is_name(bag, "bag")
-    known = list(adata.obs.columns)
-    for name in [bag, *metadata]:
-        if name not in known:
-            raise ValueError(f"adata.obs has no column {name!r}: {near_names(name, known)}")
-        if known.count(name) > 1:
-            raise ValueError(f"adata.obs has {known.count(name)} columns {name!r}: rename them")
-    return metadata
+def check_obs_columns(adata: Any, roles: ColumnRoles) -> None:
+    """Raise unless `adata.obs` has the columns of bag and metadata, each once."""
+    columns = list(adata.obs.columns)
+    for name in roles.given:
+        if name not in columns:
+            raise ValueError(f"adata.obs has no column {name!r}: {near_names(name, columns)}")
+        if columns.count(name) > 1:
+            raise ValueError(f"adata.obs has {columns.count(name)} columns {name!r}: rename them")
 
 
 def cell_features(
@@ -56,20 +51,20 @@ def cell_features(
     if not isinstance(features, str):
         columns = _variables(adata, list(features))
         return ("X", None), columns, list(features)
-    found = [part for part in ("obsm", "layers") if features in getattr(adata, part)]
-    if len(found) == 2:
+    parts = [part for part in ("obsm", "layers") if features in getattr(adata, part)]
+    if len(parts) == 2:
         raise ValueError(f"adata has both an obsm key and a layer {features!r}: rename one of them")
-    if not found and features != "X":
+    if not parts and features != "X":
         if features in adata.var_names:
             raise ValueError(f"features must list names of variables: pass [{features!r}]")
-        known = [*adata.obsm, *adata.layers, "X"]
+        keys = [*adata.obsm, *adata.layers, "X"]
         raise ValueError(
-            f"adata has no obsm key or layer {features!r}: {near_names(features, known)}"
+            f"adata has no obsm key or layer {features!r}: {near_names(features, keys)}"
         )
-    if not found and adata.X is None:
+    if not parts and adata.X is None:
         raise ValueError("adata.X is empty: name an obsm key or a layer in features")
-    if found != ["obsm"]:
-        return (found[0], features) if found else ("X", None), None, list(adata.var_names)
+    if parts != ["obsm"]:
+        return (parts[0], features) if parts else ("X", None), None, list(adata.var_names)
     values = adata.obsm[features]
     if values.ndim != 2 or values.shape[1] == 0:
         raise ValueError(
@@ -89,17 +84,17 @@ def _variables(adata, names):
         raise ValueError("features is empty: list names of variables, or name an obsm key")
     if adata.X is None:
         raise ValueError("adata.X is empty, and variables have their values there: name a layer")
-    known = adata.var_names
+    variables = adata.var_names
     for k, name in enumerate(names):
-        if name not in known:
-            raise ValueError(f"adata has no variable {name!r}: {near_names(name, known)}")
+        if name not in variables:
+            raise ValueError(f"adata has no variable {name!r}: {near_names(name, variables)}")
         if name in names[:k]:
             raise ValueError(f"features names the variable {name!r} twice: name each once")
-        if (known == name).sum() > 1:
+        if (variables == name).sum() > 1:
             raise ValueError(
                 f"several variables are called {name!r}: call adata.var_names_make_unique()"
             )
-    return np.array([known.get_loc(name) for name in names])
+    return np.array([variables.get_loc(name) for name in names])
 
 
 def cell_values(

@@ -47,9 +47,9 @@ def checked_numbers(
     try:
         return as_real_numbers(values)
     except (TypeError, ValueError):
-        found = np.asarray(values, object).ravel()
-    as_numbers = [_as_number(value) for value in found]
-    texts = [isinstance(value, (str, bytes)) for value in found]
+        objects = np.asarray(values, object).ravel()
+    as_numbers = [_as_number(value) for value in objects]
+    texts = [isinstance(value, (str, bytes)) for value in objects]
     if None not in as_numbers:
         bad, advice = texts, "convert all, as by pd.to_numeric"
     else:
@@ -60,7 +60,7 @@ def checked_numbers(
     i = bad.index(True) if any(bad) else 0
     name = describe(i, ids).replace("bag", unit, 1)
     raise TypeError(
-        f"the {what} of {name} is {plain(found[i])!r}, not a number ({sum(bad)} in all): {advice}"
+        f"the {what} of {name} is {plain(objects[i])!r}, not a number ({sum(bad)} in all): {advice}"
     )
 
 
@@ -83,9 +83,9 @@ def plain(value: object) -> object:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def near_names(name: object, known: Iterable[object]) -> str:
-    """Advice for an unknown name: the known names that are similar, or else all of them."""
-    names = [str(k) for k in known]
+def near_names(name: object, choices: Iterable[object]) -> str:
+    """Advice for an unknown name: the choices that are similar, or else all of them."""
+    names = [str(choice) for choice in choices]
     if meant := near(str(name), tuple(names), n=3, cutoff=0.5):
         return f"did you mean {' or '.join(map(repr, meant))}?"
     shown = ", ".join(map(repr, names[:_MAX_NAMES]))
@@ -255,8 +255,8 @@ def as_replicates(
     if weights is None:
         raise ValueError("replicate_weights are replicates of the weights: give these, too")
     columns = as_columns(replicates, offsets[-1])
-    found = np.array(_as_floats(columns, "replicate_weights"), np.float64)
-    n_replicates = found.shape[1]
+    values = np.array(_as_floats(columns, "replicate_weights"), np.float64)
+    n_replicates = values.shape[1]
     if scale is None:
         raise ValueError(
             f"replicate_scale is missing: give 1/{n_replicates} for balanced repeated replication "
@@ -270,16 +270,16 @@ def as_replicates(
             f"replicate_scale must be a positive number, or {n_replicates} of them, one for each "
             f"replicate; found {scale!r}"
         )
-    bad = np.argwhere(~np.isfinite(found))
+    bad = np.argwhere(~np.isfinite(values))
     if len(bad):
         row, r = bad[0]
         i = np.searchsorted(offsets, row, side="right") - 1
         raise ValueError(
             f"{describe(i, ids)}, point {row - offsets[i]}: replicate weight {r} is "
-            f"{found[row, r]:g} ({len(bad)} in all): replicate weights must be finite"
+            f"{values[row, r]:g} ({len(bad)} in all): replicate weights must be finite"
         )
-    sums = np.add.reduceat(found, offsets[:-1])
-    empty = np.argwhere(sums <= _ROUNDING * np.add.reduceat(np.abs(found), offsets[:-1]))
+    sums = np.add.reduceat(values, offsets[:-1])
+    empty = np.argwhere(sums <= _ROUNDING * np.add.reduceat(np.abs(values), offsets[:-1]))
     if len(empty):
         i, r = empty[0]
         raise ValueError(
@@ -287,12 +287,12 @@ def as_replicates(
             f"({len(empty)} pairs of a bag and a replicate in all): such a bag has too few "
             "sampling units for these replicates, so leave it out, or join it with another"
         )
-    if _are_factors(found.mean(axis=1), weights):
+    if _are_factors(values.mean(axis=1), weights):
         raise ValueError(
             "the replicate weights average to 1 at each point, whatever its weight, as factors of "
             "the weights do: multiply them by the weights, as by df[names].mul(df[weight], axis=0)"
         )
-    return found, np.broadcast_to(scales.astype(float), n_replicates).copy()
+    return values, np.broadcast_to(scales.astype(float), n_replicates).copy()
 
 
 def _are_factors(mean, weights):

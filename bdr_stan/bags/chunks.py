@@ -10,35 +10,13 @@ from bdr_stan.types import Array
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chunk:
-    """Whole bags, or a piece of one bag that is larger than a chunk.
+    """Whole bags, or a piece of one bag that is larger than a chunk."""
 
-    Attributes
-    ----------
-    start, stop : int
-        Its points are the rows start to stop - 1 of the stack.
-    first, last : int
-        Its bags are first to last - 1.
-    cuts : int64 array, shape (last - first + 1,)
-        Starts of its bags in the chunk, from 0 to stop - start.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan import Bags
-    >>> bags = Bags.from_list([np.zeros((2, 1)), np.zeros((1, 1)), np.zeros((5, 1))])
-    >>> for chunk in bags.chunks(3):
-    ...     print(chunk.start, chunk.stop, chunk.bag)
-    ...
-    0 3 [0 0 1]
-    3 5 [2 2]
-    5 8 [2 2 2]
-    """
-
-    start: int
+    start: int  # its points are the rows start to stop - 1 of the stack
     stop: int
-    first: int
+    first: int  # its bags are first to last - 1
     last: int
-    cuts: Array
+    cuts: Array  # starts of its bags in the chunk, from 0 to stop - start; int64
 
     @property
     def bag(self) -> Array:

@@ -102,12 +102,12 @@ def check_is_name(name: Any, role: str) -> None:
 
 def resolve_like(like, features, missing, transformer, unseen):
     """The columns of bags or of a fit as a template for a table; None without `like`."""
-    for name, value, known in (
+    for name, value, choices in (
         ("missing", missing, ("error", "drop", "indicator")),
         ("unseen", unseen, ("error", "other")),
     ):
-        if value not in known:
-            raise ValueError(f"{name} must be {' or '.join(map(repr, known))}, found {value!r}")
+        if value not in choices:
+            raise ValueError(f"{name} must be {' or '.join(map(repr, choices))}, found {value!r}")
     if like is None:
         if unseen != "error":
             raise ValueError("unseen='other' goes with like: pass the training bags or the fit")

@@ -17,12 +17,12 @@ from bdr_stan.bags.column_roles import ColumnRoles
 from bdr_stan.bags.column_values import (
     as_categories,
     as_numbers,
+    check_are_categories,
     counts_text,
     first_of,
     is_number_column,
     missing_counts,
 )
-from bdr_stan.bags.text_columns import check_are_categories
 from bdr_stan.types import Array
 
 # A text column of more values has names or ids rather than categories.
@@ -120,15 +120,15 @@ class TableColumns:
 
     def _write_categories(self, series, name, order, unseen, out):
         codes, values = as_categories(series, name)
-        known = {value: k for k, value in enumerate(self.categories[name])}
-        column_of = np.array([known.get(value, -1) for value in values] + [-1])
+        code_of = {value: k for k, value in enumerate(self.categories[name])}
+        column_of = np.array([code_of.get(value, -1) for value in values] + [-1])
         columns = np.where(codes < 0, out.shape[1] - 1, column_of[codes])  # the last: missing
         unknown = columns < 0
         if unseen == "error" and unknown.any():
-            n, new = int(unknown.sum()), [value for value in values if value not in known]
+            n, new = int(unknown.sum()), [value for value in values if value not in code_of]
             raise ValueError(
                 f"column {name!r} holds {first_of(new, 3)} ({n} row{'s' * (n > 1)}), which the "
-                f"training table does not; it has {first_of(list(known), 10)}: leave these rows "
+                f"training table does not; it has {first_of(list(code_of), 10)}: leave these rows "
                 "out, or read the table with unseen='other'"
             )
         columns = columns if order is None else columns[order]

@@ -16,33 +16,30 @@ from bdr_stan.bags.checks import (
     as_points,
     as_replicates,
     as_weights,
-    near_names,
     offsets_of_sizes,
     values_are_usable,
 )
 from bdr_stan.bags.chunks import Chunk, cut_chunks
 from bdr_stan.bags.column_warnings import warn_of_values
 from bdr_stan.bags.columns import TableColumns
+from bdr_stan.bags.conditions import points_that_meet
+from bdr_stan.bags.exports import Exports
 from bdr_stan.bags.memory_map import memory_map, release, share_memory
 from bdr_stan.bags.partitions import PartitionedBags
 from bdr_stan.bags.readers import Readers
 from bdr_stan.bags.samples import Samples
 from bdr_stan.bags.tables import is_grouped, is_table
-from bdr_stan.extras import require
-from bdr_stan.types import Array, ArrayLike, check_flags
+from bdr_stan.types import Array, ArrayLike, DataFrame, check_flags
 from bdr_stan.user_warnings import warn
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from bdr_stan.maps.grid import Pixels
 
 
 _CHECK_BYTES = 1 << 22  # read at a time, so a memory map stays on disk
-_COLLECTIONS = (list, tuple, set, frozenset, np.ndarray)  # of values in a condition
 
 
-class Bags(Readers):
+class Bags(Readers, Exports):
     """Bags of points in one stacked array.
 
     Bag i is ``points[offsets[i]:offsets[i + 1]]``. ``bags[i]`` is that array; a slice, an array of
@@ -120,7 +117,7 @@ class Bags(Readers):
         replicate_weights: ArrayLike | None = None,
         replicate_scale: ArrayLike | None = None,
         ids: ArrayLike | None = None,
-        metadata: "pd.DataFrame | None" = None,
+        metadata: "DataFrame | None" = None,
         features: Iterable[object] | None = None,
         columns: TableColumns | None = None,
         pixels: "Pixels | None" = None,
@@ -240,28 +237,9 @@ class Bags(Readers):
                 raise IndexError(f"bag {key} is out of range: there are {len(self)} bags, from 0")
             i = range(len(self))[key]
             return self.read(self.offsets[i], self.offsets[i + 1])
-        return self.take(self.selected(key))
+        return self.take(key)
 
-    def take(self, indices: ArrayLike, axis: int = 0) -> "Bags":
-        """Bags at these indices, in their order, with their weights, ids, metadata and pixels.
-
-        Parameters
-        ----------
-        indices : integers, shape (m,)
-            From -n to n - 1. Consecutive ones share the points of these bags; others copy them.
-        axis : 0
-            For NumPy and scikit-learn; only axis 0 exists.
-
-        Raises
-        ------
-        IndexError
-            A bag does not exist, or `indices` are not a 1-D array of integers.
-        ValueError
-            `axis` is not 0; an invalid value in a memory map, as for `check_values`.
-        """
-        if axis != 0:
-            raise ValueError(f"bags have one axis, 0; found axis={axis}")
-        indices = self.selected(indices)
+    def _taken(self, indices):
         sizes = self.sizes[indices]
         offsets = offsets_of_sizes(sizes)
         starts = self.offsets[indices]
@@ -311,7 +289,7 @@ class Bags(Readers):
         >>> bags.where(sex="f").sizes
         array([1, 1])
         """
-        rows = np.flatnonzero(_points_that_meet(self, {**(conditions or {}), **columns}))
+        rows = np.flatnonzero(points_that_meet(self, {**(conditions or {}), **columns}))
         if self.weights is not None:
             rows = rows[self.weights[rows] > 0]
         bag = np.searchsorted(self.offsets, rows, side="right") - 1
@@ -330,88 +308,13 @@ class Bags(Readers):
 
     def _with_points(self, points, offsets, rows, bags):
         """Bags of these points, at `rows` of the stack, of the bags with these indices."""
-        chosen = shallow_copy(self)
+        chosen = self._copy_of(bags)
         chosen.points, chosen.offsets = points, offsets
         for name in ("weights", "replicate_weights"):
             values = getattr(self, name)
             setattr(chosen, name, None if values is None else values[rows])
-        chosen.ids = None if self.ids is None else self.ids[bags]
-        chosen.metadata = None if self.metadata is None else self.metadata.iloc[bags]
         chosen.pixels = None if self.pixels is None else self.pixels[rows]
         return chosen
-
-    # ------------------------------------------------------------ ways out
-
-    def to_dataframe(self) -> "pd.DataFrame":
-        """The points in a table with one row per point.
-
-        Returns
-        -------
-        pandas DataFrame, N_points rows
-            The bag's id in a column called `id_name`, the columns of the points by their names,
-            else x0, x1, ...; a column weight if the points have weights.
-
-        Notes
-        -----
-        Libraries that support ``__arrow_c_stream__`` accept the bags themselves as this table:
-        ``polars.DataFrame(bags)``, ``pyarrow.table(bags)``, or ``duckdb.sql("from bags")``.
-
-        Examples
-        --------
-        >>> from bdr_stan import Bags
-        >>> Bags.from_list([[[1.0]], [[2.0], [3.0]]], features=["age"]).to_dataframe()
-           bag  age
-        0    0  1.0
-        1    1  2.0
-        2    1  3.0
-        """
-        import pandas as pd
-
-        table = pd.DataFrame(self.points, columns=self._names())
-        table.insert(0, self.id_name, np.repeat(self.index, self.sizes), allow_duplicates=True)
-        return table if self.weights is None else table.assign(weight=self.weights)
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The table of `to_dataframe` for libraries that read Arrow, such as polars and DuckDB.
-
-        Raises ImportError without pyarrow.
-        """
-        require("Arrow tables need pyarrow: pip install 'bdr-stan[parquet]'", "pyarrow")
-        import pyarrow as pa
-
-        table = pa.Table.from_pandas(self.to_dataframe(), preserve_index=False)
-        return table.__arrow_c_stream__(requested_schema)
-
-    def describe(self) -> "pd.DataFrame":
-        """Summary of the points' columns, their number per bag and the bags' metadata.
-
-        Returns
-        -------
-        pandas DataFrame, one row per column
-            count, mean, std, min, 25%, 50%, 75%, max, as in pandas; "points per bag" and numeric
-            metadata are over bags.
-
-        Examples
-        --------
-        >>> from bdr_stan import Bags
-        >>> bags = Bags.from_list([[[1.0]], [[2.0], [3.0]]], features=["age"])
-        >>> bags.describe()[["count", "mean", "min", "max"]]
-                        count  mean  min  max
-        age               3.0   2.0  1.0  3.0
-        points per bag    2.0   1.5  1.0  2.0
-        """
-        import pandas as pd
-
-        per_bag = pd.DataFrame({"points per bag": self.sizes})
-        if self.metadata is not None:
-            numbers = self.metadata.select_dtypes("number").reset_index(drop=True)
-            per_bag = pd.concat([per_bag, numbers], axis=1)
-        points = pd.DataFrame(self.points, columns=self._names())
-        return pd.concat([points.describe().T, per_bag.describe().T])
-
-    def _names(self):
-        """Names of the points' columns, x0, x1, ... if they have none."""
-        return self.features or [f"x{k}" for k in range(self.n_features)]
 
     # ------------------------------------------------------------ arithmetic
 
@@ -425,16 +328,8 @@ class Bags(Readers):
         """Number of points of all bags."""
         return len(self.points)
 
-    def like(self, columns: TableColumns | None) -> "Bags":
-        """The bags with the columns of another table that was read into the same features.
-
-        Raises ValueError for a category or a missing value that the other table does not have;
-        `columns` None changes nothing.
-        """
-        if columns is None or self.columns is None or self.columns.same_points(columns):
-            return self
-        transformed = columns.transformer is not None or self.columns.transformer is not None
-        if self.columns.names != columns.names or transformed:
+    def _with_columns(self, columns):
+        if columns.transformer is not None or self.columns.transformer is not None:
             return self  # `check_like` raises for differences
 
         def bag_of(row):
@@ -581,69 +476,6 @@ class Bags(Readers):
         return f"{self.points.dtype}{', memory map' if self.is_memory_map else ''}"
 
 
-def _points_that_meet(bags, conditions):
-    """Whether each point meets all `conditions`, by the names of columns; bool, (N_points,)."""
-    if not conditions:
-        raise ValueError('where needs a condition, such as where(sex="f")')
-    met: Array = np.ones(len(bags.points), dtype=np.bool_)
-    for name, condition in conditions.items():
-        values, known = _values(bags, name)
-        met = met & _meets(values, name, condition, known) & _observed(bags, values, name)
-    return met
-
-
-def _values(bags, name):
-    """Values of a column for each point; and the categories, if it has any."""
-    features = bags.features or [f"x{k}" for k in range(bags.n_features)]
-    categories = {} if bags.columns is None else bags.columns.categories
-    if name in categories:
-        known = list(categories[name])
-        values = np.full(len(bags.points), None, object)
-        source = bags.columns.names.index(name)
-        columns = np.flatnonzero(bags.sources == source)
-        for value, column in zip(known, columns, strict=False):  # the last may be "missing"
-            values[bags.points[:, column] == 1] = value
-        return values, known
-    if name not in features:
-        raise ValueError(
-            f"the points have no column {name!r}: {near_names(name, [*features, *categories])}"
-        )
-    return np.asarray(bags.points[:, features.index(name)]), None
-
-
-def _meets(values, name, condition, known):
-    if callable(condition):
-        met = np.asarray(condition(values))
-        if met.dtype != bool or met.shape != values.shape:
-            raise ValueError(
-                f"the condition on {name!r} gives {met.dtype} of shape {met.shape}: it gets the "
-                f"column, shape {values.shape}, and must return a boolean array of this shape"
-            )
-        return met
-    wanted = list(condition) if isinstance(condition, _COLLECTIONS) else [condition]
-    if known is not None:
-        for value in wanted:
-            if value not in known:
-                raise ValueError(
-                    f"column {name!r} has no value {value!r}: {near_names(value, known)}"
-                )
-    elif not all(isinstance(value, (int, float, np.number)) for value in wanted):
-        raise TypeError(
-            f"column {name!r} has numbers, found the condition {condition!r}: give a number, a "
-            f"list of numbers, or a function, such as {name}=lambda values: values > 0"
-        )
-    return np.isin(values, np.array(wanted, values.dtype if known is None else object))
-
-
-def _observed(bags, values, name):
-    """Whether the value of each point was observed, not filled in; categories are None else."""
-    features = bags.features or []
-    missing = f"{name} missing"
-    if bags.columns is not None and name in bags.columns.fills and missing in features:
-        return bags.points[:, features.index(missing)] == 0
-    return np.ones(len(values), bool)
-
-
 BagsLike: TypeAlias = Bags | PartitionedBags | Samples | Mapping | Sequence[ArrayLike] | Array
 
 
@@ -716,7 +548,7 @@ def as_bags(X: BagsLike, *, in_parts: bool = False, samples: bool = False) -> An
             )
         n, size, p = X.shape
         offsets = np.arange(n + 1) * size
-        return Bags._made({"points": X.reshape(n * size, p), "offsets": offsets})
+        return Bags._made(points=X.reshape(n * size, p), offsets=offsets)
     if isinstance(X, (list, tuple, np.ndarray)):
         return Bags.from_list(X)
     if is_table(X):

@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import unquote
 
 from bdr_stan.bags.column_roles import ColumnRoles
+from bdr_stan.bags.column_values import ids_of_text
 from bdr_stan.bags.parts import Part
-from bdr_stan.bags.text_columns import ids_of_text
 from bdr_stan.extras import require
 from bdr_stan.types import PathName, as_path
 
@@ -125,8 +125,8 @@ class RowGroups:
 
 def _state_of(path):
     """Size and modification time of a file."""
-    found = Path(path).stat()
-    return found.st_size, found.st_mtime_ns
+    state = Path(path).stat()
+    return state.st_size, state.st_mtime_ns
 
 
 def read_groups(groups: Sequence[RowGroups], columns: Sequence[str]) -> Any:
@@ -252,7 +252,7 @@ def _row_groups(path, wanted):
             parts[-1].setdefault(path, []).append(k)
             rows += n
     values = dict(zip(states, folder_values, strict=True))
-    found = [
+    groups_of_parts = [
         [
             RowGroups(path, tuple(groups), values[path], states[path])
             for path, groups in part.items()
@@ -260,7 +260,7 @@ def _row_groups(path, wanted):
         for part in parts
         if part
     ]
-    return found, roles
+    return groups_of_parts, roles
 
 
 def _parquet_files(path):
@@ -269,10 +269,10 @@ def _parquet_files(path):
     if place.is_dir():
         inside = sorted(place.rglob("*.parquet"))
         # Spark and others use such names for files that are not data.
-        found = [p for p in inside if not p.relative_to(place).as_posix().startswith(("_", "."))]
-        if not found:
+        data = [p for p in inside if not p.relative_to(place).as_posix().startswith(("_", "."))]
+        if not data:
             raise FileNotFoundError(f"the folder {path} holds no file that ends in .parquet")
-        return [str(p.absolute()) for p in found]
+        return [str(p.absolute()) for p in data]
     if place.exists():
         return [str(place.absolute())]
     matching = sorted(glob.glob(str(place), recursive=True))
@@ -289,8 +289,8 @@ def _folder_columns(files):
     import pyarrow as pa
     import pyarrow.dataset as ds
 
-    found = ds.dataset(list(files), format="parquet", partitioning="hive").partitioning
-    if found is None or not len(found.schema):
+    partitioning = ds.dataset(list(files), format="parquet", partitioning="hive").partitioning
+    if partitioning is None or not len(partitioning.schema):
         return "hive"
     texts: dict[str, set[str]] = {}
     for path in files:
@@ -302,7 +302,7 @@ def _folder_columns(files):
         pa.field(field.name, pa.string())
         if any(re.fullmatch(r"-?0\d+", text) for text in texts.get(field.name, ()))
         else field
-        for field in found.schema
+        for field in partitioning.schema
     ]
     return ds.partitioning(pa.schema(fields), flavor="hive")
 

@@ -21,11 +21,11 @@ def groups_of_bags(bags: Bags, by: str | list[str] | None) -> tuple[Array, Array
         return bags.index, np.arange(len(bags))
     columns = [by] if isinstance(by, str) else list(by)
     table: Any = bags.metadata
-    known = [] if table is None else list(table.columns)
+    available = [] if table is None else list(table.columns)
     for name in columns:
-        if name not in known:
+        if name not in available:
             raise ValueError(
-                f"by={name!r} is no column of the bags' metadata: {near_names(name, known)}"
+                f"by={name!r} is no column of the bags' metadata: {near_names(name, available)}"
             )
         gaps = np.flatnonzero(table[name].isna())
         if len(gaps):

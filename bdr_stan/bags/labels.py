@@ -60,13 +60,13 @@ def check_plausible(bags: BagsLike, labels: Array) -> None:
         warn_of_codes({"y": ends}, "bags", CODES_OF_BAGS)
         return
     bad = np.flatnonzero(np.isin(labels, codes))
-    value = near = labels[bad[0]]
-    while has_form(near):
-        near += np.sign(value) * np.ceil(abs(value) / 1e3)
+    value = neighbour = labels[bad[0]]
+    while has_form(neighbour):
+        neighbour += np.sign(value) * np.ceil(abs(value) / 1e3)
     raise ValueError(
         f"the label of {_name(bags, bad[0])} is {value:.10g} ({len(bad)} in all), far from all "
         "others, as codes of missing values are: leave these bags out, or, if it was measured, "
-        f"pass a label near it, such as {near:.10g}"
+        f"pass a label near it, such as {neighbour:.10g}"
     )
 
 
@@ -120,10 +120,10 @@ def class_labels(bags: BagsLike, y: ArrayLike) -> Array:
             f"the label of {_name(bags, missing[0])} is missing ({len(missing)} in all): "
             "leave these bags out"
         )
-    given = y if isinstance(y, (list, tuple)) else labels.tolist()
-    labels = np.asarray(given)  # strings held as objects become strings
+    values = y if isinstance(y, (list, tuple)) else labels.tolist()
+    labels = np.asarray(values)  # strings held as objects become strings
     # A list of text and numbers has become text.
-    mixed = labels.dtype.kind == "U" and not all(isinstance(label, str) for label in given)
+    mixed = labels.dtype.kind == "U" and not all(isinstance(label, str) for label in values)
     if mixed or labels.dtype.kind not in "biufU":
         raise TypeError("the labels y must all be numbers, all strings or all true or false")
     return labels
@@ -165,11 +165,11 @@ def values_of_bags(bags: BagsLike, values: ArrayLike | str, name: str) -> ArrayL
     if not isinstance(values, str):
         return match_to_ids(values, getattr(bags, "ids", None), name)
     table = getattr(bags, "metadata", None)
-    known = [] if table is None else [str(column) for column in table.columns]
-    if table is None or values not in known:
+    columns = [] if table is None else [str(column) for column in table.columns]
+    if table is None or values not in columns:
         raise ValueError(
             f"{name}={values!r} is no column of the bags' metadata, which have "
-            f"{', '.join(map(repr, known)) or 'none'}: name one of these, or pass numbers"
+            f"{', '.join(map(repr, columns)) or 'none'}: name one of these, or pass numbers"
         )
     return table[values]
 

@@ -4,16 +4,12 @@ Position is used only if one of the two has no names.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bdr_stan.bags.checks import plain
-from bdr_stan.types import Array, ArrayLike
-
-if TYPE_CHECKING:
-    import pandas as pd
-
+from bdr_stan.types import Array, ArrayLike, DataFrame
 
 _SHOWN = 3  # entries of an index in messages
 
@@ -39,8 +35,8 @@ def match_to_ids(values: ArrayLike, ids: Array | None, name: str = "y") -> Array
 
 def labels_in_order(y: ArrayLike, predictive: Any) -> ArrayLike:
     """Labels in the order of the bags of a predictive distribution, by its `ids` if any."""
-    known = ("interval", "quantile", "log_prob", "cdf", "classes")
-    if not any(hasattr(predictive, name) for name in known):
+    answers = ("interval", "quantile", "log_prob", "cdf", "classes")
+    if not any(hasattr(predictive, name) for name in answers):
         raise TypeError(
             f"predictive must be a predictive distribution, such as model.predictive(bags), found "
             f"a {type(predictive).__name__}"
@@ -100,7 +96,7 @@ def rows_of_ids(index: Any, ids: ArrayLike, name: str) -> Array | None:
     )
 
 
-def as_metadata(metadata: object, n: int, ids: Array | None = None) -> "pd.DataFrame":
+def as_metadata(metadata: object, n: int, ids: Array | None = None) -> "DataFrame":
     """Table of n rows, one per bag in the order of the bags, indexed by their ids if any."""
     import pandas as pd
 

@@ -105,9 +105,9 @@ def has_form(value: float) -> bool:
 
 def codes_in(ends: Ends) -> dict[float, int]:
     """The codes of missing values in a column, and how often each occurs."""
-    found = set().union(*(_codes_beyond(ends, *cut) for cut in _cuts(ends)))
-    own = zip(ends.values.tolist(), ends.counts.tolist())
-    return {value: count for value, count in own if value in found}
+    codes = set().union(*(_codes_beyond(ends, *cut) for cut in _cuts(ends)))
+    with_counts = zip(ends.values.tolist(), ends.counts.tolist())
+    return {value: count for value, count in with_counts if value in codes}
 
 
 def _cuts(ends):
@@ -142,14 +142,14 @@ def _codes_beyond(ends, first, last):
         several = len(left) >= _FEWEST_LEVELS and value != 0
         repeated[i] = several and again > repeats and chance < math.log(_CHANCE)
     others = values[~(formed | repeated)]
-    found = set()
+    codes = set()
     for i in np.flatnonzero(formed | repeated):
         often = _SINGLE_FAR if counts[i] == 1 and 0 < values[i] <= _USUAL else 1
         far = np.abs(others - values[i]).min() > often * spread
         below_0 = values[i] < 0 <= others.min() and (values[i] < -9 or counts[i] > 1)
         if far or below_0 or (formed[i] and repeated[i]):
-            found.add(values[i])
-    return found
+            codes.add(values[i])
+    return codes
 
 
 def warn_of_codes(
@@ -168,8 +168,8 @@ def warn_of_codes(
         parts = [ends]
         if ranges is not None:
             parts.append(Ends(np.array(ranges[name]), _IN_RANGE, _IN_RANGE.sum()))
-        own = dict(zip(ends.values.tolist(), ends.counts.tolist()))
-        codes = {value: own[value] for value in codes_in(joined(parts)) if value in own}
+        count_of = dict(zip(ends.values.tolist(), ends.counts.tolist()))
+        codes = {value: count_of[value] for value in codes_in(joined(parts)) if value in count_of}
         if codes:
             n, values = sum(codes.values()), ", ".join(f"{value:.10g}" for value in codes)
             share = f"{n} of {ends.n} {units} ({100 * n / ends.n:.2g}%)"

@@ -20,7 +20,7 @@ from bdr_stan.bags.columns import TableColumns
 from bdr_stan.bags.parts import Part, PartReader, check_client, in_order
 from bdr_stan.bags.scan import ScannedTable, merge_scans, scan
 from bdr_stan.extras import require
-from bdr_stan.types import Array, ArrayLike
+from bdr_stan.types import Array
 
 
 class PartitionedBags(BagsBase):
@@ -96,10 +96,10 @@ class PartitionedBags(BagsBase):
         columns = resolve_like(like, roles.features, missing, None, unseen)
         check_client(client)
         reader = PartReader(kind, replace(roles, features=features), missing, unseen, columns)
-        found = list(in_order(scan, [(p.table, p.where) for p in parts], reader, client=client))
-        scans = [each for each, _ in found if each is not None]
-        scanned = merge_scans(scans, [dropped for _, dropped in found], reader)
-        with_rows = [part for part, (each, _) in zip(parts, found) if each is not None]
+        results = list(in_order(scan, [(p.table, p.where) for p in parts], reader, client=client))
+        scans = [each for each, _ in results if each is not None]
+        scanned = merge_scans(scans, [dropped for _, dropped in results], reader)
+        with_rows = [part for part, (each, _) in zip(parts, results) if each is not None]
         roles = replace(reader.roles, metadata=None)  # which have been read
         reader = replace(reader, columns=scanned.columns, roles=roles)
         return cls(with_rows, [each.sizes for each in scans], reader, scanned, client)
@@ -160,34 +160,22 @@ class PartitionedBags(BagsBase):
     # ------------------------------------------------------------ selection
 
     def __getitem__(self, key: Any) -> "PartitionedBags":
-        return self.take(self.selected(key))
+        return self.take(key)
 
-    def take(self, indices: ArrayLike, axis: int = 0) -> "PartitionedBags":
-        """Bags at these indices, in their order, like `Bags.take`; their points do not move.
-
-        Raises ValueError if a bag is selected twice, which needs `load` first.
-        """
-        if axis != 0:
-            raise ValueError(f"bags have one axis, 0; found axis={axis}")
-        indices = self.selected(indices)
+    def _taken(self, indices):
         position = np.full(len(self) + 1, -1)  # the last entry: excluded bags, code -1, stay so
         position[indices] = np.arange(len(indices))
         if np.any(position[indices] != np.arange(len(indices))):
             raise ValueError("bags in partitions can be selected once each: load() them first")
         position[-1] = -1
-        bags = copy(self)
+        bags = self._copy_of(indices)
         bags._codes = [position[codes] for codes in self._codes]
-        for name in ("ids", "sizes", "effective_sizes", "totals"):
+        for name in ("sizes", "effective_sizes", "totals"):
             setattr(bags, name, getattr(self, name)[indices])
-        bags.metadata = None if self.metadata is None else self.metadata.iloc[indices]
         return bags
 
-    def like(self, columns: TableColumns | None) -> "PartitionedBags":
-        """Like `Bags.like`; ValueError if only the other table has no missing values."""
-        current = self.columns
-        if columns is None or current.same_points(columns) or current.names != columns.names:
-            return self  # `check_like` raises for differences
-        more = [name for name in current.fills if name not in columns.fills]
+    def _with_columns(self, columns):
+        more = [name for name in self.columns.fills if name not in columns.fills]
         if more:
             raise ValueError(
                 f"column {more[0]!r} has missing values, but none in the training table: fill "
@@ -239,11 +227,11 @@ class PartitionedBags(BagsBase):
             keep = self._codes[k] >= 0
             if len(here):
                 arguments.append((part.table, None if keep.all() else keep, here))
-        found = np.concatenate(
+        unordered = np.concatenate(
             list(in_order(_rows_of_part, arguments, self._reader, client=self.client))
         )
-        points = np.empty_like(found)
-        points[order] = found
+        points = np.empty_like(unordered)
+        points[order] = unordered
         return points
 
     def load(self) -> Any:

@@ -77,7 +77,7 @@ def in_order(
     client = check_client(client) or _running_client()
     shared = delayed(shared, name=f"bdr-stan-{uuid4().hex}", traverse=False)
     call = delayed(function, pure=False)
-    tasks = [call(*given, shared) for given in arguments]
+    tasks = [call(*of_task, shared) for of_task in arguments]
     # Dask's threads on this machine are as many as its cores.
     with threadpool_limits(1, user_api="blas"):
         if client is None:

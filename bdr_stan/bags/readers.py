@@ -17,33 +17,23 @@ from bdr_stan.bags.checks import (
     describe,
     offsets_of_sizes,
 )
-from bdr_stan.bags.column_roles import ColumnRoles, resolve_like
-from bdr_stan.bags.column_values import counts_text, dropped_rows, is_ordered, missing_counts
-from bdr_stan.bags.column_warnings import (
-    dropped_message,
-    warn_of_columns,
-    warn_of_copies,
-    warn_of_values,
-)
-from bdr_stan.bags.columns import learn_columns
+from bdr_stan.bags.column_roles import ColumnRoles
+from bdr_stan.bags.column_values import warn_of_similar_ids
+from bdr_stan.bags.column_warnings import warn_of_values
 from bdr_stan.bags.files import csv_table, parquet_table, parts_of
 from bdr_stan.bags.matching import check_same_rows
 from bdr_stan.bags.memory_map import memory_map, share_memory
 from bdr_stan.bags.partitions import PartitionedBags, parts_of_dask
 from bdr_stan.bags.tables import (
-    as_table,
+    arguments_of_table,
     bag_codes,
-    bags_of_table,
     grouped_rows,
     grouping,
-    is_grouped,
+    ungrouped,
 )
-from bdr_stan.bags.text_columns import warn_of_categories, warn_of_similar_ids
-from bdr_stan.types import Array, ArrayLike, PathName
-from bdr_stan.user_warnings import warn
+from bdr_stan.types import Array, ArrayLike, DataFrame, PathName
 
 if TYPE_CHECKING:
-    import pandas as pd
     from narwhals.typing import IntoDataFrame
 
 _TABLE_OPTIONS = ("missing", "transformer", "like", "unseen")  # of from_dataframe
@@ -53,7 +43,7 @@ class Readers(BagsBase):
     """What makes `Bags`, a subclass."""
 
     @classmethod
-    def _made(cls, arguments, copy=False):
+    def _made(cls, *, copy=False, **arguments):
         """Bags of checked arguments; warns of codes of missing values."""
         make: Any = cls
         bags = make(**arguments, copy=copy)
@@ -68,7 +58,7 @@ class Readers(BagsBase):
         arrays: Sequence[ArrayLike] | Array,
         ids: Sequence[object] | Array | None = None,
         weights: Sequence[ArrayLike] | None = None,
-        metadata: "pd.DataFrame | None" = None,
+        metadata: "DataFrame | None" = None,
         features: Iterable[object] | None = None,
     ) -> Self:
         """Bags from a list of arrays.
@@ -101,15 +91,14 @@ class Readers(BagsBase):
                     f"{name} has points of {bag.shape[1]} features, but {names[0]} of "
                     f"{bags[0].shape[1]}: give every bag the same columns"
                 )
-        made = {
-            "points": np.concatenate(bags) if bags else np.empty((0, 1)),
-            "offsets": offsets_of_sizes([len(bag) for bag in bags]),
-            "weights": None if weights is None else _stack_weights(weights, arrays, names),
-            "ids": ids,
-            "metadata": metadata,
-            "features": features,
-        }
-        return cls._made(made)
+        return cls._made(
+            points=np.concatenate(bags) if bags else np.empty((0, 1)),
+            offsets=offsets_of_sizes([len(bag) for bag in bags]),
+            weights=None if weights is None else _stack_weights(weights, arrays, names),
+            ids=ids,
+            metadata=metadata,
+            features=features,
+        )
 
     @classmethod
     @answered
@@ -156,8 +145,8 @@ class Readers(BagsBase):
         if (bag is None) == (sizes is None):
             raise TypeError("pass exactly one of bag (the bag of each point) and sizes")
         names = _names_of_columns(options.pop("features", None), _columns_of_frame(points))
-        given = {"bag": bag, "weights": weights, "replicate_weights": replicate_weights}
-        for name, values in given.items():
+        per_point = {"bag": bag, "weights": weights, "replicate_weights": replicate_weights}
+        for name, values in per_point.items():
             check_same_rows(points, values, ("points", name))
         stack = as_points(points)
         if sizes is None:
@@ -178,15 +167,15 @@ class Readers(BagsBase):
                     weights = as_vector(weights, len(order), "weights", "point")[order]
                 if replicate_weights is not None:
                     replicate_weights = as_columns(replicate_weights, len(order))[order]
-        made = {
-            "points": stack,
-            "offsets": offsets_of_sizes(as_sizes(sizes, len(stack))),
-            "weights": weights,
-            "replicate_weights": replicate_weights,
-            "features": names,
+        return cls._made(
+            points=stack,
+            offsets=offsets_of_sizes(as_sizes(sizes, len(stack))),
+            weights=weights,
+            replicate_weights=replicate_weights,
+            features=names,
+            copy=copy and share_memory(stack, points),
             **options,
-        }
-        return cls._made(made, copy=copy and share_memory(stack, points))
+        )
 
     @classmethod
     @answered
@@ -253,14 +242,9 @@ class Readers(BagsBase):
         --------
         >>> import pandas as pd
         >>> from bdr_stan import Bags
-        >>> people = pd.DataFrame(
-        ...     {
-        ...         "town": ["b", "a", "b", "a"],
-        ...         "age": [31, 55, 28, 42],
-        ...         "region": ["north", "south", "north", "north"],
-        ...         "turnout": [0.6, 0.7, 0.6, 0.7],
-        ...     }
-        ... )
+        >>> people = pd.DataFrame({"town": [*"baba"], "age": [31, 55, 28, 42]})
+        >>> people["region"] = ["north", "south", "north", "north"]
+        >>> people["turnout"] = [0.6, 0.7, 0.6, 0.7]
         >>> bags = Bags.from_dataframe(people, "town", metadata=["turnout"])
         >>> bags.features
         ['age', 'region=north', 'region=south']
@@ -270,14 +254,15 @@ class Readers(BagsBase):
         >>> bags.metadata["turnout"].to_list()
         [0.7, 0.6]
         """
-        df, bag = _ungrouped(df, bag)
+        df, bag = ungrouped(df, bag)
         roles = ColumnRoles(bag, features, weight, metadata, replicate_weights)
         options = {"missing": missing, "transformer": transformer, "like": like, "unseen": unseen}
         return cls._of_table(df, roles, replicate_scale, **options)
 
     @classmethod
     def _of_table(cls, table, roles, replicate_scale, **options):
-        return cls._made(_of_table(table, roles, **options) | {"replicate_scale": replicate_scale})
+        made = arguments_of_table(table, roles, **options)
+        return cls._made(**made, replicate_scale=replicate_scale)
 
     @classmethod
     @answered
@@ -455,14 +440,15 @@ class Readers(BagsBase):
         import narwhals as nw
 
         check_anndata(adata)
-        metadata = check_obs_columns(adata, bag, metadata)
+        roles = ColumnRoles(bag, metadata=metadata)
+        check_obs_columns(adata, roles)
         place, columns, names = cell_features(adata, features)
-        obs = nw.from_native(adata.obs[list(dict.fromkeys([bag, *metadata]))])
+        obs = nw.from_native(adata.obs[roles.given])
         missing = f"cell {{}} has no bag: column {bag!r} of adata.obs is missing"
         made, order = grouped_rows(obs, bag, metadata or None, missing)
         warn_of_similar_ids(made["ids"])
-        made |= {"points": cell_values(adata, place, columns, order), "features": names}
-        return cls._made(made)
+        points = cell_values(adata, place, columns, order)
+        return cls._made(**made, points=points, features=names)
 
     @classmethod
     @answered
@@ -540,8 +526,7 @@ class Readers(BagsBase):
         """
         from bdr_stan.maps.rasters import from_rasters
 
-        made = from_rasters(covariates, districts, weight, id, fractional=fractional)
-        return cls._made(made)
+        return cls._made(**from_rasters(covariates, districts, weight, id, fractional=fractional))
 
 
 def _columns(
@@ -557,60 +542,6 @@ def _columns(
     """Roles of columns and scale of replicates among arguments of a reader, and the others."""
     roles = ColumnRoles(bag, features, weight, metadata, replicate_weights)
     return roles, replicate_scale, options
-
-
-def _ungrouped(table, bag):
-    """A table and its column of bags, from ``table.groupby(column)`` too."""
-    if is_grouped(table):
-        keys = table.keys if isinstance(table.keys, list) else [table.keys]
-        if bag is None and len(keys) == 1 and isinstance(keys[0], str):
-            bag = keys[0]
-        table = table.obj
-    if bag is None:
-        raise TypeError("give bag, the name of the column with the bag of each row")
-    return table, bag
-
-
-def _of_table(df, roles, *, missing="error", transformer=None, like=None, unseen="error"):
-    """Arguments of `Bags` from a table with one row per point."""
-    index_names = getattr(getattr(df, "index", None), "names", ())
-    if roles.bag in index_names and roles.bag not in df.columns:
-        df = df.reset_index(level=roles.bag)
-    table = as_table(df)
-    columns = resolve_like(like, roles.features, missing, transformer, unseen)
-    roles = roles.like(like).with_features(table.columns)
-    if len(table) == 0:
-        raise ValueError("the table has no rows: there are no bags")
-    if missing == "drop":
-        table = _without_missing(table, roles)
-    if columns is None:
-        columns = learn_columns(table, roles, missing=missing, transformer=transformer)
-    else:
-        columns.check_complete(table)
-    read = bags_of_table(table, columns, roles, unseen=unseen)
-    warn_of_similar_ids(read["ids"])
-    warn_of_copies(read["points"], read["offsets"])
-    if like is None:
-        ordered = [name for name in columns.categories if is_ordered(table[name])]
-        warn_of_categories(columns.categories, ordered)
-        warn_of_columns(read["points"], read["offsets"], columns, read["metadata"])
-    return read
-
-
-def _without_missing(table, roles):
-    """Rows of a table without missing features; warns with counts of the other rows."""
-    missing = dropped_rows(table, roles.features)
-    if not missing.any():
-        return table
-    counts = missing_counts(table, roles.features)
-    kept = table.filter((~missing).tolist())
-    if len(kept) == 0:
-        raise ValueError(
-            f"every row has a missing value ({counts_text(counts)}): leave these columns out"
-        )
-    lost = table[roles.bag].n_unique() - kept[roles.bag].n_unique()
-    warn(dropped_message(missing.sum(), len(table), counts, lost))
-    return kept
 
 
 def _names_of_frames(arrays, names, features):
@@ -653,11 +584,9 @@ def _stack_weights(weights, arrays, names):
         raise ValueError(f"weights has {len(weights)} arrays, but there are {len(arrays)} bags")
     for w, array, name in zip(weights, arrays, names):
         check_same_rows(array, w, (name, f"the weights of {name}"))
-    weights = [np.asarray(w) for w in weights]
-    for w, array, name in zip(weights, arrays, names):
-        if w.shape != (len(array),):
+        if np.shape(w) != (len(array),):
             raise ValueError(
-                f"the weights of {name} have shape {w.shape}, expected ({len(array)},): one per "
-                "point"
+                f"the weights of {name} have shape {np.shape(w)}, expected ({len(array)},): one "
+                "per point"
             )
     return np.concatenate(weights) if weights else np.empty(0)

@@ -13,6 +13,7 @@ from bdr_stan.bags.columns import TableColumns
 from bdr_stan.bags.container import Bags
 from bdr_stan.bags.missing_codes import codes_in, warn_of_codes
 from bdr_stan.bags.partitions import PartitionedBags
+from bdr_stan.bags.samples import Samples
 from bdr_stan.types import Array, ArrayLike
 from bdr_stan.user_warnings import warn
 
@@ -23,35 +24,37 @@ _MAX_SHARE_OUTSIDE = 0.95  # of new values outside the range of 98% of the train
 
 @dataclass(frozen=True)
 class BagsRecord:
-    """Ids, columns and weights of training bags."""
+    """Ids, columns and weights of training bags; with several samples only what they share."""
 
     index: Array  # ids of the bags, or 0 to n - 1
     has_ids: bool
     n_features: int
-    features: list[str] | None  # names of the points' columns
-    columns: TableColumns | None  # how the points were made from the columns of a table
     weighted: bool  # whether points have weights
-    replicated: bool  # whether these have replicates
-    ranges: Array | None  # as `column_ranges`, shape (2, p)
-    file: str | None  # path that the points were read from
-    constants: Array | None  # as `constant_columns`, shape (p,)
+    features: list[str] | None = None  # names of the points' columns
+    columns: TableColumns | None = None  # how the points were made from the columns of a table
+    replicated: bool = False  # whether the weights have replicates
+    ranges: Array | None = None  # as `column_ranges`, shape (2, p)
+    file: str | None = None  # path that the points were read from
+    constants: Array | None = None  # as `constant_columns`, shape (p,)
+    samples: "Mapping[str, BagsRecord] | None" = None  # of each sample by its name
 
     @classmethod
-    def from_bags(cls, bags: BagsBase) -> Self:
+    def from_bags(cls, bags: Any) -> Self:
         """The record of bags; warns of codes of missing values in a sample of a memory map."""
+        record = cls(np.asarray(bags.index), bags.ids is not None, bags.n_features, bags.weighted)
+        if isinstance(bags, Samples):
+            samples = {name: cls.from_bags(each) for name, each in bags.samples.items()}
+            return replace(record, samples=samples)
         if isinstance(bags, Bags) and bags.is_memory_map:
             warn_of_codes(ends_of_points(bags), "points", CODES_OF_POINTS)
-        return cls(
-            np.asarray(bags.index),
-            bags.ids is not None,
-            bags.n_features,
-            bags.features,
-            bags.columns,
-            bags.weighted,
-            bags.replicate_weights is not None,
-            column_ranges(bags),
-            bags.file,
-            constant_columns(bags),
+        return replace(
+            record,
+            features=bags.features,
+            columns=bags.columns,
+            replicated=bags.replicate_weights is not None,
+            ranges=column_ranges(bags),
+            file=bags.file,
+            constants=constant_columns(bags),
         )
 
     def __len__(self) -> int:
@@ -69,7 +72,7 @@ class BagsRecord:
     @property
     def settings(self) -> Mapping[str, Any]:
         """Entries in the settings of a fit, by name."""
-        return {
+        settings = {
             "n_features": self.n_features,
             "feature_names": self.features,
             "columns": self.columns,
@@ -79,29 +82,14 @@ class BagsRecord:
             "file": self.file,
             "constant_columns": self.constants,
         }
+        if self.samples is None:
+            return settings
+        samples = {name: dict(record.settings) for name, record in self.samples.items()}
+        return {**settings, "samples": samples}
 
     def take(self, bags: ArrayLike) -> Self:
         """The record of the bags with these indices."""
         return replace(self, index=self.index[bags])
-
-
-@dataclass(frozen=True)
-class SamplesRecord(BagsRecord):
-    """The same of bags with several samples, and the record of each by its name."""
-
-    samples: Mapping[str, BagsRecord]
-
-    @classmethod
-    def from_bags(cls, bags: Any) -> Self:
-        records = {name: BagsRecord.from_bags(own) for name, own in bags.samples.items()}
-        n, weighted = bags.n_features, bags.weighted
-        index, has_ids = np.asarray(bags.index), bags.ids is not None
-        return cls(index, has_ids, n, None, None, weighted, False, None, None, None, records)
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        samples = {name: dict(record.settings) for name, record in self.samples.items()}
-        return {**super().settings, "samples": samples}
 
 
 def column_ranges(bags: BagsBase) -> Array | None:
@@ -114,8 +102,8 @@ def column_ranges(bags: BagsBase) -> Array | None:
     points = bags.sample_points(_SAMPLE_SIZE, np.random.default_rng(0))
     points[points == 0] = np.nan
     ranges = np.full((2, points.shape[1]), np.nan)
-    known = ~np.isnan(points).all(axis=0)
-    ranges[:, known] = np.nanquantile(points[:, known], [0.01, 0.99], axis=0)
+    nonzero = ~np.isnan(points).all(axis=0)
+    ranges[:, nonzero] = np.nanquantile(points[:, nonzero], [0.01, 0.99], axis=0)
     return ranges
 
 
@@ -152,9 +140,9 @@ def warn_of_other_ranges(bags: BagsBase, ranges: Array | None) -> None:
     if ranges is None or isinstance(bags, PartitionedBags):
         return
     ends = {name: e for name, e in ends_of_points(bags).items() if not codes_in(e)}
-    known = dict(zip(bags.features or range(bags.n_features), ranges.T.tolist()))
-    seen = {name: e for name, e in ends.items() if not np.isnan(known[name]).any()}
-    warn_of_codes(seen, "points", CODES_OF_POINTS, known)
+    training = dict(zip(bags.features or range(bags.n_features), ranges.T.tolist()))
+    nonzero = {name: e for name, e in ends.items() if not np.isnan(training[name]).any()}
+    warn_of_codes(nonzero, "points", CODES_OF_POINTS, training)
     if len(bags) < 2:
         return
     points = bags.sample_points(_SAMPLE_SIZE, np.random.default_rng(0))

@@ -1,6 +1,7 @@
 """Bags with several samples of points each, such as residents and houses of a county."""
 
 from collections.abc import Iterator, Mapping
+from copy import copy
 from html import escape
 from typing import TYPE_CHECKING, Any, cast
 
@@ -10,11 +11,8 @@ from bdr_stan.arguments import unknown_attribute
 from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.checks import near_names, plain
 from bdr_stan.bags.matching import rows_of_ids
-from bdr_stan.types import Array, ArrayLike
+from bdr_stan.types import Array, DataFrame
 from bdr_stan.user_warnings import warn
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _LEAST_SHARED = 0.5  # of the bags of a sample; fewer are likely to have ids of another kind
 
@@ -67,12 +65,10 @@ class Samples(BagsBase):
                 raise TypeError(f"sample {name!r} has samples of its own: name one of these")
             if not isinstance(bags, BagsBase):
                 raise TypeError(f"sample {name!r} must be Bags, found a {type(bags).__name__}")
-        self._set(dict(samples), *_matched(samples))
+        self.samples: dict[str, Any] = dict(samples)
+        # Row of each bag in each sample, -1 if it lacks it.
+        self.ids, self._rows = _matched(samples)
         self.metadata = _joined_metadata(samples, self.ids)
-
-    def _set(self, samples, ids, rows):
-        self.samples: dict[str, Any] = samples
-        self.ids, self._rows = ids, rows  # row of each bag in each sample, -1 if it lacks it
 
     if not TYPE_CHECKING:
 
@@ -96,17 +92,14 @@ class Samples(BagsBase):
             raise KeyError(f"there is no sample {key!r}; {near_names(key, list(self.samples))}")
         return self.samples[key]
 
-    def take(self, indices: ArrayLike, axis: int = 0) -> "Samples":
-        """Bags at some indices, like `Bags.take`, with their points of each sample."""
-        indices = self.selected(indices)
-        taken, samples, rows = object.__new__(type(self)), {}, {}
+    def _taken(self, indices):
+        chosen = self._copy_of(indices)
+        chosen.samples, chosen._rows = {}, {}
         for name, bags in self.samples.items():
-            found = self._rows[name][indices]
-            samples[name] = bags.take(found[found >= 0])
-            rows[name] = np.where(found >= 0, np.cumsum(found >= 0) - 1, -1)
-        taken._set(samples, None if self.ids is None else self.ids[indices], rows)
-        taken.metadata = None if self.metadata is None else self.metadata.iloc[indices]
-        return taken
+            rows = self._rows[name][indices]
+            chosen.samples[name] = bags.take(rows[rows >= 0])
+            chosen._rows[name] = np.where(rows >= 0, np.cumsum(rows >= 0) - 1, -1)
+        return chosen
 
     def check_order(self, **arguments: Any) -> None:
         """Raise ValueError for values without ids if some bag lacks the first sample."""
@@ -124,9 +117,8 @@ class Samples(BagsBase):
 
     def with_samples(self, samples: Mapping[str, Any]) -> "Samples":
         """The same bags with other points of their samples."""
-        other = object.__new__(type(self))
-        other._set(dict(samples), self.ids, self._rows)
-        other.metadata = self.metadata
+        other = copy(self)
+        other.samples = dict(samples)
         return other
 
     def has(self, name: str) -> Array:
@@ -217,7 +209,7 @@ def _check_shared(name, index, others):
         )
 
 
-def _joined_metadata(samples: Mapping[str, Any], ids: Array | None) -> "pd.DataFrame | None":
+def _joined_metadata(samples: Mapping[str, Any], ids: Array | None) -> "DataFrame | None":
     """Columns of the metadata of all samples; ValueError if they differ for a bag."""
     import pandas as pd
 
@@ -232,11 +224,11 @@ def _joined_metadata(samples: Mapping[str, Any], ids: Array | None) -> "pd.DataF
     columns: dict[Any, pd.Series] = {}
     for name, table in tables.items():
         for column in table.columns:
-            known = table[column]
+            values = table[column]
             if column in columns:
-                _check_equal(columns[column], known, column, name)
-                known = columns[column].combine_first(known)
-            columns[column] = known
+                _check_equal(columns[column], values, column, name)
+                values = columns[column].combine_first(values)
+            columns[column] = values
     return pd.DataFrame({column: values.reindex(index) for column, values in columns.items()})
 
 

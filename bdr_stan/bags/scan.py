@@ -3,12 +3,17 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from bdr_stan.bags.checks import check_bags_have_weight, describe
-from bdr_stan.bags.column_values import counts_text, missing_counts
+from bdr_stan.bags.column_values import (
+    counts_text,
+    missing_counts,
+    warn_of_categories,
+    warn_of_similar_ids,
+)
 from bdr_stan.bags.column_warnings import (
     CODES_OF_POINTS,
     column_messages,
@@ -19,12 +24,8 @@ from bdr_stan.bags.columns import TableColumns, check_number_of_levels, learn_co
 from bdr_stan.bags.missing_codes import Ends, ends_of, joined, warn_of_codes
 from bdr_stan.bags.parts import PartReader
 from bdr_stan.bags.tables import bag_codes, one_row_per_bag, row_codes
-from bdr_stan.bags.text_columns import warn_of_categories, warn_of_similar_ids
-from bdr_stan.types import Array
+from bdr_stan.types import Array, DataFrame
 from bdr_stan.user_warnings import warn
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class PartScan(NamedTuple):
@@ -36,7 +37,7 @@ class PartScan(NamedTuple):
     largest: Array  # weight of each bag in the part, shape (k,)
     sums: Array  # of its weights, relative to the largest
     squares: Array  # sums of their squares
-    metadata: "pd.DataFrame | None"  # k rows
+    metadata: "DataFrame | None"  # k rows
     columns: TableColumns  # learned from only this part
     missing: Mapping[str, int]  # number of missing values of each column that has some
     means: Mapping[str, float]  # of the values present in each numeric column
@@ -78,8 +79,8 @@ def _dropped(table, rows, reader):
         return None
     bag = reader.roles.bag
     _, ids = row_codes(whole, bag)
-    known = set(rows[bag].to_list())
-    lost = np.array([value for value in ids.tolist() if value not in known], dtype=ids.dtype)
+    with_rows = set(rows[bag].to_list())
+    lost = np.array([value for value in ids.tolist() if value not in with_rows], dtype=ids.dtype)
     return Dropped(len(whole) - len(rows), missing_counts(whole, reader.roles.features), lost)
 
 
@@ -136,7 +137,7 @@ class ScannedTable(NamedTuple):
     sizes: Array  # int, shape (n,)
     effective_sizes: Array  # shape (n,)
     totals: Array  # shape (n,)
-    metadata: "pd.DataFrame | None"  # n rows
+    metadata: "DataFrame | None"  # n rows
     columns: TableColumns
 
 
@@ -186,9 +187,9 @@ def merged_columns(parts: Sequence[PartScan]) -> TableColumns:
     """Columns of a table from its parts' columns; raises if their types differ."""
     categories, fills = {}, {}
     for name in parts[0].columns.names:
-        known = [part for part in parts if part.present(name)] or parts[:1]
-        texts = [part for part in known if name in part.columns.categories]
-        numbers = [part for part in known if name not in part.columns.categories]
+        with_values = [part for part in parts if part.present(name)] or parts[:1]
+        texts = [part for part in with_values if name in part.columns.categories]
+        numbers = [part for part in with_values if name not in part.columns.categories]
         if texts and numbers:
             raise TypeError(
                 f"column {name!r} holds texts in {texts[0].where}, but numbers in "
@@ -252,13 +253,13 @@ def _warn_of_dropped(dropped, sizes, ids):
 def _warn_of_columns(scans, ends, columns):
     constant, within = [], []
     for name in columns.names:
-        known = [each for each in scans if name in each.varies]
+        parts = [each for each in scans if name in each.varies]
         if name in columns.categories or name in columns.fills:
             continue
         if len(ends[name].values) == 1:
             constant.append(name)
-        elif max(each.sizes.max() for each in known) > 1 and not any(
-            each.varies[name] for each in known
+        elif max(each.sizes.max() for each in parts) > 1 and not any(
+            each.varies[name] for each in parts
         ):
             within.append(name)
     messages = column_messages(constant, within)

@@ -1,26 +1,34 @@
 """Tables of users as data frames of narwhals, and their rows as points of bags."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.checks import describe, offsets_of_sizes, plain
-from bdr_stan.bags.column_roles import ColumnRoles
-from bdr_stan.bags.column_values import as_numbers, as_values
-from bdr_stan.bags.columns import TableColumns
+from bdr_stan.bags.column_roles import ColumnRoles, resolve_like
+from bdr_stan.bags.column_values import (
+    as_numbers,
+    as_values,
+    counts_text,
+    dropped_rows,
+    is_ordered,
+    missing_counts,
+    warn_of_categories,
+    warn_of_similar_ids,
+)
+from bdr_stan.bags.column_warnings import dropped_message, warn_of_columns, warn_of_copies
+from bdr_stan.bags.columns import TableColumns, learn_columns
 from bdr_stan.extras import require
-from bdr_stan.types import Array
-
-if TYPE_CHECKING:
-    import pandas as pd
+from bdr_stan.types import Array, DataFrame
+from bdr_stan.user_warnings import warn
 
 
 def is_table(values: Any) -> bool:
     """Whether this is a table with named columns, in contrast to bags and arrays."""
-    known = hasattr(values, "columns") or hasattr(values, "__arrow_c_stream__")
-    return known and not isinstance(values, BagsBase)
+    has_columns = hasattr(values, "columns") or hasattr(values, "__arrow_c_stream__")
+    return has_columns and not isinstance(values, BagsBase)
 
 
 def as_table(values: Any) -> Any:
@@ -57,6 +65,68 @@ def _read_stream(values):
 def is_grouped(table: Any) -> bool:
     """Whether this is a result of pandas's ``groupby``."""
     return hasattr(table, "obj") and hasattr(table, "ngroups")
+
+
+def ungrouped(table: Any, bag: str | None) -> tuple[Any, str]:
+    """A table and its column of bags, also from ``table.groupby(column)``."""
+    if is_grouped(table):
+        keys = table.keys if isinstance(table.keys, list) else [table.keys]
+        if bag is None and len(keys) == 1 and isinstance(keys[0], str):
+            bag = keys[0]
+        table = table.obj
+    if bag is None:
+        raise TypeError("give bag, the name of the column with the bag of each row")
+    return table, bag
+
+
+def arguments_of_table(
+    df: Any,
+    roles: ColumnRoles,
+    *,
+    missing: str = "error",
+    transformer: Any = None,
+    like: Any = None,
+    unseen: str = "error",
+) -> dict[str, Any]:
+    """Arguments of `Bags` from a table with one row per point; warns of suspicious values."""
+    index_names = getattr(getattr(df, "index", None), "names", ())
+    if roles.bag in index_names and roles.bag not in df.columns:
+        df = df.reset_index(level=roles.bag)
+    table = as_table(df)
+    columns = resolve_like(like, roles.features, missing, transformer, unseen)
+    roles = roles.like(like).with_features(table.columns)
+    if len(table) == 0:
+        raise ValueError("the table has no rows: there are no bags")
+    if missing == "drop":
+        table = _without_missing(table, roles)
+    if columns is None:
+        columns = learn_columns(table, roles, missing=missing, transformer=transformer)
+    else:
+        columns.check_complete(table)
+    read = bags_of_table(table, columns, roles, unseen=unseen)
+    warn_of_similar_ids(read["ids"])
+    warn_of_copies(read["points"], read["offsets"])
+    if like is None:
+        ordered = [name for name in columns.categories if is_ordered(table[name])]
+        warn_of_categories(columns.categories, ordered)
+        warn_of_columns(read["points"], read["offsets"], columns, read["metadata"])
+    return read
+
+
+def _without_missing(table, roles):
+    """Rows of a table without missing features; warns with counts of the other rows."""
+    missing = dropped_rows(table, roles.features)
+    if not missing.any():
+        return table
+    counts = missing_counts(table, roles.features)
+    kept = table.filter((~missing).tolist())
+    if len(kept) == 0:
+        raise ValueError(
+            f"every row has a missing value ({counts_text(counts)}): leave these columns out"
+        )
+    lost = table[roles.bag].n_unique() - kept[roles.bag].n_unique()
+    warn(dropped_message(missing.sum(), len(table), counts, lost))
+    return kept
 
 
 def bags_of_table(
@@ -130,29 +200,21 @@ def grouping(codes: Array) -> Array | None:
     return None if grouped else np.argsort(codes, kind="stable")
 
 
-def one_row_per_bag(
-    columns: dict[str, Array], codes: Array, ids: Array, bag: str
-) -> "pd.DataFrame":
+def one_row_per_bag(columns: dict[str, Array], codes: Array, ids: Array, bag: str) -> "DataFrame":
     """Table with one row per bag from columns of the points that are constant within bags."""
     import pandas as pd
 
     first = np.unique(codes, return_index=True)[1]
     for name, values in columns.items():
-        _check_constant(values, codes, first, name, ids)
+        kinds = pd.factorize(values)[0]
+        changed = np.flatnonzero(kinds != kinds[first][codes])
+        if len(changed):
+            i = codes[changed[0]]
+            raise ValueError(
+                f"column {name!r} is not constant in {describe(i, ids)}: "
+                f"{plain(values[first[i]])!r} and {plain(values[changed[0]])!r}; it must have one "
+                "value for each bag"
+            )
     return pd.DataFrame(
         {name: values[first] for name, values in columns.items()}, index=pd.Index(ids, name=bag)
     )
-
-
-def _check_constant(values, codes, first, name, ids):
-    import pandas as pd
-
-    kinds = pd.factorize(values)[0]
-    changed = np.flatnonzero(kinds != kinds[first][codes])
-    if len(changed):
-        i = codes[changed[0]]
-        raise ValueError(
-            f"column {name!r} is not constant in {describe(i, ids)}: "
-            f"{plain(values[first[i]])!r} and {plain(values[changed[0]])!r}; it must have one "
-            "value for each bag"
-        )

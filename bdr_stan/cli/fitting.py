@@ -9,15 +9,12 @@ from bdr_stan.cli.tables import (
     LabelledTable,
     check_input,
     check_output,
-    check_suffix,
     in_memory,
     pairs,
     split,
     write_whole,
 )
 from bdr_stan.terminal import show_table
-
-EVIDENCES = ("bound", "evidence")
 
 
 @click.command(
@@ -57,19 +54,19 @@ def fit(data, model, output, adapt_delta, max_treedepth, stan_file, stan_data, f
     part by part and may exceed memory; needs the extra "dask". Writes one file with all that
     `bdr-stan predict` needs.
     """
-    check_output(output, force, not_to_be=data)
+    check_output(output, force, data)
     check_input(data, stan_file)
     table, run = LabelledTable.taken(data, given), _run(given)
     settings = {**given, **table.columns_of_bags, "stan_file": stan_file}
     settings["n_landmarks"] = settings.pop("landmarks")
     estimator = estimators_of([model], settings)[model]
     sampler = {"adapt_delta": adapt_delta, "max_treedepth": max_treedepth}
-    fit_options = without_none({**table.known, **sampler})
+    fit_options = without_none({**table.label_data, **sampler})
     check_fit_options(model, estimator, fit_options)
-    own = dict(pairs("--stan-data", "NAME=COLUMN, such as urban=urban, found", stan_data))
-    bags, y = table.read(model, list(own.values()))
-    if own:
-        fit_options["stan_data"] = own
+    columns = dict(pairs("--stan-data", "NAME=COLUMN, such as urban=urban, found", stan_data))
+    bags, y = table.read(model, list(columns.values()))
+    if columns:
+        fit_options["stan_data"] = columns
     _fit_and_save(estimator, bags, y, {**run, **fit_options}, output, table)
 
 
@@ -117,68 +114,46 @@ def _fit_and_save(estimator, bags, y, options, output, table):
 @options.sampling
 @options.option("--seed", type=click.IntRange(0), default=0)
 @options.force
-def tune(
-    data,
-    model,
-    output,
-    table,
-    cv,
-    score,
-    landmarks,
-    bandwidth_scale,
-    kernel,
-    refine,
-    candidates,
-    force,
-    **given,
-):
+def tune(data, model, output, table, cv, score, force, **given):
     """Compare models and settings by their predictions for held-out bags of DATA.
 
     Prints a table of settings and scores, the best first. With -o the best is then fitted to all
     bags, with its own method, as in `bdr-stan fit`.
     """
-    for path in (output, table):
+    for path, suffix in ((output, ""), (table, ".csv")):
         if path is not None:
-            check_output(path, force, not_to_be=data)
+            check_output(path, force, data, suffix=suffix)
     if output is not None and output == table:
         raise ValueError(f"{output} cannot be both the fit and the table: name another file")
-    if table is not None:
-        check_suffix(table, ".csv")
     check_input(data)
     labelled, run = LabelledTable.taken(data, given), _run(given)
     from bdr_stan import tune as search
+    from bdr_stan.tuning import EVIDENCES
 
-    n_landmarks = _numbers("--landmarks", landmarks, int)
-    scales = _numbers("--bandwidth-scale", bandwidth_scale, float)
+    choices = {
+        "n_landmarks": _numbers("--landmarks", given.pop("landmarks"), int),
+        "bandwidth_scale": _numbers("--bandwidth-scale", given.pop("bandwidth_scale"), float),
+        "kernel": split(given.pop("kernel")),
+        "method": given.pop("candidates"),
+        "refine": given.pop("refine"),
+    }
     models = estimators_of(model, {**given, **labelled.columns_of_bags})
-    fit_options = without_none(labelled.known)
+    fit_options = without_none(labelled.label_data)
     for name, estimator in models.items():
         check_fit_options(name, estimator, fit_options)
     bags, y = labelled.read(model[0])
-    found = search(
-        in_memory(bags),
-        y,
-        models=models,
-        **fit_options,
-        cv=None if score in EVIDENCES else cv,
-        bandwidth_scale=scales,
-        n_landmarks=n_landmarks,
-        kernel=split(kernel),
-        method=candidates,
-        score=score,
-        refine=refine,
-        seed=run["seed"],
-        progress=True,
-    )
-    ranks = [str(k + 1) for k in range(len(found.table))]
-    show_table(found.table.set_axis(ranks).rename_axis("rank"))
+    cv = None if score in EVIDENCES else cv
+    options = {**fit_options, **choices, "cv": cv, "score": score, "seed": run["seed"]}
+    tuned = search(in_memory(bags), y, models=models, **options, progress=True)
+    ranks = [str(k + 1) for k in range(len(tuned.table))]
+    show_table(tuned.table.set_axis(ranks).rename_axis("rank"))
     if table is not None:
-        write_whole(table, lambda path: found.table.to_csv(path, index=False))
+        write_whole(table, lambda path: tuned.table.to_csv(path, index=False))
         click.echo(f"Wrote {table}")
     if output is None:
-        click.echo(f"The best: {found.best!r}; pass -o to fit and keep it")
+        click.echo(f"The best: {tuned.best!r}; pass -o to fit and keep it")
         return
-    _fit_and_save(found.best, bags, y, {**run, **fit_options}, output, labelled)
+    _fit_and_save(tuned.best, bags, y, {**run, **fit_options}, output, labelled)
 
 
 def _numbers(option, text, kind):

@@ -50,10 +50,10 @@ class OneSentence(click.Group):
         options = {p.name: p.opts[0] for p in command.params} if command else {}
         options["n_landmarks"] = options.get("landmarks")
 
-        def option(found):
-            name = options.get(found["name"])
-            value = shlex.quote(found["text"] or found["number"])
-            return found[0] if name is None else f"{name} {value}"
+        def option(argument):
+            name = options.get(argument["name"])
+            value = shlex.quote(argument["text"] or argument["number"])
+            return argument[0] if name is None else f"{name} {value}"
 
         return _ARGUMENT.sub(option, str(text))
 

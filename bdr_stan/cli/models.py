@@ -40,33 +40,33 @@ def without_none(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def estimators_of(names: Sequence[str], given: Mapping[str, Any]) -> dict[str, "BagEstimator"]:
+def estimators_of(names: Sequence[str], supplied: Mapping[str, Any]) -> dict[str, "BagEstimator"]:
     """Estimators with the given settings, by their names on the command line.
 
     Each setting goes to the models that have such a parameter, which at least one must.
     """
-    settings = without_none(given)
+    settings = without_none(supplied)
     for parameter, read in (("bandwidth", _bandwidth), ("bounds", _bounds)):
         if parameter in settings:
             settings[parameter] = read(settings[parameter])
-    takes = {name: _parameters(name) for name in names}
+    parameters_of = {name: _parameters(name) for name in names}
     for parameter in settings:
-        if not any(parameter in own for own in takes.values()):
+        if not any(parameter in parameters for parameters in parameters_of.values()):
             raise ValueError(_not_taken(names[0], parameter))
     return {
-        name: _class_of(name)(**{p: v for p, v in settings.items() if p in own})
-        for name, own in takes.items()
+        name: _class_of(name)(**{p: v for p, v in settings.items() if p in parameters})
+        for name, parameters in parameters_of.items()
     }
 
 
 def check_fit_options(name: str, estimator: Any, options: Mapping[str, Any]) -> None:
     """Raise ValueError for options of `fit` that need another model, family or method."""
-    takes = getattr(estimator, "takes", ("trials",) * hasattr(estimator, "predict_points"))
-    accepted = {*takes, *["label_sd"] * getattr(estimator, "takes_label_sd", False)}
+    label_data = getattr(estimator, "takes", ("trials",) * hasattr(estimator, "predict_points"))
+    accepted = {*label_data, *["label_sd"] * getattr(estimator, "takes_label_sd", False)}
     for option, instead in _INSTEAD.items():
         if option in options and option not in accepted:
             raise ValueError(f"{name} takes no --{option.replace('_', '-')}{instead}")
-    if "trials" in takes and hasattr(estimator, "takes") and "trials" not in options:
+    if "trials" in label_data and hasattr(estimator, "takes") and "trials" not in options:
         raise ValueError(
             f"--family {estimator.family} needs --trials, the column with the number of trials of "
             "each bag"

@@ -30,11 +30,11 @@ def option(shown: str, text: str | None = None, **more: Any) -> Callable[[Any], 
 
     The value is a word, "--bag COLUMN", or one of some names, "--missing [error|drop]".
     """
-    name, _, takes = shown.partition(" ")
-    if takes.startswith("["):
-        more["type"] = click.Choice(takes[1:-1].split("|"))
-    elif takes:
-        more["metavar"] = takes
+    name, _, value = shown.partition(" ")
+    if value.startswith("["):
+        more["type"] = click.Choice(value[1:-1].split("|"))
+    elif value:
+        more["metavar"] = value
     return click.option(name, help=text, show_default="default" in more, **more)
 
 
@@ -83,8 +83,8 @@ def _keep(context, option, value):
 def csv_options() -> dict[str, str]:
     """Options of pandas for the .csv tables of the command that runs."""
     context = click.get_current_context(silent=True)
-    given = {} if context is None else context.meta
-    return {name: given[name] for name in _CSV if given.get(name) is not None}
+    texts = {} if context is None else context.meta
+    return {name: texts[name] for name in _CSV if texts.get(name) is not None}
 
 
 _CSV = {

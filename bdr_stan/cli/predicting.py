@@ -10,7 +10,6 @@ from bdr_stan.cli.models import load_fit, show_fit
 from bdr_stan.cli.tables import (
     check_input,
     check_output,
-    check_suffix,
     in_memory,
     of_first_sample,
     read_like,
@@ -46,8 +45,7 @@ def predict(fitted, new, output, level, stan_file, force, **how):
     lower, upper of the predicted class. Fits to at least 20 bags add familiarity, a p-value: small
     if a bag is unlike the training bags.
     """
-    check_output(output, force, not_to_be=new)
-    check_suffix(output, ".csv")
+    check_output(output, force, new, suffix=".csv")
     check_input(fitted, new, stan_file)
     model = load_fit(fitted)
     if stan_file is not None:
@@ -106,9 +104,7 @@ def report(fitted, data, output, label, title, author, force, **how):
     DATA is the table that the model was fitted to, which a fit does not keep: without it the
     report has no ranges of columns and, for totals, no maps.
     """
-    for given in (fitted, data or fitted):
-        check_output(output, force, not_to_be=given)
-    check_suffix(output, ".html")
+    check_output(output, force, fitted, data, suffix=".html")
     check_input(fitted, data)
     model = load_fit(fitted)
     bags = None

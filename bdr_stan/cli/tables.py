@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bdr_stan.types import Array
 
 _ROLES_OF_BAGS = ("covariates", "groups", "smooths")
-_KNOWN = ("label_sd", "trials", "exposure", "offset")  # columns for `fit`, in addition to the label
+_LABEL_DATA = ("label_sd", "trials", "exposure", "offset")  # for `fit`, in addition to the label
 
 
 def split(names: str | None) -> list[str] | None:
@@ -94,7 +94,7 @@ class LabelledTable:
     data: Path
     samples: Mapping[str, Path]  # tables of all samples; with several this table is the first
     roles: Mapping[str, str | None]  # bag, label, weight
-    known: Mapping[str, str | None]  # columns for `fit`, in addition to the label
+    label_data: Mapping[str, str | None]  # columns for `fit`, in addition to the label
     features: list[str] | None
     columns_of_bags: Mapping[str, list | None]  # covariates, groups, smooths
     missing: str
@@ -107,23 +107,23 @@ class LabelledTable:
         """
         tables = tables_of_samples(data, options.pop("samples"))
         roles = {role: options.pop(role) for role in ("bag", "label", "weight")}
-        known = {role: options.pop(role, None) for role in _KNOWN}
+        label_data = {role: options.pop(role, None) for role in _LABEL_DATA}
         names: dict[str, Any] = {
             role: split(options.pop(role)) for role in ("features", *_ROLES_OF_BAGS)
         }
         functions = [name.split("+") for name in names["smooths"] or []]
         names["smooths"] = [f[0] if len(f) == 1 else f for f in functions] or None
         features, missing = names.pop("features"), options.pop("missing")
-        return cls(data, tables, roles, known, features, names, missing)
+        return cls(data, tables, roles, label_data, features, names, missing)
 
     def read(self, model: str, stan_data: Sequence[str] = ()) -> "tuple[Bags | Samples, Array]":
         """The bags, with columns for the data of a user's program too, and their labels."""
         named = {role: _flat(names or []) for role, names in self.columns_of_bags.items()}
         named["stan_data"] = list(stan_data)
-        columns = {role: [column] for role, column in {**self.roles, **self.known}.items()}
+        columns = {role: [column] for role, column in {**self.roles, **self.label_data}.items()}
         check_roles(**columns, features=self.features or [], **named)
         bag, label = str(self.roles["bag"]), self.roles["label"]
-        metadata = [label, *filter(None, self.known.values()), *_flat(named.values())]
+        metadata = [label, *filter(None, self.label_data.values()), *_flat(named.values())]
         bags = read_bags(
             self.data,
             bag,
@@ -216,10 +216,10 @@ def _read_sample(model, fitted, new, *, bag, unseen, weight=None, **how):
             f"{fitted} was fitted to points without column names: go on in Python, with "
             f"bdr_stan.load({str(fitted)!r})"
         )
-    known: dict[str, Any] = {"features": list(model.feature_names_in_)}
+    columns: dict[str, Any] = {"features": list(model.feature_names_in_)}
     if model.columns_ is not None:
-        known = {"like": model, "unseen": unseen}
-    return read_bags(new, bag, weight=weight, **how, **known)
+        columns = {"like": model, "unseen": unseen}
+    return read_bags(new, bag, weight=weight, **how, **columns)
 
 
 def check_input(*paths: Path | None) -> None:
@@ -229,7 +229,7 @@ def check_input(*paths: Path | None) -> None:
             raise FileNotFoundError(f"there is no file {path}")
 
 
-def check_output(path: Path, force: bool, not_to_be: Path) -> None:
+def check_output(path: Path, force: bool, *inputs: Path | None, suffix: str = "") -> None:
     """Raise, before any work, for an output that cannot or must not be written."""
     if path.parent.is_file():
         raise NotADirectoryError(f"{path.parent} is a file, not a folder: choose another output")
@@ -237,7 +237,7 @@ def check_output(path: Path, force: bool, not_to_be: Path) -> None:
         raise FileNotFoundError(f"the folder {path.parent} does not exist: create it first")
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder: give a file name")
-    if path.exists() and not_to_be.exists() and path.samefile(not_to_be):
+    if path.exists() and any(each and each.exists() and path.samefile(each) for each in inputs):
         raise ValueError(f"{path} is the input: choose another output")
     if path.exists() and not force:
         raise FileExistsError(f"{path} exists: pass --force to replace it")
@@ -247,11 +247,7 @@ def check_output(path: Path, force: bool, not_to_be: Path) -> None:
         raise PermissionError(
             f"the folder {path.parent} cannot be written to ({error.strerror}): choose another"
         ) from error
-
-
-def check_suffix(path: Path, suffix: str) -> None:
-    """Raise for an output with another suffix than the command writes."""
-    if path.suffix != suffix:
+    if suffix and path.suffix != suffix:
         raise ValueError(f"{path} must end in {suffix}")
 
 

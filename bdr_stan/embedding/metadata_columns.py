@@ -6,7 +6,7 @@ import numpy as np
 
 from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.checks import near_names
-from bdr_stan.bags.text_columns import check_are_categories, warn_of_categories
+from bdr_stan.bags.column_values import check_are_categories, warn_of_categories
 from bdr_stan.types import Array
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from bdr_stan.bags.record import SamplesRecord
+from bdr_stan.bags.record import BagsRecord
 from bdr_stan.bags.samples import Samples
 from bdr_stan.embedding.covariates import Covariates
 from bdr_stan.embedding.mean_embedding import Embedding, embed
@@ -75,7 +75,7 @@ def samples_features(
         feature_map={name: features.feature_map for name, features in samples.items()},  # type: ignore[arg-type]
         kernel={name: features.kernel for name, features in samples.items()},  # type: ignore[arg-type]
         embedding=embedding,
-        record=SamplesRecord.from_bags(bags),
+        record=BagsRecord.from_bags(bags),
         covariates=covariates,
         samples=samples,
         present=present,

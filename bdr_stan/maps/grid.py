@@ -120,7 +120,7 @@ def pixels_of(bags: Any) -> Pixels:
     if getattr(bags, "pixels", None) is None:
         raise ValueError(
             "the bags have no pixels: make them by Bags.from_rasters, or draw a table that is a "
-            "grid by plots.rate_map(rate.mean, row, col)"
+            "grid by plots.map(rate.mean, row=row, col=col)"
         )
     return bags.pixels
 

@@ -25,7 +25,7 @@ def open_covariates(covariates: Any) -> "dict[str, DataArray]":
         layers = _variables(covariates)
     elif isinstance(covariates, Mapping):
         layers = {
-            str(name): _layer(value, f"the covariate {name!r}")
+            str(name): open_layer(value, f"the covariate {name!r}")
             for name, value in covariates.items()
         }
     elif isinstance(covariates, (str, PathLike)):
@@ -40,13 +40,8 @@ def open_covariates(covariates: Any) -> "dict[str, DataArray]":
     return layers
 
 
-def open_weight(weight: Any) -> "DataArray":
-    """The layer of the weights, from a file of one band or a DataArray."""
-    return _layer(weight, "weight")
-
-
-def _layer(value, what):
-    """A file of one band or a DataArray as a layer."""
+def open_layer(value: Any, what: str) -> "DataArray":
+    """A file of one band or a DataArray as a layer; messages call it `what`."""
     import xarray as xr
 
     if isinstance(value, (str, PathLike)):
@@ -143,9 +138,9 @@ def _checked(layer, what):
     if transform.b != 0 or transform.d != 0:
         raise ValueError(f"{what} is rotated: make its rows lie along x by .rio.reproject(crs)")
     for name in (rows, cols):
-        at = layer[name].to_numpy()
-        if _is_uneven(at):
-            across = layer.rio.crs.is_geographic and not _is_uneven(np.sort(at % 360))
+        coordinate = layer[name].to_numpy()
+        if _is_uneven(coordinate):
+            across = layer.rio.crs.is_geographic and not _is_uneven(np.sort(coordinate % 360))
             turned = f".assign_coords({name}=raster.{name} % 360).sortby({name!r})"
             raise ValueError(
                 f"the coordinate {name} of {what} is not evenly spaced: bring it to a regular grid "
@@ -154,9 +149,9 @@ def _checked(layer, what):
     return layer.transpose(rows, cols).rename({rows: "y", cols: "x"})
 
 
-def _is_uneven(at):
+def _is_uneven(coordinate):
     """Whether coordinates of rows or columns are not evenly spaced."""
-    steps = np.diff(at)
+    steps = np.diff(coordinate)
     mean = steps.mean() if len(steps) else 0.0
     return np.any(np.abs(steps - mean) > 5 * _GRID_TOLERANCE * abs(mean))
 

@@ -8,16 +8,17 @@ import numpy as np
 from bdr_stan.extras import require, require_maps
 from bdr_stan.maps.grid import name_of_crs
 from bdr_stan.maps.layers import values_of
-from bdr_stan.maps.page_districts import borders, district_tables
-from bdr_stan.maps.page_layers import (
+from bdr_stan.maps.page_data import (
+    borders,
     colour_scales,
     common_grid,
+    compressed,
     described,
+    district_tables,
     open_maps,
     read_layers,
     readout,
 )
-from bdr_stan.maps.quantised import compressed
 from bdr_stan.report.page import Section, Table, Text, write_page
 from bdr_stan.results.files import checked_output
 from bdr_stan.types import Dataset, GeoDataFrame, PathName, check_flags
@@ -110,8 +111,8 @@ def write_map_page(
 
 def _extent(filled):
     """Rows and columns of the smallest window with all cells that have a value."""
-    found = (np.flatnonzero(filled.any(axis=axis)) for axis in (1, 0))
-    return tuple(slice(int(each[0]), int(each[-1]) + 1) for each in found)
+    numbers = (np.flatnonzero(filled.any(axis=axis)) for axis in (1, 0))
+    return tuple(slice(int(each[0]), int(each[-1]) + 1) for each in numbers)
 
 
 def _data(maps, layers, grid, cells, label):

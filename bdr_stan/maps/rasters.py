@@ -1,7 +1,7 @@
 """Bags of raster pixels, one bag per polygon.
 
-The public function, with parameters and errors, is `Bags.from_rasters`, also known as
-`bdr_stan.maps.bags_from_rasters`; this module returns the arguments of `Bags`.
+The public function, with parameters and errors, is `Bags.from_rasters`; this module returns the
+arguments of `Bags`.
 """
 
 from typing import Any
@@ -11,10 +11,9 @@ import numpy as np
 from bdr_stan.bags.missing_codes import codes_in, ends_of, has_form
 from bdr_stan.extras import require_maps
 from bdr_stan.maps.coverage import cells_by_centre, cells_by_share
-from bdr_stan.maps.districts import read_districts
-from bdr_stan.maps.extent import outside_warnings, unequal_area_warnings
+from bdr_stan.maps.districts import outside_warnings, read_districts, unequal_area_warnings
 from bdr_stan.maps.grid import Grid, Pixels
-from bdr_stan.maps.layers import check_same_grid, grid_of, open_covariates, open_weight, read_cells
+from bdr_stan.maps.layers import check_same_grid, grid_of, open_covariates, open_layer, read_cells
 from bdr_stan.types import Array, GeoDataFrame
 from bdr_stan.user_warnings import warn
 
@@ -41,7 +40,7 @@ def from_rasters(
     if weight is None:
         name, grid = f"the covariate {next(iter(layers))!r}", grid_of(next(iter(layers.values())))
     else:
-        layer = open_weight(weight)
+        layer = open_layer(weight, "weight")
         name, grid = "the weight", grid_of(layer)
     check_same_grid(grid, layers, name)
     table = read_districts(districts, id, grid)
@@ -101,12 +100,12 @@ def cells_of_districts(
     import shapely
 
     find_cells = cells_by_share if fractional else cells_by_centre
-    found = []
+    cells_of = []
     for shape in table.geometry:
         polygon = shapely.Polygon() if shape is None else shape
-        found.append(find_cells(shapely.transform(polygon, grid.in_cells), grid.shape))
-    row, col, share = (np.concatenate(values) for values in zip(*found))
-    bag = np.repeat(np.arange(len(table)), [len(cells[0]) for cells in found])
+        cells_of.append(find_cells(shapely.transform(polygon, grid.in_cells), grid.shape))
+    row, col, share = (np.concatenate(values) for values in zip(*cells_of))
+    bag = np.repeat(np.arange(len(table)), [len(cells[0]) for cells in cells_of])
     return bag, Pixels(row, col, share, grid)
 
 

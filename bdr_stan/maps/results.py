@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from bdr_stan.bags import Bags
+from bdr_stan.bags.checks import as_vector
 from bdr_stan.bags.matching import match_to_ids
 from bdr_stan.extras import require_maps
 from bdr_stan.maps.grid import check_one_per_point, pixels_of
@@ -197,12 +198,8 @@ def district_table(
         raise ValueError(f"there are predictions of {len(predictive)} bags, but {len(bags)} bags")
     columns = {}
     if observed is not None:
-        labels = np.asarray(match_to_ids(observed, bags.ids, "observed"))
-        if labels.shape != (len(bags),):
-            raise ValueError(
-                f"observed has shape {labels.shape}, expected ({len(bags)},): one per bag"
-            )
-        columns["observed"] = labels
+        labels = match_to_ids(observed, bags.ids, "observed")
+        columns["observed"] = as_vector(labels, len(bags), "observed", "bag")
     lower, upper = predictive.interval(level)
     columns |= {"predicted": predictive.mean, "sd": predictive.sd, "lower": lower, "upper": upper}
     columns |= {"weight": bags.totals, "geometry": metadata["geometry"].array}

@@ -1,7 +1,7 @@
-"""Plots of predictions, influence, robustness, shrinkage, terms, landmarks and maps.
+"""Plots of predictions, influence, robustness, shrinkage, terms and maps.
 
-For *predictive* see `bdr_stan.metrics`. matplotlib is imported when a plot is drawn; without it
-every plot raises ImportError.
+For *predictive* see `bdr_stan.metrics`, and for errors of arrays of different lengths, NaN, levels
+and edges. matplotlib is imported when a plot is drawn; without it every plot raises ImportError.
 """
 
 from bdr_stan.plots.by_size import (
@@ -9,15 +9,11 @@ from bdr_stan.plots.by_size import (
     bag_sizes,
     compare_by_size,
     prediction,
-    prediction_by_size,
 )
-from bdr_stan.plots.calibration import calibration, pit, point_calibration, reliability, rootogram
-from bdr_stan.plots.embedding import landmarks, shrinkage_spectrum
-from bdr_stan.plots.influence import influence, rate_along
-from bdr_stan.plots.maps import map, point_map, rate_map, rate_maps
-from bdr_stan.plots.robustness import robustness
+from bdr_stan.plots.calibration import calibration, pit, reliability, rootogram
+from bdr_stan.plots.effects import influence, robustness, shrinkage_spectrum, terms
+from bdr_stan.plots.maps import map, point_map, rate_maps
 from bdr_stan.plots.style import COVERS, MISSES, MODELS
-from bdr_stan.plots.terms import terms
 
 __all__ = [
     "BARS_PER_PANEL",
@@ -28,15 +24,10 @@ __all__ = [
     "calibration",
     "compare_by_size",
     "influence",
-    "landmarks",
     "map",
     "pit",
-    "point_calibration",
     "point_map",
     "prediction",
-    "prediction_by_size",
-    "rate_along",
-    "rate_map",
     "rate_maps",
     "reliability",
     "robustness",

@@ -1,6 +1,6 @@
 """Plots of predictions against labels, by bag size."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
@@ -10,7 +10,6 @@ from bdr_stan.bags.matching import labels_in_order
 from bdr_stan.plots.style import (
     COVERS,
     MISSES,
-    Prediction,
     diagonal,
     names_as_written,
     of_each_model,
@@ -19,74 +18,15 @@ from bdr_stan.plots.style import (
     size_title,
     titled_classes,
 )
-from bdr_stan.types import Array, ArrayLike, Axes, Figure
+from bdr_stan.types import ArrayLike, Axes, Figure
 
 BARS_PER_PANEL = 80  # more would overlap
 _HISTOGRAM_BINS = 30
 
 
 @names_as_written
-def prediction_by_size(
-    y: ArrayLike,
-    predictive: Prediction,
-    sizes: ArrayLike,
-    edges: ArrayLike | None = None,
-    *,
-    level: float = 0.95,
-    label: str = "label",
-    axes: "Sequence[Axes] | Array | None" = None,
-) -> Array:
-    """Predicted against true labels, one panel for each class of bag sizes.
-
-    Colour is the predictive sd; each panel shows the coverage of its central intervals.
-
-    Parameters
-    ----------
-    y : array, shape (n,), labels
-    predictive : see `bdr_stan.metrics`
-    sizes : array, shape (n,), number of points of each bag
-    edges : see `metrics.size_classes`
-    level : float in (0, 1), default 0.95, probability of the intervals
-    label : str, default "label", name and unit of the labels, e.g. "age, years"
-    axes : matplotlib Axes, one for each class, which are returned; None for a new figure
-
-    Raises
-    ------
-    ValueError : arrays of different lengths or NaN, or another number of axes than classes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan import Predictive, plots
-    >>> y, sizes = np.arange(6.0), np.array([2, 2, 2, 50, 50, 50])
-    >>> mean, sd = y[None] + 0.5, np.where(sizes == 2, 2.0, 0.4)[None]
-    >>> predictive = Predictive(lambda i: (mean[:, i], sd[:, i]), 6, 1)
-    >>> axes = plots.prediction_by_size(y, predictive, sizes, label="age, years")
-    >>> [ax.get_title() for ax in axes]
-    ['2 points (3 bags)', '50 points (3 bags)']
-    """
-    y = labels_in_order(y, predictive)
-    table = metrics.table_by_size(y, predictive, sizes, edges=edges, level=level)
-    classes = metrics.size_classes(sizes, edges)
-    y, mean, sd = np.asarray(y), np.asarray(predictive.mean), np.asarray(predictive.sd)
-    drawn = panels(1, len(classes))[0] if axes is None else _given(axes, len(classes))
-    figure = drawn[0].figure
-    limits = _limits(y, mean)
-    scale = _scale_of_sds(sd)
-    for ax, (name, mask) in zip(drawn, classes.items()):
-        diagonal(ax, limits)
-        points = ax.scatter(y[mask], mean[mask], c=sd[mask], **scale, s=14)
-        ax.set(title=size_title(name, mask.sum()), xlabel=f"true {label}")
-        ax.set(xlim=limits, ylim=limits)
-        _note(ax, f"{table.loc[name, 'coverage']:.0%} in their {level:.0%} interval")
-    drawn[0].set_ylabel(f"predicted {label}")
-    figure.colorbar(points, ax=list(drawn), label=f"predictive sd of {label}")
-    return drawn
-
-
-@names_as_written
 def compare_by_size(
-    predictives: Mapping[str, Prediction],
+    predictives: Mapping[str, metrics.Prediction],
     y: ArrayLike,
     sizes: ArrayLike,
     edges: ArrayLike | None = None,
@@ -104,7 +44,7 @@ def compare_by_size(
     Parameters
     ----------
     predictives : dict, name of a model -> predictive, see `bdr_stan.metrics`
-    y, sizes, edges, level, label : see `plots.prediction_by_size`
+    y, sizes, edges, level, label : see `plots.prediction`
 
     Raises
     ------
@@ -131,7 +71,9 @@ def compare_by_size(
     shown = {name: _spread_over(y, mask) for name, mask in classes.items()}
     x_limits = _limits(y)
     y_limits = _limits(*(ends[:, i] for ends in intervals.values() for i in shown.values()))
-    scale = _scale_of_sds(np.concatenate([p.sd for p in predictives.values()]))
+    sds = np.concatenate([p.sd for p in predictives.values()])
+    colours = {"vmin": sds.min(), "vmax": sds.max(), "cmap": "viridis"}
+    edge = {"edgecolors": "0.3", "linewidths": 0.3}
     for row, (model, (lower, upper)) in zip(axes, intervals.items()):
         mean, sd = predictives[model].mean, predictives[model].sd
         for ax, (name, i) in zip(row, shown.items()):
@@ -139,7 +81,7 @@ def compare_by_size(
             hit, miss = i[~missed], i[missed]
             ax.vlines(y[hit], lower[hit], upper[hit], color=COVERS, lw=1, alpha=0.3)
             ax.vlines(y[miss], lower[miss], upper[miss], color=MISSES, lw=2)
-            points = ax.scatter(y[i], mean[i], c=sd[i], **scale, s=11, zorder=3)
+            points = ax.scatter(y[i], mean[i], c=sd[i], **colours, **edge, s=11, zorder=3)
             ax.plot(x_limits, x_limits, color="black", lw=1)
             ax.set(xlim=x_limits, ylim=y_limits)
             share, n = tables[model].loc[name, "coverage"], tables[model].loc[name, "n_bags"]
@@ -196,7 +138,7 @@ def bag_sizes(sizes: ArrayLike, *, ax: "Axes | None" = None) -> "Axes":
 @names_as_written
 def prediction(
     y: ArrayLike,
-    predictive: Prediction,
+    predictive: metrics.Prediction,
     sizes: ArrayLike | None = None,
     edges: ArrayLike | None = None,
     *,
@@ -212,13 +154,12 @@ def prediction(
 
     Parameters
     ----------
+    y : array, shape (n,), labels
     predictive : see `bdr_stan.metrics`; needs no log_prob
-    y, sizes, edges, level, label : see `plots.prediction_by_size`; `sizes` None for one panel
-        of all bags
-
-    Raises
-    ------
-    ValueError : arrays of different lengths, NaN, or an invalid level.
+    sizes : array, shape (n,), number of points of each bag; None for one panel of all bags
+    edges : see `metrics.size_classes`
+    level : float in (0, 1), default 0.95, probability of the intervals
+    label : str, default "label", name and unit of the labels, e.g. "age, years"
 
     Examples
     --------
@@ -259,24 +200,11 @@ def prediction(
     return axes[0].figure
 
 
-def _given(axes, n_classes):
-    axes = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
-    if len(axes) != n_classes:
-        raise ValueError(f"there are {n_classes} classes of bag sizes, but {len(axes)} axes")
-    return axes
-
-
 def _limits(*values):
     """Smallest and largest value, with a margin."""
     low, high = min(np.min(v) for v in values), max(np.max(v) for v in values)
     margin = 0.04 * (high - low) or 1
     return low - margin, high + margin
-
-
-def _scale_of_sds(sd):
-    """Style of dots coloured by predictive standard deviation."""
-    scale = {"vmin": sd.min(), "vmax": sd.max(), "cmap": "viridis"}
-    return {**scale, "edgecolors": "0.3", "linewidths": 0.3}
 
 
 def _spread_over(y, mask):

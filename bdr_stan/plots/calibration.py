@@ -1,4 +1,4 @@
-"""Calibration plots of intervals, class probabilities and rates at points."""
+"""Calibration plots of intervals and class probabilities."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -13,7 +13,6 @@ from bdr_stan.plots.style import (
     GUIDE,
     MARKERS,
     MODELS,
-    Prediction,
     diagonal,
     names_as_written,
     of_each_model,
@@ -23,12 +22,12 @@ from bdr_stan.plots.style import (
     size_title,
     titled_classes,
 )
-from bdr_stan.types import ArrayLike, Axes, DataFrame, Figure
+from bdr_stan.types import ArrayLike, Axes, Figure
 
 
 def calibration(
     y: ArrayLike,
-    predictive: Prediction,
+    predictive: metrics.Prediction,
     sizes: ArrayLike | None = None,
     edges: ArrayLike | None = None,
     *,
@@ -42,13 +41,8 @@ def calibration(
 
     Parameters
     ----------
-    y, predictive, sizes, edges : see `plots.prediction_by_size`; `sizes` draw one more line per
-        class
+    y, predictive, sizes, edges : see `plots.prediction`; `sizes` draw one more line per class
     ax : matplotlib Axes, which are returned; None for a new figure
-
-    Raises
-    ------
-    ValueError : arrays of different lengths or NaN.
 
     Examples
     --------
@@ -76,12 +70,15 @@ def calibration(
             label = size_title(name, n)
             ax.plot(line["level"], line["coverage"], marker=marker, ms=4, color=colour, label=label)
     ax.plot(every["level"], every["coverage"], color="black", label=f"all {len(y)} bags")
-    return _coverage_frame(ax, "coverage of intervals")
+    ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    ax.set(xlabel="probability of the central interval", ylabel="coverage of intervals")
+    ax.legend(frameon=False, loc="upper left", fontsize="small")
+    return ax
 
 
 def pit(
     y: ArrayLike,
-    predictive: Prediction,
+    predictive: metrics.Prediction,
     sizes: ArrayLike | None = None,
     edges: ArrayLike | None = None,
     *,
@@ -98,10 +95,6 @@ def pit(
     ----------
     y, predictive, sizes, edges : see `plots.prediction`
     n_bins : int, number of bars
-
-    Raises
-    ------
-    ValueError : `edges` do not increase.
 
     Examples
     --------
@@ -129,7 +122,7 @@ def pit(
 
 def rootogram(
     y: ArrayLike,
-    predictive: Prediction,
+    predictive: metrics.Prediction,
     *,
     n_draws: int = 200,
     n_bins: int = 40,
@@ -190,67 +183,8 @@ def rootogram(
 
 
 @names_as_written
-def point_calibration(tables: "Mapping[str, DataFrame]", *, ax: "Axes | None" = None) -> "Axes":
-    """Share of points with their true rate in central intervals, one curve per method.
-
-    Calibrated posteriors follow the diagonal; overconfident posteriors are below it.
-
-    Parameters
-    ----------
-    tables : dict, name of a method -> DataFrame with columns level and coverage, as from
-        `metrics.point_calibration`
-    ax : matplotlib Axes, which are returned; None for a new figure
-
-    Raises
-    ------
-    ValueError : no method, more than there are colours, or a table without these columns.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy import stats
-    >>> from bdr_stan import metrics, plots
-    >>> truth = np.random.default_rng(0).gamma(3.0, size=500)
-    >>> tables = {
-    ...     "right": metrics.point_calibration(truth, stats.gamma(3.0)),
-    ...     "too sure": metrics.point_calibration(truth, stats.norm(3.0, 0.5)),
-    ... }
-    >>> ax = plots.point_calibration(tables)
-    >>> [line.get_label() for line in ax.lines]
-    ['right', 'too sure', 'calibrated']
-    """
-    if not 0 < len(tables) <= len(MODELS):
-        raise ValueError(f"draw tables of 1 to {len(MODELS)} methods, found {len(tables)}")
-    for name, table in tables.items():
-        if not {"level", "coverage"} <= set(getattr(table, "columns", ())):
-            raise ValueError(
-                f"the table of {name!r} lacks a column level or coverage: pass the "
-                "table of metrics.point_calibration"
-            )
-    ax = one_axes() if ax is None else ax
-    for (name, table), colour, marker in zip(tables.items(), MODELS, MARKERS):
-        line = ax.plot(table["level"], table["coverage"], color=colour, lw=1.5, label=name)
-        line[0].set(marker=marker, ms=4.5, clip_on=False, zorder=3)
-    ax.plot((0, 1), (0, 1), "--", color=GUIDE, lw=1, zorder=0, label="calibrated")
-    return _coverage_frame(ax, "share of points whose true rate is inside")
-
-
-def _coverage_frame(ax, share):
-    """Set limits, labels and legend of curves of coverage against nominal probability."""
-    ax.set(
-        xlim=(0, 1),
-        ylim=(0, 1),
-        aspect="equal",
-        xlabel="probability of the central interval",
-        ylabel=share,
-    )
-    ax.legend(frameon=False, loc="upper left", fontsize="small")
-    return ax
-
-
-@names_as_written
 def reliability(
-    predictives: Mapping[str, Prediction],
+    predictives: Mapping[str, metrics.Prediction],
     y: ArrayLike,
     sizes: ArrayLike,
     edges: ArrayLike | None = None,

@@ -12,51 +12,6 @@ from bdr_stan.types import ArrayLike, Axes, Figure, check_flags
 
 
 @names_as_written
-def rate_map(
-    values: ArrayLike,
-    row: ArrayLike,
-    col: ArrayLike,
-    *,
-    title: str | None = None,
-    label: str | None = None,
-    log: bool = False,
-    cmap: str = "viridis",
-    limits: tuple[float, float] | None = None,
-    ax: "Axes | None" = None,
-) -> "Axes":
-    """Values of pixels on their grid; cells without a pixel, or with NaN, stay blank.
-
-    Parameters
-    ----------
-    values : array, shape (n,), value of each pixel
-    row, col : arrays of integers, shape (n,), position of each pixel, row 0 at the top
-    title : str, optional, above the map
-    label : str, of the colour bar, with the unit; None for the title, or "value" without one
-    log : bool, default False, whether colours follow the logarithm
-    cmap : str, default "viridis", matplotlib colour map
-    limits : (low, high), values of the first and last colour; None for the map's range
-    ax : matplotlib Axes, which are returned; None for a new figure
-
-    Raises
-    ------
-    ValueError : arrays of different lengths, no value to draw, a cell with two pixels, positions
-        that are not integers, or values without a logarithm.
-
-    Examples
-    --------
-    >>> from bdr_stan import plots
-    >>> ax = plots.rate_map([0.5, 2.0, 8.0], row=[0, 0, 1], col=[0, 1, 1], title="cases", log=True)
-    >>> ax.images[0].get_array().filled(0)
-    array([[0.5, 2. ],
-           [0. , 8. ]])
-    """
-    index = _cells(row, col)
-    ax = _map_axes(1, index)[0] if ax is None else ax
-    _draw_maps({title: values}, index, [ax], label=label, log=log, cmap=cmap, limits=limits)
-    return ax
-
-
-@names_as_written
 def rate_maps(
     maps: Mapping[str, ArrayLike],
     row: ArrayLike,
@@ -71,16 +26,15 @@ def rate_maps(
     Parameters
     ----------
     maps : dict, title -> values, array, shape (n,)
-    row, col : see `plots.rate_map`
+    row, col : see `plots.map`
     shared : titles of maps, side by side, that share one colour scale and bar; default none
-    each : dict, title -> dict of options of `rate_map` (label, log, cmap, limits) for this map;
+    each : dict, title -> dict of options of `map` (label, log, cmap, limits) for this map;
         shared maps use the first map's
-    **common : options of `rate_map` for all maps; without a label each bar has the titles of its
-        maps
+    **common : options of `map` for all maps; without a label each bar has the titles of its maps
 
     Raises
     ------
-    ValueError : no map, an unknown title in `shared` or `each`, or as `rate_map`.
+    ValueError : no map, an unknown title in `shared` or `each`, or as `map`.
 
     Examples
     --------
@@ -157,7 +111,9 @@ def _colour_scale(cells, log, limits):
     from matplotlib.colors import LogNorm, Normalize
 
     lowest, highest = min(c.min() for c in cells), max(c.max() for c in cells)
-    low, high = (lowest, highest) if limits is None else _checked_limits(limits)
+    if limits is not None and (np.shape(limits) != (2,) or not limits[0] < limits[1]):
+        raise ValueError(f"limits must be a pair (low, high), low < high, found {limits!r}")
+    low, high = (lowest, highest) if limits is None else limits
     rounding = 1e-6 * (high - low)  # a probability of 1 and a rounding error is not beyond 1
     beyond = 2 * (lowest < low - rounding) + (highest > high + rounding)
     return (LogNorm if log else Normalize)(low, high), ["neither", "max", "min", "both"][beyond]
@@ -191,13 +147,6 @@ def _draw_bar(image, axes, label, extend):
         bar.minorticks_off()
 
 
-def _checked_limits(limits):
-    """The first and the last value of a colour scale."""
-    if np.shape(limits) != (2,) or not limits[0] < limits[1]:
-        raise ValueError(f"limits must be a pair (low, high), low < high, found {limits!r}")
-    return limits
-
-
 def _picture(values, index, title, log):
     """The values on their grid, masked outside the pixels."""
     values, name = np.asarray(values, dtype=float), "the map" if title is None else repr(title)
@@ -223,6 +172,8 @@ def map(
     values: Any,
     column: str | None = None,
     *,
+    row: ArrayLike | None = None,
+    col: ArrayLike | None = None,
     borders: Any = None,
     title: str | None = None,
     label: str | None = None,
@@ -231,43 +182,58 @@ def map(
     limits: tuple[float, float] | None = None,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Map of a raster or of a column of polygons; missing values stay blank.
+    """Map of a raster, of a column of polygons, or of pixels; missing values stay blank.
 
-    Needs the extra "maps".
+    Rasters and polygons need the extra "maps".
 
     Parameters
     ----------
     values : xarray.DataArray with a CRS, e.g. ``to_raster(rate.mean, bags)["value"]``; or
-        GeoDataFrame, e.g. from `bdr_stan.maps.district_table`
+        GeoDataFrame, e.g. from `bdr_stan.maps.district_table`; or array, shape (n,), of pixels
     column : str
         Only for a GeoDataFrame.
-    borders : GeoDataFrame in the same CRS, optional
+    row, col : arrays of integers, shape (n,), only for pixels
+        Their positions on the grid, row 0 at the top.
+    borders : GeoDataFrame in the CRS of a raster or polygons, optional
         Polygons with borders to draw over the map.
+    title : str, optional, above the map
     label : str, of the colour bar, with the unit; None for the title, the column or the raster's
-        name
-    title, log, cmap, limits, ax : see `plots.rate_map`
+        name, or "value"
+    log : bool, default False, whether colours follow the logarithm
+    cmap : str, default "viridis", matplotlib colour map
+    limits : (low, high), values of the first and last colour; None for the map's range
+    ax : matplotlib Axes, which are returned; None for a new figure
 
     Raises
     ------
     ImportError : the extra "maps" is not installed.
-    TypeError : neither a raster of two dimensions nor a GeoDataFrame.
+    TypeError : no raster of two dimensions, GeoDataFrame or pixels; options of another kind of map.
     ValueError : no such column, no value to draw, values without a logarithm, no CRS, or
-        borders in another CRS.
+        borders in another CRS; arrays of different lengths, a cell with two pixels, or positions
+        that are not integers.
 
     Examples
     --------
     >>> import geopandas as gpd
     >>> from shapely.geometry import box
     >>> from bdr_stan import plots
-    >>> districts = gpd.GeoDataFrame(
-    ...     {"cases": [5.0, 20.0]},
-    ...     geometry=[box(0, 0, 1, 1), box(1, 0, 2, 1)],
-    ...     crs="EPSG:4326",
-    ... )
+    >>> shapes = [box(0, 0, 1, 1), box(1, 0, 2, 1)]
+    >>> districts = gpd.GeoDataFrame({"cases": [5.0, 20.0]}, geometry=shapes, crs="EPSG:4326")
     >>> ax = plots.map(districts, "cases", title="cases per 1,000", borders=districts)
     >>> ax.get_title()
     'cases per 1,000'
+    >>> pixels = plots.map([0.5, 2.0, 8.0], row=[0, 0, 1], col=[0, 1, 1], log=True)
+    >>> pixels.images[0].get_array().filled(0)
+    array([[0.5, 2. ],
+           [0. , 8. ]])
     """
+    if row is not None or col is not None:
+        if column is not None or borders is not None:
+            raise TypeError("pixels have no columns and no CRS: leave column and borders out")
+        index = _cells(row, col)
+        ax = _map_axes(1, index)[0] if ax is None else ax
+        _draw_maps({title: values}, index, [ax], label=label, log=log, cmap=cmap, limits=limits)
+        return ax
     require_maps()
     import geopandas as gpd
 
@@ -321,7 +287,7 @@ def point_map(
     Parameters
     ----------
     values, x, y : arrays, shape (n,), value and coordinates of each point
-    title, label, cmap, ax : see `plots.rate_map`
+    title, label, cmap, ax : see `plots.map`
 
     Raises
     ------

@@ -3,17 +3,17 @@
 import functools
 from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from bdr_stan.bags.checks import as_vector
 from bdr_stan.extras import require
-from bdr_stan.metrics import size_classes
+from bdr_stan.metrics import Prediction, size_classes
 from bdr_stan.types import Array, ArrayLike, Axes
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
-Prediction: TypeAlias = Any  # a predictive distribution, see `bdr_stan.metrics`
 
 COVERS, MISSES, GUIDE = "#0072B2", "#D55E00", "0.6"  # of Okabe and Ito, for colour-blind readers
 MODELS = (MISSES, COVERS, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -96,5 +96,5 @@ def titled_classes(
     """Title and mask, shape (n_bags,), of each class of bag sizes; without sizes, of all bags."""
     if sizes is None:
         return {"all bags": np.ones(n_bags, bool)}
-    classes = size_classes(sizes, edges)
+    classes = size_classes(as_vector(sizes, n_bags, "sizes", "bag"), edges)
     return {size_title(name, mask.sum()): mask for name, mask in classes.items()}

@@ -6,9 +6,8 @@ from typing import Any
 
 from bdr_stan.bags import Bags, PartitionedBags
 from bdr_stan.plots.style import pyplot
-from bdr_stan.report import doubt_section, model_sections, point_sections, prediction_sections
+from bdr_stan.report import model_sections, point_sections, prediction_sections
 from bdr_stan.report.fit_summary import fit_summary
-from bdr_stan.report.headline import headline
 from bdr_stan.report.page import page_template, write_page
 from bdr_stan.results.files import checked_output
 from bdr_stan.types import PathName
@@ -36,10 +35,10 @@ def write_report(
     pyplot()
     fit = fit_summary(model, bags, label)
     sections = [
-        headline(fit),
+        prediction_sections.headline(fit),
         prediction_sections.predictions(fit),
         prediction_sections.calibration(fit),
-        doubt_section.doubts(fit),
+        prediction_sections.doubts(fit),
         point_sections.rates(fit),
         point_sections.influence(fit),
         point_sections.shrinkage(fit),

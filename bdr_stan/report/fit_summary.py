@@ -113,8 +113,8 @@ class FitSummary:
     @cached_property
     def loo(self) -> LeaveOneOut | None:
         """Leave-one-out predictions of the labels, or None if the fit has no draws for them."""
-        found = self.loo_of_counts
-        return found.divided_by(next(iter(self.known.values()))) if self.known and found else found
+        loo = self.loo_of_counts
+        return loo.divided_by(next(iter(self.known.values()))) if self.known and loo else loo
 
     @cached_property
     def loo_of_counts(self) -> LeaveOneOut | None:
@@ -214,13 +214,13 @@ def _in_order(bags: Any, ids: Sequence[str]) -> Any:
     return bags if np.array_equal(order, np.arange(len(bags))) else bags.take(order)
 
 
-def _check_same_sizes(bags: Bags | PartitionedBags, found: Array, sizes: Array) -> None:
-    """Raise ValueError if a bag has another effective size, in `found`, than in the fit."""
-    other = np.flatnonzero(~np.isclose(found, sizes))
+def _check_same_sizes(bags: Bags | PartitionedBags, sizes_now: Array, sizes: Array) -> None:
+    """Raise ValueError if a bag has another effective size, in `sizes_now`, than in the fit."""
+    other = np.flatnonzero(~np.isclose(sizes_now, sizes))
     if len(other):
         i = other[0]
         raise ValueError(
-            f"{bags.name(i)} has {found[i]:g} points, but {sizes[i]:g} in the fit "
+            f"{bags.name(i)} has {sizes_now[i]:g} points, but {sizes[i]:g} in the fit "
             f"({len(other)} in total): pass the bags that the model was fitted to"
         )
 

@@ -126,20 +126,20 @@ def _columns(fit, sample):
 def diagnostics(fit: FitSummary) -> Section:
     """Convergence diagnostics, with advice on problems."""
     measured = fit.model.diagnostics()
-    found = checks(measured)
-    bad = [check for check in found if check.bad]
+    all_checks = checks(measured)
+    bad = [check for check in all_checks if check.bad]
     blocks: list[Any] = [Text(heading(measured))]
     if bad:
         blocks += [Text(f"{check.trouble} {check.advice}") for check in bad]
-    elif found and all(verdict(check) for check in found):
+    elif all_checks and all(verdict(check) for check in all_checks):
         blocks.append(Text("All diagnostics are in their good ranges."))
-    if found:
+    if all_checks:
         columns = {
-            "measured": [check.measured for check in found],
-            "good": [check.good for check in found],
-            "verdict": [verdict(check) or "unknown" for check in found],
+            "measured": [check.measured for check in all_checks],
+            "good": [check.good for check in all_checks],
+            "verdict": [verdict(check) or "unknown" for check in all_checks],
         }
-        quantities = [check.quantity for check in found]
+        quantities = [check.quantity for check in all_checks]
         blocks.append(Table.of("Convergence diagnostics", columns, quantities, "quantity"))
     if measured["method"] == "nuts":
         blocks.append(Text("ArviZ draws the chains: az.plot_trace(model.idata), az.plot_rank."))
@@ -208,8 +208,8 @@ def reproduction(fit: FitSummary) -> Section:
 
 
 def _call(fit, run):
-    given = {} if run is None else run["arguments"]
-    arguments = "".join(f", {name}={value!r}" for name, value in given.items())
+    values = {} if run is None else run["arguments"]
+    arguments = "".join(f", {name}={value!r}" for name, value in values.items())
     columns, lines = fit.model.columns_, []
     if columns is not None and columns.bag is not None and columns.transformer is None:
         weight = "" if columns.weight is None else f", weight={columns.weight!r}"

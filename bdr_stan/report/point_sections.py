@@ -30,14 +30,14 @@ def influence(fit: FitSummary) -> Section | None:
             f"{_what(fit)} of their bag, averaged over the other columns of the {sample}. Zero is "
             "the average of all bags."
         )
-        drawn = _along(fit, _range_of_influence, _added)
+        drawn = _along(fit)
         return Section("influence", "What each column adds", [Text(text), *drawn])
     if hasattr(fit.model, "predict_points") and fit.bags is not None:
         text = (
             "Partial dependence: the average rate of points with a given value of a column, over "
             "the other columns of the points."
         )
-        drawn = _along(fit, _range_of_rate, _rate)
+        drawn = _along(fit)
         return Section("influence", "The rate along each column", [Text(text), *drawn])
     return None
 
@@ -55,24 +55,21 @@ def _what(fit):
     return f"latent function, which is large where the class {fit.classes[1]!s} is likely,"
 
 
-def _along(fit, range_along, draw):
-    """Figures of the columns, by the range of their curves, largest first; all but three folded.
-
-    `range_along(fit, column)` is the range, `draw(fit, column, name)` draws the curve.
-    """
+def _along(fit):
+    """Figures of the columns, by the range of their curves, largest first; all but three folded."""
     columns = [
         (part, _column(part, k), f"{name} of {sample}" if sample else name)
         for sample, part in fit.samples.items()
         for k, name in enumerate(part.columns)
     ]
-    ranges = [range_along(part, column) for part, column, _ in columns]
+    ranges = [_range_along(part, column) for part, column, _ in columns]
     shown = np.argsort(-np.array(ranges), kind="stable")[:_MAX_COLUMNS]
     pictures = [
         picture(
             f"influence-{place}",
             f"Partial dependence on {columns[k][2]}, with a 90% band.",
             f"Along {columns[k][2]}.",
-            partial(draw, *columns[k]),
+            partial(_draw_along, *columns[k]),
         )
         for place, k in enumerate(shown)
     ]
@@ -83,25 +80,21 @@ def _along(fit, range_along, draw):
         yield Folded("Columns with less influence", pictures[_OPEN_COLUMNS:])
 
 
-def _range_of_influence(fit, column):
-    _, added = fit.model.influence_along(column, fit.bags, n_points=50, n_draws=50)
-    return np.ptp(added.mean)
-
-
-def _range_of_rate(fit, column):
+def _range_along(fit, column):
+    if hasattr(fit.model, "influence_along"):
+        _, added = fit.model.influence_along(column, fit.bags, n_points=50, n_draws=50)
+        return np.ptp(added.mean)
     _, rates = rates_along(fit.model, fit.bags, column, n_points=50, n_draws=20)
     return np.ptp(rates.mean(axis=1))
 
 
-def _added(fit, column, name):
-    ax = plots.influence(fit.model, column, fit.bags, n_points=200)
+def _draw_along(fit, column, name):
+    if hasattr(fit.model, "influence_along"):
+        ax = plots.influence(fit.model, column, fit.bags, n_points=200)
+    else:
+        ax = plots.influence(fit.model, column, fit.bags)
+        ax.set_ylabel(f"average {_rate_unit(fit)}")
     ax.set_xlabel(name)
-    return ax
-
-
-def _rate(fit, column, name):
-    ax = plots.rate_along(fit.model, column, fit.bags)
-    ax.set(xlabel=name, ylabel=f"average {_rate_unit(fit)}")
     return ax
 
 

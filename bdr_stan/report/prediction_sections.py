@@ -1,23 +1,150 @@
-"""Sections on the predictions of the training bags by size, and their calibration."""
+"""The summary, and sections on predictions: by size, calibration, reasons for doubt."""
 
+import re
 from typing import Any
 
 import numpy as np
 
 from bdr_stan import metrics, plots
+from bdr_stan.embedding.mean_embedding import embed
+from bdr_stan.kernels import LandmarkFeatures, Linear
+from bdr_stan.models.overdispersion import Overdispersion
 from bdr_stan.questions.familiarity import UNFAMILIAR
 from bdr_stan.report.fit_summary import FitSummary
-from bdr_stan.report.headline import FEW_BAGS, LEVEL, share
 from bdr_stan.report.page import Folded, Section, Table, Text
 from bdr_stan.report.pictures import picture
+from bdr_stan.results.advice import checks
 from bdr_stan.results.leave_one_out import GOOD_K
 from bdr_stan.types import Array
 
+LEVEL = 0.95  # of intervals
+FEW_BAGS = 20  # below which shares and R2 are too uncertain to state
+_PENALTIES = np.logspace(-3, 3, 13)
+_LIMITS = (
+    "The fit describes associations in these data: it does not show what causes the labels, and "
+    "holds for bags like those of the fit."
+)
 _N_OUTLIERS = 20  # rows of the table of outlying bags
 _N_UNFAMILIAR = 5  # bags that a sentence names
 _N_DRAWS = 1000  # of counts, for the share of zeros
 _SD_OF_ZEROS = 3.0  # of the number of zeros; beyond it chance is excluded
 _MAX_TABLE_BAGS = 2000  # bags up to which a table lists them all
+_ASSUMPTION = (
+    "Rates inside bags rest on an assumption that totals cannot test: that the rate of a point "
+    "depends on its columns, and not on the bag around it. If people's rates depend on their "
+    "neighbourhood as well, differences between kinds of people are smaller or larger than this "
+    "report shows. For the rate of a subset of the points, model.bounds gives what the totals "
+    "imply without the assumption, and model.context how the answer changes without it."
+)
+_SLOPES = (
+    "A check: slopes of the bags' effects in their means of each column, per standard deviation, "
+    "with 95% intervals. An interval without 0 contradicts the assumption; one with 0 is weak "
+    "evidence for it"
+)
+
+
+def headline(fit: FitSummary) -> Section:
+    """Errors of the predictions, coverage, a baseline, diagnostics, and limits of the model."""
+    sentences = [*_accuracy(fit), _diagnostics(fit), _scatter(fit), _LIMITS]
+    return Section("summary", "Summary", [Text(sentence) for sentence in sentences if sentence])
+
+
+def _accuracy(fit):
+    """Sentences on the errors of the predictions."""
+    if fit.predictive is None:
+        return ["There are no predictions of the bags to assess: see the section on predictions."]
+    loo = fit.loo is not None and fit.loo.pareto_k is not None
+    basis = "The model has seen these labels: errors for new bags will be larger."
+    if loo:
+        basis = "Each bag is predicted without its own label."
+    if len(fit.labels) < FEW_BAGS:
+        basis += f" {len(fit.labels)} bags are too few to assess a model."
+    accuracy = _accuracy_of_numbers(fit) if fit.classes is None else _accuracy_of_classes(fit)
+    return [*accuracy, basis]
+
+
+def _accuracy_of_numbers(fit):
+    y, predictive = fit.labels, fit.predictive
+    error, sd = metrics.mse(y, predictive.mean) ** 0.5, float(np.std(y))
+    lower, upper = predictive.interval(LEVEL)
+    name, unit = _name_and_unit(_label(fit))
+    text = (
+        f"The fit predicts {name} with a root mean squared error of {error:.3g}{unit} "
+        f"({sd:.3g} without the model{_r_squared(fit, error, sd)})."
+    )
+    baseline = _ridge_error(fit)
+    if baseline is not None:
+        text += f" Ridge regression on the means of the columns: {baseline:.3g}{unit}."
+    covered = share((lower <= y) & (y <= upper))
+    return [text, f"{covered} of the {LEVEL:.0%} intervals contain the observed value."]
+
+
+def _r_squared(fit, error, sd):
+    return "" if len(fit.labels) < FEW_BAGS or sd == 0 else f"; R2 {1 - (error / sd) ** 2:.2f}"
+
+
+def _accuracy_of_classes(fit):
+    guess = fit.classes[np.argmax(fit.predictive.probabilities, axis=1)]
+    _, counts = np.unique(fit.labels, return_counts=True)
+    return [
+        f"The likeliest class of {_label(fit)} is the true one for {share(guess == fit.labels)} of "
+        f"the bags; the most frequent class has {counts.max() / len(guess):.0%}."
+    ]
+
+
+def _label(fit):
+    return "the label" if fit.label == "label" else fit.label
+
+
+def _name_and_unit(label):
+    """For example "age" and " years" of "age, years"; the unit may be empty."""
+    parts = re.fullmatch(r"(.+),( [^\d,]+)", label)
+    return parts.groups() if parts else (label, "")
+
+
+def share(mask: Array) -> str:
+    """For example "94% (188 of 200)"; only the numbers if there are few."""
+    count = f"{int(np.sum(mask))} of {len(mask)}"
+    return count if len(mask) < FEW_BAGS else f"{np.mean(mask):.0%} ({count})"
+
+
+def _ridge_error(fit):
+    """Leave-one-out error of ridge regression on the bags' means; None without bags, for totals."""
+    if fit.bags is None or len(fit.labels) < FEW_BAGS or hasattr(fit.model, "predict_points"):
+        return None
+    from sklearn.linear_model import RidgeCV
+
+    means = np.hstack([_means(part, fit.ids) for part in fit.samples.values()])
+    varying = means.std(axis=0) > 0
+    standard = (means - means.mean(axis=0))[:, varying] / means.std(axis=0)[varying]
+    ridge = RidgeCV(_PENALTIES, store_cv_results=True).fit(standard, fit.labels)
+    return float(np.sqrt(ridge.cv_results_.mean(axis=0).min()))
+
+
+def _means(fit, ids):
+    """Means of the columns of each bag out of `ids`; the average one of bags without points."""
+    # The linear kernel at the unit vectors is the point itself.
+    columns = LandmarkFeatures(Linear(), np.eye(fit.bags.n_features))
+    means = embed(fit.bags, columns).mean
+    every = np.tile(means.mean(axis=0), (len(ids), 1))
+    every[np.isin(ids, fit.ids)] = means
+    return every
+
+
+def _diagnostics(fit):
+    all_checks = checks(fit.model.diagnostics())
+    poor = [check.quantity for check in all_checks if check.bad]
+    if poor:
+        return f"Poor diagnostics of the sampler: {', '.join(poor)}. See the appendix."
+    return "All diagnostics of the sampler are good." if all_checks else ""
+
+
+def _scatter(fit):
+    kept = fit.model.result_.settings.get("overdispersion")
+    scatter = None if kept is None else Overdispersion(**kept)
+    if scatter is None or not scatter.is_clear:
+        return ""
+    return scatter.text[0].upper() + scatter.text[1:]
 
 
 def predictions(fit: FitSummary) -> Section:
@@ -76,8 +203,8 @@ def _of_new_bags(fit):
     p = fit.model.familiarity(fit.bags)["familiarity"]
     odd = p.sort_values().index[: int(np.sum(p <= UNFAMILIAR))]
     named = ", ".join(map(str, odd[:_N_UNFAMILIAR])) + (", .." if len(odd) > _N_UNFAMILIAR else "")
-    found = f"{len(odd)} of them ({named}) are" if len(odd) else "none of them is"
-    return [f"{text} Of the bags of the fit {found} unlike the others (at most {UNFAMILIAR})."]
+    unlike = f"{len(odd)} of them ({named}) are" if len(odd) else "none of them is"
+    return [f"{text} Of the bags of the fit {unlike} unlike the others (at most {UNFAMILIAR})."]
 
 
 def _number_blocks(fit):
@@ -241,13 +368,13 @@ def _rootogram(fit):
 
 def zeros_text(y: Array, p: Array) -> str:
     """How many of the counts y, shape (n,), are 0, and are predicted to be, by probabilities p."""
-    found, expected = float(np.mean(y == 0)), float(np.mean(p))
+    observed, expected = float(np.mean(y == 0)), float(np.mean(p))
     margin = _SD_OF_ZEROS * float(np.sqrt(np.sum(p * (1 - p)))) / len(y)
-    text = f"{found:.0%} of the counts are 0; {expected:.0%} are predicted to be (chance: "
+    text = f"{observed:.0%} of the counts are 0; {expected:.0%} are predicted to be (chance: "
     text += f"{max(expected - margin, 0):.0%} to {min(expected + margin, 1):.0%})."
-    if abs(found - expected) <= margin:
+    if abs(observed - expected) <= margin:
         return text
-    kind = "more" if found > expected else "fewer"
+    kind = "more" if observed > expected else "fewer"
     return (
         f"{text} There are {kind} zeros than this family describes. Compare with another family, "
         "such as 'negative_binomial', or predict whether a count is 0 with BDRClassifier, and the "
@@ -282,3 +409,35 @@ def _interval_blocks(fit):
         ),
         Folded("Coverage as numbers", [Table("Coverage by bag size", shares)]),
     ]
+
+
+def doubts(fit: FitSummary) -> Section | None:
+    """Reasons for doubt, the answer under them, and their strength needed to change it."""
+    if hasattr(fit.model, "predict_points"):
+        return Section("doubts", "How wrong could it be?", _of_rates(fit.model))
+    if not hasattr(fit.model, "doubts") or (fit.classes is not None and len(fit.classes) > 2):
+        return None
+    if fit.bags is None or getattr(fit.model, "needs_trials", False):
+        what = "its bags" if fit.bags is None else "columns with trials, exposures or offsets"
+        text = f"Reasons for doubt need {what}, which the fit does not include."
+        return Section("doubts", "How wrong could it be?", [Text(text)])
+    reasons = fit.model.doubts(fit.bags)
+    text = (
+        "Predictions can be wrong for reasons that intervals do not include. The table lists those "
+        "that apply, what each makes of the answer, and how strong it must be to change a "
+        f"conclusion, for example that {reasons.conclusion}"
+    )
+    blocks: list[Any] = [Text(text)]
+    if len(reasons):
+        blocks.append(Table("Reasons for doubt", reasons.to_dataframe()))
+    else:
+        blocks.append(Text("None of the checks found a reason for doubt."))
+    return Section("doubts", "How wrong could it be?", blocks)
+
+
+def _of_rates(model):
+    """The assumption behind rates, with a check if the model has effects of bags."""
+    try:
+        return [Text(_ASSUMPTION), Table(_SLOPES, model.check_context())]
+    except ValueError:  # no effects, or too few bags
+        return [Text(_ASSUMPTION)]

@@ -77,7 +77,7 @@ def _agreement_checks(d):
     """Checks of R-hat, bulk ESS and tail ESS."""
     enough = 100 * d["n_chains"]
     largest = _largest_r_hat(d["n_chains"], d["n_draws"])
-    found = [
+    all_checks = [
         Check(
             "R-hat",
             _value(d, "max_r_hat", ".3f"),
@@ -91,7 +91,7 @@ def _agreement_checks(d):
     ]
     for part, estimate in [("bulk", "its mean"), ("tail", "its interval")]:
         ess, element = d[f"min_ess_{part}"], d[f"min_ess_{part}_of"]
-        found.append(
+        all_checks.append(
             Check(
                 f"{part} ESS",
                 _value(d, f"min_ess_{part}", ".0f"),
@@ -102,7 +102,7 @@ def _agreement_checks(d):
                 "Raise draws.",
             )
         )
-    return found
+    return all_checks
 
 
 def _largest_r_hat(n_chains, n_draws):
@@ -184,10 +184,10 @@ def report(diagnostics: dict[str, Any]) -> str:
 
 def headline(diagnostics: dict[str, Any]) -> str:
     """Kind of sample, and which of its diagnostics are poor, in one line."""
-    found = checks(diagnostics)
-    if not found:
+    all_checks = checks(diagnostics)
+    if not all_checks:
         return heading(diagnostics)
-    poor = [f"{check.quantity} {check.measured}" for check in found if check.bad]
+    poor = [f"{check.quantity} {check.measured}" for check in all_checks if check.bad]
     verdict = f"poor: {', '.join(poor)} (see report())" if poor else "all diagnostics good"
     return f"{heading(diagnostics)}; {verdict}"
 

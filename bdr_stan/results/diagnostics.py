@@ -35,7 +35,7 @@ def _convergence(array):
     """Bulk ESS, tail ESS and R-hat of each element, in the order of `_element_names`."""
     data = array.to_dataset(name="x")
     with np.errstate(invalid="ignore", divide="ignore"):
-        found = {
+        measures = {
             "ess_bulk": arviz().ess(data, method="bulk"),
             # ArviZ 1.x would use the quantiles of an 89% interval.
             "ess_tail": arviz().ess(data, method="tail", prob=(0.05, 0.95)),
@@ -43,7 +43,7 @@ def _convergence(array):
         }
     # Undefined for constant elements: the ArviZ versions return different values.
     varies = np.ravel(array.values.min(axis=(0, 1)) < array.values.max(axis=(0, 1)))
-    return {c: np.where(varies, np.ravel(v["x"].values), np.nan) for c, v in found.items()}
+    return {c: np.where(varies, np.ravel(v["x"].values), np.nan) for c, v in measures.items()}
 
 
 def _with_two_chains(array):

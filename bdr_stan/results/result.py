@@ -100,9 +100,9 @@ def run_settings(settings: SamplerSettings, engine: str | None = None) -> dict[s
 
     Also name and version of an `engine` that replaced CmdStan.
     """
-    given = {**settings.iterations, "seed": settings.seed, **settings.options}
+    arguments = {**settings.iterations, "seed": settings.seed, **settings.options}
     return {
-        "arguments": {n: v for n, v in given.items() if isinstance(v, (bool, int, float, str))},
+        "arguments": {n: v for n, v in arguments.items() if isinstance(v, (bool, int, float, str))},
         "versions": {
             "bdr_stan": __version__,
             "Python": platform.python_version(),

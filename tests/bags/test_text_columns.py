@@ -12,7 +12,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from bdr_stan import Bags
-from bdr_stan.bags.text_columns import warn_of_similar_ids
+from bdr_stan.bags.column_values import warn_of_similar_ids
 from bdr_stan.embedding.covariates import learn_covariates
 
 TABLE = pd.DataFrame({"county": list("aabbcc"), "x": [1.5, 2, 4, 3, 8, 6]})

@@ -10,7 +10,7 @@ from builders.totals import MODELS
 import bdr_stan
 from bdr_stan import AggregateRegressor, Bags
 from bdr_stan.kernels import RBF, HilbertSpace, LinearEffects, Matern32, NormalScores, map_kernel
-from bdr_stan.metrics import point_calibration
+from bdr_stan.metrics import calibration
 from data_gen.grid_country import COVARIATES, grid_country
 
 SMALL = map_kernel(["z1", "z2"], n_functions=20)
@@ -58,7 +58,7 @@ def test_other_methods_take_fields(country, method):
 def test_pixels_of_a_bent_effect_are_found_and_their_intervals_hold(country, model):
     points = model.predict_points(country.bags)
     assert np.corrcoef(np.log(points.mean), np.log(country.rate))[0, 1] > 0.85
-    holds = point_calibration(country.rate, points, (0.5, 0.95)).set_index("level")["coverage"]
+    holds = calibration(country.rate, points, (0.5, 0.95)).set_index("level")["coverage"]
     assert 0.35 < holds[0.5] < 0.7 and holds[0.95] > 0.85
 
 

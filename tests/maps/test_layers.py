@@ -9,7 +9,8 @@ import rioxarray
 import xarray as xr
 from builders.map_files import assert_same, read, write_raster
 
-from bdr_stan.maps import bags_from_rasters, layers
+from bdr_stan import Bags
+from bdr_stan.maps import layers
 
 # ---------------------------------------------------------------- ways in
 
@@ -30,7 +31,7 @@ def test_files_arrays_bands_and_datasets_are_one(country, bags):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="left out")
         assert_same(
-            bags_from_rasters(country.covariates, country.districts, country.population, "NAME_2"),
+            Bags.from_rasters(country.covariates, country.districts, country.population, "NAME_2"),
             bags,
         )
 

@@ -5,8 +5,9 @@ import pytest
 import xarray as xr
 
 from bdr_stan.maps import write_map_page
-from bdr_stan.maps.page_layers import (
+from bdr_stan.maps.page_data import (
     Layer,
+    Scale,
     colour_scales,
     common_grid,
     described,
@@ -14,7 +15,6 @@ from bdr_stan.maps.page_layers import (
     read_layers,
     readout,
 )
-from bdr_stan.maps.quantised import Scale
 
 
 def layer(name, lowest=0.5, highest=8.0, log=False):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from builders.map_pages import decoded, values_of_codes
 
-from bdr_stan.maps.quantised import Scale, compressed
+from bdr_stan.maps.page_data import Scale, compressed
 
 
 def test_codes_come_back_from_the_text(rng):

@@ -11,33 +11,6 @@ def texts(ax):
     return [text.get_text() for text in ax.texts]
 
 
-def test_prediction_by_size(case):
-    y, predictive, sizes = case
-    axes = plots.prediction_by_size(y, predictive, sizes)
-    assert [ax.get_title() for ax in axes] == ["2 points (200 bags)", "50 points (300 bags)"]
-    drawn = axes[0].collections[0]
-    np.testing.assert_array_equal(
-        drawn.get_offsets(), np.column_stack([y, predictive.mean])[sizes == 2]
-    )
-    np.testing.assert_array_equal(drawn.get_array(), predictive.sd[sizes == 2])
-    assert drawn.get_clim() == axes[1].collections[0].get_clim() == (0.5, 2.0)
-    assert axes[0].get_xlim() == axes[0].get_ylim() == axes[1].get_xlim()
-    lower, upper = predictive.interval(0.95)
-    share = ((lower <= y) & (y <= upper))[sizes == 2].mean()
-    assert texts(axes[0]) == [f"{share:.0%} in their 95% interval"]
-    assert len(axes[0].figure.axes) == 3  # two panels and one colour bar
-
-
-def test_prediction_by_size_draws_into_given_axes(case):
-    import matplotlib.pyplot as plt
-
-    _, given = plt.subplots(1, 2)
-    axes = plots.prediction_by_size(*case, axes=given)
-    assert list(axes) == list(given)
-    with pytest.raises(ValueError, match="there are 2 classes of bag sizes, but 1 axes"):
-        plots.prediction_by_size(*case, axes=given[0])
-
-
 def bars(ax):
     """Intervals drawn: where they hold the truth, and where they miss it."""
     return [lines.get_segments() for lines in ax.collections if hasattr(lines, "get_segments")]
@@ -67,12 +40,11 @@ def test_compare_by_size_shows_who_is_wrong(case, normal):
 
 def test_axes_name_what_the_labels_are(case):
     y, predictive, sizes = case
-    first, *_ = plots.prediction_by_size(y, predictive, sizes, label="age, years")
-    figure = plots.compare_by_size({"BDR": predictive}, y, sizes, label="age, years")
-    for ax, bar in ((first, first.figure.axes[-1]), (figure.axes[0], figure.axes[-1])):
-        assert ax.get_xlabel() == "true age, years"
-        assert ax.get_ylabel() == "predicted age, years"
-        assert bar.get_ylabel() == "predictive sd of age, years"
+    first, *_, bar = plots.compare_by_size({"BDR": predictive}, y, sizes, label="age, years").axes
+    assert first.get_xlabel() == "true age, years"
+    assert first.get_ylabel() == "predicted age, years"
+    assert bar.get_ylabel() == "predictive sd of age, years"
+    np.testing.assert_array_equal(first.collections[-1].get_clim(), (0.5, 2.0))
 
 
 def test_compare_by_size_needs_a_model(case):
@@ -82,7 +54,7 @@ def test_compare_by_size_needs_a_model(case):
 
 def test_one_bag_a_class_can_be_drawn(normal):
     predictive = normal([1.0, 1.0], [1.0, 1.0])
-    plots.prediction_by_size([1.0, 1.0], predictive, [1, 7])[0].figure.canvas.draw()
+    plots.prediction([1.0, 1.0], predictive, [1, 7]).canvas.draw()
     plots.compare_by_size({"BLR": predictive}, [1.0, 1.0], [1, 7]).canvas.draw()
 
 

@@ -1,7 +1,6 @@
 """calibration: curves and points, read back from their artists."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from bdr_stan import plots
@@ -75,28 +74,6 @@ def test_reliability_joins_no_bins_of_few_bags():
 def test_reliability_needs_a_model():
     with pytest.raises(ValueError, match="there is no model to draw"):
         plots.reliability({}, [0, 1], [1, 2])
-
-
-def test_calibration_curves_of_methods():
-    import matplotlib.pyplot as plt
-
-    levels = np.array([0.5, 0.8, 0.95])
-    tables = {
-        name: pd.DataFrame({"level": levels, "coverage": levels * share})
-        for name, share in (("NUTS", 1.0), ("VBAgg", 0.3))
-    }
-    _, given = plt.subplots()
-    ax = plots.point_calibration(tables, ax=given)
-    assert ax is given
-    for line, table in zip(ax.lines, tables.values(), strict=False):
-        np.testing.assert_array_equal(line.get_xydata(), table)
-    labels = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert labels == ["NUTS", "VBAgg", "calibrated"]
-    assert len({line.get_color() for line in ax.lines}) == 3
-    plots.point_calibration(tables).figure.canvas.draw()
-    for none_or_many in ({}, dict.fromkeys("abcdefgh", tables["NUTS"])):
-        with pytest.raises(ValueError, match=f"1 to 6 methods, found {len(none_or_many)}"):
-            plots.point_calibration(none_or_many)
 
 
 def test_heights_in_the_predictions_tell_intervals_that_are_too_short(case, normal):

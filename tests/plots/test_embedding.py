@@ -1,9 +1,9 @@
-"""embedding: shares that shrinkage keeps, landmarks among points, read back from the artists."""
+"""Shares of embeddings that shrinkage keeps, read back from the artists."""
 
 import numpy as np
 import pytest
 
-from bdr_stan import BDR, BLR, Bags, plots
+from bdr_stan import BDR, BLR, plots
 
 
 def test_shrinkage_spectrum_draws_eigenvalues_of_the_operator(rng):
@@ -51,45 +51,3 @@ def test_shrinkage_spectrum_of_a_fitted_model(rng):
             plots.shrinkage_spectrum(lam, eta)
     with pytest.raises(ValueError, match=r"at least 1 point, found sizes \[5, 0\]"):
         plots.shrinkage_spectrum(lam, 1.0, sizes=(5, 0))
-
-
-def test_landmarks_among_points(rng):
-    bags = Bags.from_list(small_bags(rng)[0], features=["x", "y", "z"])
-    chosen = bags.points[[3, 40, 80]]
-    ax = plots.landmarks(bags, chosen, features=("z", 0), n_points=50)
-    points, marks = (line.get_xydata() for line in ax.lines)
-    np.testing.assert_array_equal(marks, chosen[:, [2, 0]])
-    assert len(points) == 50
-    assert {tuple(row) for row in points} <= {tuple(row) for row in bags.points[:, [2, 0]]}
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("z", "x")
-    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["50 points", "3 landmarks"]
-
-
-def test_landmarks_along_principal_axes(rng):
-    import matplotlib.pyplot as plt
-
-    _, given = plt.subplots()
-    points = rng.normal(size=(200, 3)) * [1, 9, 4]
-    ax = plots.landmarks(points, points[:5], "principal", ax=given)
-    assert ax is given and len(ax.lines[0].get_xdata()) == 200
-    np.testing.assert_array_equal(ax.lines[0].get_xydata()[:5], ax.lines[1].get_xydata())
-    assert abs(np.corrcoef(ax.lines[0].get_xdata(), points[:, 1])[0, 1]) > 0.99
-    share = 81 / (1 + 81 + 16)
-    percent = float(ax.get_xlabel().split("(")[1].split("%")[0])
-    assert ax.get_xlabel().startswith("principal axis 1 (") and abs(percent / 100 - share) < 0.05
-
-
-def test_landmarks_that_cannot_be_drawn(rng):
-    points = rng.normal(size=(20, 3))
-    for features, text in [
-        ((0, 3), "there is no feature 3; there are: \\[0, 1, 2\\]"),
-        (("x", "y"), "there is no feature 'x'"),
-        ((0, 1, 2), "features must be two columns or 'principal', found \\(0, 1, 2\\)"),
-        ("first", "features must be two columns or 'principal', found 'first'"),
-    ]:
-        with pytest.raises(ValueError, match=text):
-            plots.landmarks(points, points[:4], features)
-    with pytest.raises(ValueError, match=r"landmarks have shape \(4, 2\), expected \(d, 3\)"):
-        plots.landmarks(points, points[:4, :2])
-    with pytest.raises(ValueError, match="the points have one feature"):
-        plots.landmarks(points[:, :1], points[:4, :1])

@@ -77,7 +77,7 @@ def test_columns_without_names_go_by_number(rng):
 def test_rates_along_a_column_are_averages_of_points_that_have_the_value(people, bags):
     counts = np.random.default_rng(1).poisson(bags.sizes)
     model = AggregateRegressor(n_landmarks=6, method="laplace").fit(bags, counts, draws=40, seed=1)
-    ax = plots.rate_along(model, "age", bags, level=0.8, n_points=30, n_draws=40)
+    ax = plots.influence(model, "age", bags, level=0.8, n_points=30, n_draws=40)
     (line,) = ax.lines
     sample = bags.sample_points(30, np.random.default_rng(0))
     band = ax.collections[0].get_paths()[0].vertices
@@ -90,12 +90,14 @@ def test_rates_along_a_column_are_averages_of_points_that_have_the_value(people,
         for end in np.quantile(rates, [0.1, 0.9]):
             assert np.abs(ends - end).min() < 1e-12
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("age", "average rate")
-    dots = plots.rate_along(model, "job", bags)
+    dots = plots.influence(model, "job", bags)
     assert [text.get_text() for text in dots.get_xticklabels()] == ["farm", "office"]
     with pytest.raises(ValueError, match="no column 'height'"):
-        plots.rate_along(model, "height", bags)
+        plots.influence(model, "height", bags)
 
 
-def test_a_model_without_rates_has_none_to_draw(model, bags):
-    with pytest.raises(TypeError, match="BLR has no rates of points to draw"):
-        plots.rate_along(model, "age", bags)
+def test_the_rate_along_a_column_needs_points():
+    with pytest.raises(
+        ValueError, match="the rate of AggregateRegressor is averaged over points: pass"
+    ):
+        plots.influence(AggregateRegressor(), "age")

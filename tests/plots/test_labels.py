@@ -44,16 +44,6 @@ def model_of_states():
     return Shrinkage(4, groups=["state"]).fit(bags, np.sin(np.arange(20)), seed=1)
 
 
-class Rates:
-    """Rates of points that are all alike."""
-
-    def predict_points(self, points, n_draws):
-        return self
-
-    def draws(self, rows):
-        return np.ones((4, len(rows)))
-
-
 class Counts:
     """Predicted counts from 0 to 499, all alike likely."""
 
@@ -61,7 +51,6 @@ class Counts:
         return np.random.default_rng(seed).integers(0, 500, (size, 500))
 
 
-TABLE = pd.DataFrame({"level": [0.5, 0.9], "coverage": [0.4, 0.8]})
 DRAW = {
     "bag_sizes": lambda case: plots.bag_sizes(case[2]),
     "calibration": lambda case: plots.calibration(*case),
@@ -69,16 +58,11 @@ DRAW = {
         {"BLR": case[1], "BDR": case[1]}, case[0], case[2]
     ),
     "influence": lambda case: plots.influence(model_of_heights(), 1),
-    "landmarks": lambda case: plots.landmarks(np.eye(3), np.eye(3)),
     "map": lambda case: plots.map(raster()),
     "pit": lambda case: plots.pit(*case),
     "point_map": lambda case: plots.point_map(*np.eye(3)),
     "prediction": lambda case: plots.prediction(*case),
     "terms": lambda case: plots.terms(model_of_states())[0],
-    "point_calibration": lambda case: plots.point_calibration({"NUTS": TABLE}),
-    "prediction_by_size": lambda case: plots.prediction_by_size(*case),
-    "rate_along": lambda case: plots.rate_along(Rates(), 0, Bags(np.eye(3), [0, 3])),
-    "rate_map": lambda case: plots.rate_map(*pixels()),
     "rate_maps": lambda case: plots.rate_maps({"mean": pixels()[0]}, *pixels()[1:]),
     "reliability": lambda case: plots.reliability({"BDR": Classes()}, yes_or_no(case), case[2]),
     "robustness": lambda case: plots.robustness(Robustness(1.0, 0.4, 0.2, 1.8, 0.95, 50)),

@@ -20,7 +20,7 @@ def picture(ax):
 
 def test_each_pixel_is_drawn_in_its_cell(country):
     values, row, col = country
-    ax = plots.rate_map(values, row, col, title="posterior mean", label="cases per 1,000")
+    ax = plots.map(values, row=row, col=col, title="posterior mean", label="cases per 1,000")
     cells = picture(ax)
     np.testing.assert_array_equal(cells[row - row.min(), col - col.min()], values)
     assert cells.count() == 30  # the rest is blank
@@ -36,7 +36,7 @@ def test_each_pixel_is_drawn_in_its_cell(country):
 def test_missing_values_stay_blank_and_limits_show_what_is_beyond(country):
     values, row, col = country
     values[[3, 7]] = np.nan
-    ax = plots.rate_map(values, row, col, limits=(3.0, 100.0))
+    ax = plots.map(values, row=row, col=col, limits=(3.0, 100.0))
     assert picture(ax).count() == 28 and ax.images[0].get_clim() == (3.0, 100.0)
     assert np.nanmin(values) < 3
     assert ax.images[0].colorbar.extend == "min"
@@ -47,7 +47,7 @@ def test_a_map_on_the_scale_of_logarithms(country):
 
     values, row, col = country
     _, given = plt.subplots()
-    ax = plots.rate_map(10**values, row, col, log=True, ax=given)
+    ax = plots.map(10**values, row=row, col=col, log=True, ax=given)
     assert ax is given
     middle = np.sqrt(np.prod(ax.images[0].get_clim()))
     assert ax.images[0].norm(middle) == pytest.approx(0.5)
@@ -55,7 +55,7 @@ def test_a_map_on_the_scale_of_logarithms(country):
     marks = [float(t.get_text()) for t in ax.figure.axes[1].get_xticklabels() if t.get_text()]
     assert len(marks) >= 2 and set(np.log10(marks) % 1) == {0}  # plain numbers 1, 10, 100 ..
     values[:] = 2.0  # one colour
-    plots.rate_map(values, row, col, log=True).figure.canvas.draw()
+    plots.map(values, row=row, col=col, log=True).figure.canvas.draw()
 
 
 def test_maps_share_a_scale_where_asked(country):
@@ -87,16 +87,16 @@ def test_bars_have_the_titles_where_no_label_is_given(country):
     assert [bar.get_xlabel() for bar in figure.axes[3:]] == ["mean", "sd", "P"]
     figure = plots.rate_maps({"truth": values, "mean": values}, row, col, shared=["truth", "mean"])
     assert figure.axes[2].get_xlabel() == "truth, mean"
-    assert plots.rate_map(values, row, col).figure.axes[1].get_xlabel() == "value"
+    assert plots.map(values, row=row, col=col).figure.axes[1].get_xlabel() == "value"
 
 
 def test_rounding_above_one_is_not_beyond_the_bar(country):
     _, row, col = country
     p = np.linspace(0, 1 + 1e-15, 30)
     assert p.max() > 1
-    bar = plots.rate_map(p, row, col, limits=(0, 1)).images[0].colorbar
+    bar = plots.map(p, row=row, col=col, limits=(0, 1)).images[0].colorbar
     assert bar.extend == "neither"
-    bar = plots.rate_map(p + 0.01, row, col, limits=(0, 1)).images[0].colorbar
+    bar = plots.map(p + 0.01, row=row, col=col, limits=(0, 1)).images[0].colorbar
     assert bar.extend == "max"
 
 
@@ -120,21 +120,21 @@ def test_options_of_the_first_shared_map_hold_for_all(country):
 def test_maps_that_cannot_be_drawn(country):
     values, row, col = country
     with pytest.raises(ValueError, match=r"the map has values of shape \(29,\), expected \(30,\)"):
-        plots.rate_map(values[1:], row, col)
+        plots.map(values[1:], row=row, col=col)
     with pytest.raises(
         ValueError, match=r"row has shape \(30,\) and col \(1,\): pass one number per"
     ):
-        plots.rate_map(values, row, col[:1])
+        plots.map(values, row=row, col=col[:1])
     with pytest.raises(ValueError, match="row and col must be integers, found float64 and int64"):
-        plots.rate_map(values, row / 2, col)
+        plots.map(values, row=row / 2, col=col)
     with pytest.raises(ValueError, match="'mean' has no value to draw"):
-        plots.rate_map(np.full(30, np.nan), row, col, title="mean")
+        plots.map(np.full(30, np.nan), row=row, col=col, title="mean")
     with pytest.raises(ValueError, match="the map is 0 at pixel 4: log=True needs values > 0"):
-        plots.rate_map(np.where(np.arange(30) == 4, 0, values), row, col, log=True)
+        plots.map(np.where(np.arange(30) == 4, 0, values), row=row, col=col, log=True)
     row[5], col[5] = row[2], col[2]
     text = f"the cell in row {row[2]} and col {col[2]} has 2 pixels: pass each once"
     with pytest.raises(ValueError, match=text):
-        plots.rate_map(values, row, col)
+        plots.map(values, row=row, col=col)
     with pytest.raises(ValueError, match="there is no map to draw"):
         plots.rate_maps({}, row, col)
     with pytest.raises(ValueError, match="there is no map 'sd'; there are: mean"):

@@ -12,7 +12,7 @@ from bdr_stan.plots.style import shades
 def test_missing_matplotlib_is_said(case, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    for draw in (plots.calibration, plots.prediction_by_size):
+    for draw in (plots.calibration, plots.prediction):
         with pytest.raises(ImportError, match=r"plots need matplotlib.*pip install 'bdr-stan\[pl"):
             draw(*case)
 

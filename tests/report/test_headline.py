@@ -8,7 +8,7 @@ import pytest
 
 from bdr_stan import BDR, BLR, Bags, BDRClassifier
 from bdr_stan.report.fit_summary import fit_summary
-from bdr_stan.report.headline import headline, share
+from bdr_stan.report.prediction_sections import headline, share
 
 
 def towns(n, rng):

@@ -1,21 +1,62 @@
-"""Layers of a map page: opened on one grid, with the titles and scales that their names imply."""
+"""What a map page shows: layers with titles and scales, values as 16-bit codes, and districts."""
 
+import base64
 import re
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from bdr_stan.bags.checks import plain
+from bdr_stan.maps.districts import checked_polygons
 from bdr_stan.maps.grid import Grid
 from bdr_stan.maps.layers import check_same_grid, grid_of, open_covariates, values_of
-from bdr_stan.maps.quantised import Scale
-from bdr_stan.types import DataArray
+from bdr_stan.types import Array, DataArray, GeoDataFrame
 
 Maps: TypeAlias = "dict[str, dict[str, DataArray]]"  # time -> name of the layer -> layer
 _MOST_CELLS = 2**24  # that all browsers draw on one canvas
 _NAMED = re.compile(r"(quantile|exceedance)_(-?[0-9.]+(?:e[-+]?\d+)?)")  # by `rates_to_raster`
+_STEPS = 2**16 - 2  # between the codes 1, of the lowest value, and 65535, of the highest
+_TOLERANCE = 0.2  # cells, of simplified borders
+
+
+class Scale(NamedTuple):
+    """Values from `low` to `high` as positions from 0 to 1, by their logarithms if `log`."""
+
+    low: float
+    high: float
+    log: bool = False
+
+    def positions(self, values: Array) -> Array:
+        """Positions of values on the scale; 0 if the scale is one value."""
+        low, high, values = self.low, self.high, np.asarray(values, float)
+        if self.log:
+            low, high, values = np.log(low), np.log(high), np.log(values)
+        return (values - low) / (high - low) if high > low else 0 * values
+
+    def codes(self, values: Array) -> Array:
+        """Values as uint16; 0 for NaN."""
+        return np.nan_to_num(1 + np.rint(_STEPS * self.positions(values)), nan=0).astype(np.uint16)
+
+    @property
+    def rounding(self) -> float:
+        """Largest rounding error of a value by its code; relative to the value if `log`."""
+        span = np.log(self.high / self.low) if self.log else self.high - self.low
+        return np.expm1(span / _STEPS / 2) if self.log else span / _STEPS / 2
+
+
+def compressed(codes: Array) -> str:
+    """A raster of codes, shape (rows, columns), as base64 text.
+
+    zlib compresses the high bytes, then the low bytes, of the differences along rows, modulo 2^16:
+    maps are smooth, so high bytes are mostly 0.
+    """
+    steps = np.diff(codes, axis=1, prepend=np.uint16(0))
+    planes = (steps >> 8).astype(np.uint8).tobytes() + steps.astype(np.uint8).tobytes()
+    return base64.b64encode(zlib.compress(planes)).decode("ascii")
 
 
 @dataclass(frozen=True)
@@ -58,8 +99,8 @@ class Layer:
 
     def _number(self, kind):
         """The number in the name, for example 0.025 in quantile_0.025, or None."""
-        found = _NAMED.fullmatch(self.name)
-        return float(found[2]) if found and found[1] == kind else None
+        match = _NAMED.fullmatch(self.name)
+        return float(match[2]) if match and match[1] == kind else None
 
 
 def open_maps(maps: Any) -> Maps:
@@ -128,11 +169,11 @@ def read_layers(maps: Maps, *, log: bool) -> tuple[list[Layer], np.ndarray]:
         low, total, high, n = np.inf, 0.0, -np.inf, 0
         for time, one in maps.items():
             values = values_of(one[name])
-            found = np.isfinite(values)
-            if not found.any():
+            has_value = np.isfinite(values)
+            if not has_value.any():
                 where = f" at {time!r}" if time else ""
                 raise ValueError(f"the layer {name!r} has no value to draw{where}")
-            filled, values = filled | found, values[found]
+            filled, values = filled | has_value, values[has_value]
             low, high = min(low, values.min()), max(high, values.max())
             total, n = total + values.sum(), n + len(values)
         layer = Layer(name, float(low), float(total / n), float(high), log)
@@ -200,3 +241,69 @@ def readout(layers: Sequence[Layer]) -> list[dict[str, Any]]:
         elif q < 0.5:
             lines.append({"title": f"{100 * (1 - 2 * q):g}% interval", "layers": [k, opposite]})
     return lines
+
+
+def district_tables(districts: Any, times: Sequence[str], grid: Grid) -> "dict[str, GeoDataFrame]":
+    """Checked tables of districts by time, with rows in the order of the first."""
+    import geopandas as gpd
+
+    if districts is None:
+        return {}
+    if isinstance(districts, gpd.GeoDataFrame):
+        districts = {"": districts}
+    elif not isinstance(districts, Mapping):
+        raise TypeError(
+            "districts must be a GeoDataFrame, such as district_table gives, or a dict of these, "
+            f"found a {type(districts).__name__}"
+        )
+    elif [str(time) for time in districts] != list(times):
+        raise ValueError(
+            f"districts has tables for {', '.join(map(repr, map(str, districts)))}, but maps are "
+            f"for {', '.join(map(repr, times))}: pass the same labels in the same order"
+        )
+    tables = {str(time): _checked(table, grid) for time, table in districts.items()}
+    first_time, first = next(iter(tables.items()))
+    for time, table in tables.items():
+        odd = first.index.symmetric_difference(table.index)
+        if len(odd):
+            raise ValueError(
+                f"the districts of {first_time!r} and {time!r} do not have the same ids: "
+                f"{plain(odd[0])!r} is in one of them"
+            )
+    return {time: table.loc[first.index] for time, table in tables.items()}
+
+
+def _checked(table, grid):
+    import geopandas as gpd
+
+    if not isinstance(table, gpd.GeoDataFrame):
+        raise TypeError(f"districts must be GeoDataFrames, found a {type(table).__name__}")
+    if len(table) == 0:
+        raise ValueError("there are no districts: the table has no rows")
+    twice = table.index[table.index.duplicated()]
+    if len(twice):
+        raise ValueError(
+            f"the id {plain(twice[0])!r} is in several rows of the districts: set_index to a "
+            "column of distinct values"
+        )
+    return checked_polygons(table, grid)
+
+
+def borders(table: "GeoDataFrame", grid: Grid, aspect: float) -> list[dict[str, Any]]:
+    """Name and rings of each district: x and y by turns, from the corner of the grid.
+
+    Lengths are in heights of cells, `aspect` is the width of a cell.
+    """
+    import shapely
+
+    def numbers(ring):
+        xy = shapely.get_coordinates(ring)[:-1] * [aspect, 1]
+        return xy.round(2).ravel().tolist()
+
+    in_cells = shapely.transform(table.geometry.to_numpy(), grid.in_cells)
+    simple = shapely.simplify(in_cells, _TOLERANCE)
+    rings = [shapely.get_rings(shapely.get_parts(shapely.get_parts(shape))) for shape in simple]
+    return [
+        {"name": str(name), "rings": [numbers(ring) for ring in of_district]}
+        for name, of_district in zip(table.index, rings)
+    ]

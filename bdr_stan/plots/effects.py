@@ -1,0 +1,381 @@
+"""Plots of a fit: partial dependence, terms, contrasts in doubt, shrinkage of embeddings."""
+
+from itertools import cycle
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, is_classifier
+
+from bdr_stan.bags import BagsLike, as_bags
+from bdr_stan.embedding.shrinkage import shrinkage_factors
+from bdr_stan.plots.style import (
+    COVERS,
+    GUIDE,
+    MARKERS,
+    MISSES,
+    names_as_written,
+    one_axes,
+    pyplot,
+    shades,
+    size_title,
+)
+from bdr_stan.predictive.distributions import interval_ends
+from bdr_stan.predictive.robustness import Robustness
+from bdr_stan.questions.influence import rates_along
+from bdr_stan.types import ArrayLike, Axes, is_number
+
+_OF_RATES = {"n_points": 100, "n_draws": 200}  # rates of all points at each value take longer
+_TERM_POINTS = 2500  # of a function of two columns
+_MOST_LEVELS = 40  # with names that fit below one another; else the extremes are drawn
+_STRENGTHS = 201  # along each axis, of an omitted cause
+_ROOM = 1.4  # of the axes beyond the largest strength of interest
+
+
+@names_as_written
+def influence(
+    model: BaseEstimator,
+    column: str | int,
+    bags: BagsLike | None = None,
+    *,
+    sample: str | None = None,
+    level: float = 0.9,
+    n_points: int | None = None,
+    n_draws: int | None = None,
+    seed: int = 0,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Partial dependence of the label, or of the rate, on one column of the points.
+
+    The posterior mean (`influence_along`; of models of rates, the average rate) with a band of the
+    given probability: a line for numeric columns, a dot per value for categories and columns with
+    two values. Zero is the average over the training bags; rates have no zero.
+
+    Parameters
+    ----------
+    model : fitted BLR, BDR, Shrinkage or classifier on mean embeddings, or AggregateRegressor
+    column : str or int
+        Column of the table that the bags were made of, or of the points, by name or number.
+    bags : Bags, or list of arrays, to sample points from; None for the landmarks instead, which a
+        model of rates does not allow
+    sample : str, for bags with several samples the one that has the column
+    level : float, 0 < level < 1, default 0.9, probability of the band
+    n_points : int, points of the sample; None for 500, or for rates 100
+    n_draws : int, posterior draws; None for 1000, or for rates 200
+    seed : int, default 0, of the sample
+    ax : matplotlib Axes, which are returned; None for a new figure
+
+    Raises
+    ------
+    TypeError : a model without an influence of points.
+    ValueError : an unknown column, a level not between 0 and 1, or no bags for rates.
+
+    Examples
+    --------
+    >>> from bdr_stan import BLR, Bags, plots
+    >>> from bdr_stan.datasets import county_table
+    >>> people = county_table(60)
+    >>> bags = Bags.from_dataframe(people, "county", ["age", "income"], metadata=["vote"])
+    >>> model = BLR(8, method="exact").fit(bags, "vote", seed=1)
+    >>> plots.influence(model, "age", bags).get_ylabel()
+    'added to the label'
+    """
+    numbers = {"n_points": n_points, "n_draws": n_draws}
+    options: dict[str, Any] = {name: n for name, n in numbers.items() if n is not None}
+    ends = interval_ends(level)
+    if hasattr(model, "predict_points"):
+        if bags is None:
+            name = type(model).__name__
+            raise ValueError(f"the rate of {name} is averaged over points: pass bags of them")
+        options = _OF_RATES | options
+        bags = as_bags(bags, in_parts=True)
+        values, rates = rates_along(model, bags, column, seed=seed, **options)
+        mean, band, what = rates.mean(axis=1), np.quantile(rates, ends, axis=1), "average rate"
+    elif hasattr(model, "influence_along"):
+        if sample is not None:
+            options["sample"] = sample
+        values, along = model.influence_along(column, bags, seed=seed, **options)
+        mean, band, what = along.mean, along.quantile(ends), f"added to the {_what(model)}"
+    else:
+        raise TypeError(
+            f"{type(model).__name__} has no influence of points to draw: pass a fitted BLR, BDR, "
+            "Shrinkage or classifier on mean embeddings"
+        )
+    ax = one_axes((5.0, 3.6)) if ax is None else ax
+    if what != "average rate":
+        ax.axhline(0, ls="--", lw=1, color=GUIDE, zorder=0)
+    _draw_band(ax, values, mean, band, level)
+    ax.set(xlabel=f"column {column}" if isinstance(column, int) else column, ylabel=what)
+    return ax
+
+
+def _what(model):
+    """What a column adds to."""
+    if getattr(model, "family", "normal") not in ("normal", "student_t"):
+        return "linear predictor"
+    return "latent function" if is_classifier(model) else "label"
+
+
+def _draw_band(ax, values, mean, interval, level):
+    """Draw a line with a band for a numeric column, else a dot with a bar per value."""
+    lower, upper = interval
+    band = f"{level:.0%} of the posterior"
+    if values.dtype.kind == "f" and len(values) > 2:
+        ax.fill_between(values, lower, upper, color=COVERS, alpha=0.25, lw=0, label=band)
+        ax.plot(values, mean, color=COVERS, label="posterior mean")
+        ax.locator_params(axis="x", nbins=6)  # numbers of six digits do not overlap
+    else:
+        names = [value if isinstance(value, str) else f"{value:g}" for value in values.tolist()]
+        ax.vlines(names, lower, upper, color=COVERS, lw=2, label=band)
+        ax.plot(names, mean, "o", color=COVERS, label="posterior mean")
+        ax.margins(x=0.15)
+    ax.legend(frameon=False, fontsize="small")
+
+
+@names_as_written
+def terms(model: Any, *, level: float = 0.9) -> "list[Axes]":
+    """Posterior of each term: a bar per level of groups, a band or a map of a smooth function.
+
+    Parameters
+    ----------
+    model : fitted BLR, BDR or Shrinkage with groups or smooths
+    level : float, 0 < level < 1, default 0.9
+        Probability of the bars and bands. For a function of two columns the mean is drawn.
+
+    Returns
+    -------
+    list of matplotlib Axes, one per term, smooth functions first
+
+    Raises
+    ------
+    TypeError : a model without terms.
+    ValueError : a fit without groups and smooths; the level is not between 0 and 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from bdr_stan import Bags, Shrinkage, plots
+    >>> rng = np.random.default_rng(0)
+    >>> year, y = rng.uniform(1990, 2020, size=60), rng.normal(size=60)
+    >>> bags = Bags.from_list(
+    ...     [rng.normal(mean, size=(50, 1)) for mean in y], metadata=pd.DataFrame({"year": year})
+    ... )
+    >>> model = Shrinkage(5, smooths=["year"]).fit(bags, y + (year - 2000) / 10, seed=1)
+    >>> (ax,) = plots.terms(model)
+    >>> along = ax.lines[-1].get_ydata()
+    >>> bool(along[-1] > along[0])
+    True
+    """
+    if not hasattr(model, "term_along"):
+        raise TypeError(
+            f"{type(model).__name__} has no terms to draw: pass a fitted BLR, BDR or Shrinkage"
+        )
+    ends = interval_ends(level)
+    named = model.result_.groups["posterior"].coords.get("term")
+    if named is None:
+        raise ValueError("the fit has no terms to draw: fit with groups= or smooths=")
+    names = named.values.tolist()
+    _, axes = pyplot().subplots(
+        1, len(names), figsize=(4.5 * len(names), 4), squeeze=False, layout="constrained"
+    )
+    for ax, name in zip(axes[0], names, strict=True):
+        values, effect = model.term_along(name, n_points=_TERM_POINTS if ", " in name else 100)
+        if np.ndim(values) == 2:
+            _draw_map(ax, name, values, effect)
+        elif name in (model.groups or ()):
+            _draw_levels(ax, name, values, effect, ends)
+        else:
+            _draw_curve(ax, name, values, effect, ends)
+    return list(axes[0])
+
+
+def _draw_levels(ax, name, values, effect, ends):
+    """A dot with a bar per level, in the order of the means."""
+    order, shown = np.argsort(effect.mean), f"{name}"
+    if len(order) > _MOST_LEVELS:
+        half = _MOST_LEVELS // 2
+        order, shown = np.r_[order[:half], order[-half:]], f"{name}: lowest and highest {half}"
+    lower, upper = effect.quantile(ends)
+    places = np.arange(len(order))
+    ax.axvline(0, ls="--", lw=1, color=GUIDE, zorder=0)
+    ax.hlines(places, lower[order], upper[order], color=COVERS, lw=2)
+    ax.plot(effect.mean[order], places, "o", color=COVERS, ms=4)
+    size = "small" if len(places) < 15 else 6
+    ax.set_yticks(places, [str(values[k]) for k in order], fontsize=size)
+    ax.set(xlabel="effect on the linear predictor", ylabel=shown)
+
+
+def _draw_curve(ax, name, values, effect, ends):
+    lower, upper = effect.quantile(ends)
+    ax.axhline(0, ls="--", lw=1, color=GUIDE, zorder=0)
+    ax.fill_between(values, lower, upper, color=COVERS, alpha=0.25, lw=0)
+    ax.plot(values, effect.mean, color=COVERS)
+    ax.locator_params(axis="x", nbins=6)
+    ax.set(xlabel=name, ylabel="effect on the linear predictor")
+
+
+def _draw_map(ax, name, values, effect):
+    """The posterior mean over a grid of two columns."""
+    side = round(len(values) ** 0.5)
+    x, y = values[::side, 0], values[:side, 1]
+    bound = np.abs(effect.mean).max()
+    drawn = ax.pcolormesh(
+        x, y, effect.mean.reshape(side, side).T, cmap="RdBu_r", vmin=-bound, vmax=bound
+    )
+    ax.figure.colorbar(drawn, ax=ax, label="effect on the linear predictor, mean")
+    first, second = name.split(", ", 1)
+    ax.set(xlabel=first, ylabel=second)
+
+
+@names_as_written
+def robustness(
+    found: Robustness, *, largest: float | None = None, ax: "Axes | None" = None
+) -> "Axes":
+    """Contours of the mean contrast that remains after adjusting for an omitted cause.
+
+    The axes are the strengths c_d and c_y of the omitted cause. On the thick line the mean contrast
+    can be 0, on the dashed line the interval can reach 0; points are the strengths of covariates
+    and terms of the fit (`Robustness.benchmarks`). On the diagonal the lines are at the robustness
+    values.
+
+    Parameters
+    ----------
+    found : Robustness, from `Contrast.robustness`
+    largest : float, 0 < largest < 1, end of both axes; default 1.4 times the largest strength of
+        robustness value and covariates
+    ax : matplotlib Axes, which are returned; None for a new figure
+
+    Raises
+    ------
+    TypeError : `found` is not a Robustness.
+    ValueError : `largest` is not between 0 and 1.
+
+    Examples
+    --------
+    >>> from bdr_stan import plots
+    >>> from bdr_stan.predictive import Robustness
+    >>> robust = Robustness(mean=0.5, sd=0.1, lower=0.3, upper=0.7, level=0.95, n_residual=97)
+    >>> plots.robustness(robust).get_xlabel()
+    "c_d: share of the contrast's precision"
+    """
+    if not isinstance(found, Robustness):
+        raise TypeError(
+            f"found must be a Robustness, from contrast.robustness(), found {type(found).__name__}"
+        )
+    if largest is None:
+        strengths = [found.value, *np.ravel(list(found.strengths.values()))]
+        largest = min(_ROOM * max(strengths), 0.99)
+    elif not is_number(largest) or not 0 < largest < 1:
+        raise ValueError(f"largest must be a share between 0 and 1, found {largest!r}")
+    c = np.linspace(0, largest, _STRENGTHS)
+    c_d, c_y = np.meshgrid(c, c)
+    sign, root = np.sign(found.mean), np.sqrt(c_y * c_d / (1 - c_d) * found.n_residual)
+    remaining = found.mean - sign * root * found.sd
+    nearest = found.lower if sign > 0 else found.upper
+    end = remaining + np.sqrt((1 - c_y) / (1 - c_d)) * (nearest - found.mean)
+
+    ax = one_axes((5.4, 4.4)) if ax is None else ax
+    lines = ax.contour(c_d, c_y, remaining, 8, colors=GUIDE, linewidths=0.8, linestyles="solid")
+    ax.clabel(lines, fmt="%.3g", fontsize="small")
+    ax.contour(c_d, c_y, remaining, [0.0], colors=MISSES, linewidths=2)
+    ax.contour(c_d, c_y, end, [0.0], colors=MISSES, linewidths=1.5, linestyles="dashed")
+    ax.plot([], [], color=MISSES, lw=2, label="the mean can be 0")
+    interval = f"the {found.level:.0%} interval can reach 0"
+    ax.plot([], [], color=MISSES, lw=1.5, ls="--", label=interval)
+    for name, (of_labels, of_contrast) in found.strengths.items():
+        ax.plot(of_contrast, of_labels, "o", color=COVERS)
+        ax.annotate(
+            name, (of_contrast, of_labels), (5, 3), textcoords="offset points", fontsize="small"
+        )
+    ax.set(
+        xlabel="c_d: share of the contrast's precision",
+        ylabel="c_y: share of the labels' residual variance",
+        xlim=(0, largest),
+        ylim=(0, largest),
+        title=f"contrast {found.mean:.3g} without an omitted cause",
+    )
+    ax.legend(framealpha=1, edgecolor="none", fontsize="small", loc="upper right")
+    return ax
+
+
+def shrinkage_spectrum(
+    lam: ArrayLike | BaseEstimator,
+    eta: float | None = None,
+    sizes: ArrayLike = (1, 5, 20, 100, 1000),
+    *,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Share of each coordinate of the embedding that shrinkage keeps, for several bag sizes.
+
+    The eigenvalues eta / (eta + lambda_k / N) of R_eta (R_eta + Sigma / N)^-1, largest first. The
+    legend shows their sum, the effective number of coordinates that N points identify.
+
+    Parameters
+    ----------
+    lam : array, shape (d,), within-bag variances from `embedding.shrinkage.joint_basis`; or a
+        fitted BDR or Shrinkage for its variances
+    eta : float, > 0, scale of the prior of the embeddings; None, only with a fitted model, for
+        its posterior median
+    sizes : numbers of points of a bag, default 1, 5, 20, 100 and 1000
+    ax : matplotlib Axes, which are returned; None for a new figure
+
+    Raises
+    ------
+    TypeError : variances that are not numbers.
+    ValueError : a model without shrinkage, a missing or non-positive eta, a size below 1.
+
+    Source: Law et al. (2018), Appendix C.
+
+    Examples
+    --------
+    >>> from bdr_stan import plots
+    >>> ax = plots.shrinkage_spectrum([0.1, 1.0, 10.0], eta=1.0, sizes=[1, 10])
+    >>> ax.lines[0].get_ydata().round(2)
+    array([0.91, 0.5 , 0.09])
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['1 point: 1.5', '10 points: 2.4']
+    """
+    lam, eta = _variances_and_scale(lam, eta)
+    sizes = np.atleast_1d(sizes)
+    if not (sizes >= 1).all():
+        raise ValueError(f"a bag has at least 1 point, found sizes {sizes.tolist()}")
+    ax = one_axes((5.5, 4.6)) if ax is None else ax
+    every = shrinkage_factors(sizes, np.sort(lam), eta)
+    for size, kept, colour, marker in zip(sizes, every, shades(len(sizes)), cycle(MARKERS)):
+        label = f"{size_title(f'{size:g}')}: {kept.sum():.1f}"
+        rank = np.arange(1, len(lam) + 1)
+        ax.plot(rank, kept, marker=marker, ms=3, lw=1, color=colour, label=label)
+    ax.set(
+        xlabel="coordinate of the embedding, most kept first",
+        ylabel="share of the coordinate kept",
+        ylim=(-0.02, 1.02),
+    )
+    ax.locator_params(axis="x", integer=True)
+    ax.legend(
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.18),  # below: the lines leave no corner free
+        ncols=3,
+        frameon=False,
+        fontsize="small",
+        title=f"points in a bag: effective number of coordinates, of {len(lam)}",
+        title_fontsize="small",
+    )
+    return ax
+
+
+def _variances_and_scale(lam, eta):
+    """Within-bag variances and eta, from a fitted model or as given."""
+    if hasattr(lam, "coordinates_"):
+        posterior = lam.idata["posterior"]
+        if "eta" not in posterior:
+            raise ValueError(f"{type(lam).__name__} does not shrink embeddings: pass a fitted BDR")
+        eta = float(np.median(posterior["eta"].values)) if eta is None else eta
+        lam = lam.coordinates_.lam
+    elif hasattr(lam, "fit"):
+        raise ValueError(f"this {type(lam).__name__} has no shrinkage to draw: pass a fitted BDR")
+    if not is_number(eta) or not eta > 0:
+        raise ValueError(f"eta, the scale of the embeddings' prior, must be > 0, found {eta}")
+    try:
+        return np.asarray(lam, dtype=float), eta
+    except (TypeError, ValueError):
+        raise TypeError("lam must be numbers: pass variances, or a fitted BDR") from None
