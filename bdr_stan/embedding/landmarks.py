@@ -12,8 +12,8 @@ from bdr_stan.kernels import (
     shares,
     summands,
 )
-from bdr_stan.kernels.bandwidth_kernel import BandwidthKernel
 from bdr_stan.kernels.fields import has_landmarks
+from bdr_stan.kernels.stationary import BandwidthKernel
 from bdr_stan.kernels.summands import rank, scored_columns
 from bdr_stan.types import Array, ArrayLike, Seed
 

@@ -15,22 +15,28 @@ from bdr_stan.kernels.feature_maps import draw_frequencies as draw_frequencies
 from bdr_stan.kernels.fields import FieldFeatures as FieldFeatures
 from bdr_stan.kernels.fields import field_names as field_names
 from bdr_stan.kernels.fields import map_kernel
-from bdr_stan.kernels.heavy_tails import Cauchy, InverseMultiquadric, RationalQuadratic, StudentT
 from bdr_stan.kernels.hilbert_space import HilbertProduct, HilbertSpace
 from bdr_stan.kernels.kernel import Kernel
 from bdr_stan.kernels.kernel import Product as Product
 from bdr_stan.kernels.kernel import Sum as Sum
-from bdr_stan.kernels.laplace import Laplace
-from bdr_stan.kernels.matern import Exponential, Matern32, Matern52
-from bdr_stan.kernels.names import KERNELS
 from bdr_stan.kernels.names import check_kernel as check_kernel
 from bdr_stan.kernels.names import check_kernel_and_bandwidth as check_kernel_and_bandwidth
 from bdr_stan.kernels.names import kernel_named as kernel_named
 from bdr_stan.kernels.names import resolve_kernel as resolve_kernel
 from bdr_stan.kernels.normal_scores import NormalScores
 from bdr_stan.kernels.polynomial import Linear, Polynomial
-from bdr_stan.kernels.rbf import RBF
-from bdr_stan.kernels.rbf import rbf_convolution as rbf_convolution
+from bdr_stan.kernels.shapes import (
+    KERNELS,
+    RBF,
+    Cauchy,
+    Exponential,
+    InverseMultiquadric,
+    Laplace,
+    Matern32,
+    Matern52,
+    RationalQuadratic,
+    StudentT,
+)
 from bdr_stan.kernels.stationary import Stationary
 from bdr_stan.kernels.summands import SummandFeatures as SummandFeatures
 from bdr_stan.kernels.summands import fields_of as fields_of

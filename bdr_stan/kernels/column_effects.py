@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -13,13 +13,6 @@ from bdr_stan.types import Array, ArrayLike, Seed
 
 _SAMPLE = 2000  # points for estimating means and standard deviations of columns
 _CUT = 3.0  # columns are clipped at this many standard deviations, so no square dominates
-
-
-class PreparedColumns(NamedTuple):
-    """Landmarks u prepared for ((x - c) / s)'((u - c) / s) = x'A - c'A."""
-
-    matrix: Array  # A = (u - c)' / s^2, shape (k, d)
-    offset: Array  # c'A, shape (d,)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -86,13 +79,15 @@ class LinearEffects(ColumnKernel):
         return (seen - np.asarray(self.centre)) / self.units
 
     def prepare(self, landmarks: ArrayLike) -> Any:
+        """A = (u - c)' / s^2, (k, d), and c'A: ((x - c) / s)'((u - c) / s) = x'A - c'A."""
         values = self.standardised(np.asarray(landmarks))
         matrix = np.ascontiguousarray((values / self.units).T)
-        return PreparedColumns(matrix, self.centre @ matrix)
+        return matrix, self.centre @ matrix
 
     def fill(self, points: Array, prepared: Any, out: Array, scratch: Array | None) -> None:
-        np.matmul(np.asarray(self.select(points), np.float64), prepared.matrix, out=out)
-        out -= prepared.offset
+        matrix, offset = prepared
+        np.matmul(np.asarray(self.select(points), np.float64), matrix, out=out)
+        out -= offset
 
     def diagonal(self, x: ArrayLike) -> Array:
         values = self.standardised(np.asarray(x))

@@ -28,8 +28,8 @@ from bdr_stan.kernels.hilbert_space import (
     HilbertSpaceFeatures,
 )
 from bdr_stan.kernels.kernel import Kernel
-from bdr_stan.kernels.matern import Matern32
 from bdr_stan.kernels.normal_scores import NormalScores
+from bdr_stan.kernels.shapes import Matern32
 from bdr_stan.kernels.summands import fields_of
 from bdr_stan.types import Array, ArrayLike
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.kernels.feature_maps import FeatureMap, scale_rows
-from bdr_stan.kernels.kernel import Kernel, Product, check_positive, store_arrays
+from bdr_stan.kernels.kernel import Kernel, Product, store_arrays
 from bdr_stan.kernels.stationary import Stationary
 from bdr_stan.types import Array, ArrayLike, Seed, is_integer
 
@@ -96,7 +96,7 @@ class HilbertSpace(Kernel):
     horizon: float = 0.0
 
     def __post_init__(self):
-        check_positive(self, "variance")
+        super().__post_init__()
         if not isinstance(self.base, Stationary) or not self.base.has_spectral_density:
             raise TypeError(
                 f"HilbertSpace takes RBF, Exponential, Matern32 or Matern52, found {self.base!r}"
@@ -118,12 +118,6 @@ class HilbertSpace(Kernel):
         if not isinstance(other, HilbertSpace):
             return super().__mul__(other)
         return HilbertProduct(self, other)
-
-    def on(self, names: Any, n_columns: int) -> Self:
-        return replace(self, base=self.base.on(names, n_columns))
-
-    def columns_seen(self, n_columns: int) -> tuple[int, ...]:
-        return self.base.columns_seen(n_columns)
 
     def resolved(self, bags: BagsLike, *, seed: Seed = None) -> Self:
         bags = as_bags(bags, in_parts=True)
@@ -166,9 +160,6 @@ class HilbertSpace(Kernel):
         centre, half, lengths = self.box()
         inner = half - _MARGIN * lengths
         return np.array([centre - inner, centre + inner])
-
-    def scaled(self, factor: float) -> Self:
-        return replace(self, base=self.base.scaled(factor))
 
     def prepare(self, landmarks: ArrayLike) -> Any:
         return self.base.prepare(landmarks)
@@ -255,15 +246,17 @@ class HilbertProduct(Product):
         return super().__mul__(other)
 
     def resolved(self, bags: BagsLike, *, seed: Seed = None) -> Self:
-        found = super().resolved(bags, seed=seed)
-        if found.pairs is not None:
-            return found
-        first, second = (features.amplitude for features in factors_features(found, 0))
-        return replace(found, pairs=strongest_pairs(first, second, self.n_functions))
+        resolved = super().resolved(bags, seed=seed)
+        if resolved.pairs is not None:
+            return resolved
+        products = np.multiply.outer(*(f.amplitude for f in factors_features(resolved, 0)))
+        order = np.argsort(-products, axis=None, kind="stable")[: self.n_functions]
+        pairs = np.column_stack(np.unravel_index(order, products.shape))  # of largest amplitude
+        return replace(resolved, pairs=pairs)
 
     def on(self, names: Sequence[str] | None, n_columns: int) -> Self:
-        found = super().on(names, n_columns)
-        columns = [part.columns_seen(n_columns) for part in (found.first, found.second)]
+        with_indices = super().on(names, n_columns)
+        columns = [part.columns_seen(n_columns) for part in with_indices.parts.values()]
         shared = sorted(set(columns[0]) & set(columns[1]))
         if shared:
             column = repr(names[shared[0]]) if names else shared[0]
@@ -276,7 +269,7 @@ class HilbertProduct(Product):
                 f"a product of HilbertSpace kernels depends on {sum(map(len, columns))} columns, "
                 f"of which it would need pairs in all directions: name at most {_MOST_COLUMNS}"
             )
-        return found
+        return with_indices
 
 
 class HilbertSpaceFeatures(FeatureMap):
@@ -345,10 +338,3 @@ class HilbertProductFeatures(FeatureMap):
 def factors_features(kernel: Any, n_inputs: int) -> list[HilbertSpaceFeatures]:
     """Features of the two factors of a product."""
     return [HilbertSpaceFeatures(part, n_inputs) for part in (kernel.first, kernel.second)]
-
-
-def strongest_pairs(first: Array, second: Array, n: int) -> Array:
-    """The n pairs of functions with the largest products of their amplitudes, shape (n, 2)."""
-    products = np.multiply.outer(first, second)
-    order = np.argsort(-products, axis=None, kind="stable")[:n]
-    return np.column_stack(np.unravel_index(order, products.shape))

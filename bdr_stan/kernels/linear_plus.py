@@ -14,10 +14,10 @@ import numpy as np
 
 from bdr_stan.bags import Bags
 from bdr_stan.kernels.bandwidth import column_spreads, typical_bandwidth
-from bdr_stan.kernels.bandwidth_kernel import BandwidthKernel
 from bdr_stan.kernels.column_effects import LinearEffects, QuadraticEffects
 from bdr_stan.kernels.kernel import Kernel
 from bdr_stan.kernels.normal_scores import NormalScores, tail_ratios
+from bdr_stan.kernels.stationary import BandwidthKernel
 from bdr_stan.kernels.summands import fields_of
 from bdr_stan.types import Array, ArrayLike, Seed
 

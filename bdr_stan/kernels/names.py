@@ -7,28 +7,12 @@ import numpy as np
 
 from bdr_stan.bags import Bags
 from bdr_stan.kernels.bandwidth import check_bandwidth
-from bdr_stan.kernels.bandwidth_kernel import BandwidthKernel
-from bdr_stan.kernels.heavy_tails import Cauchy, InverseMultiquadric, RationalQuadratic, StudentT
 from bdr_stan.kernels.kernel import Kernel
-from bdr_stan.kernels.laplace import Laplace
 from bdr_stan.kernels.linear_plus import linear_plus
-from bdr_stan.kernels.matern import Exponential, Matern32, Matern52
-from bdr_stan.kernels.rbf import RBF
+from bdr_stan.kernels.shapes import KERNELS
+from bdr_stan.kernels.stationary import BandwidthKernel
 from bdr_stan.types import ArrayLike, Seed
 
-# By the names that estimators accept.
-KERNELS: dict[str, type[BandwidthKernel]] = {
-    "rbf": RBF,
-    "laplace": Laplace,
-    "exponential": Exponential,
-    "matern12": Exponential,
-    "matern32": Matern32,
-    "matern52": Matern52,
-    "cauchy": Cauchy,
-    "rational quadratic": RationalQuadratic,
-    "inverse multiquadric": InverseMultiquadric,
-    "student t": StudentT,
-}
 # Before the name of a kernel, or by itself: a kernel of the name on each column, added up.
 ADDITIVE = "additive"
 # Before the name of a kernel: it is added to linear and quadratic effects of each column.

@@ -9,7 +9,7 @@ from scipy.special import ndtri
 
 from bdr_stan.bags import Bags, BagsLike, as_bags
 from bdr_stan.kernels.kernel import ColumnKernel, Kernel, store_arrays
-from bdr_stan.kernels.rbf import RBF
+from bdr_stan.kernels.shapes import RBF
 from bdr_stan.types import Array, ArrayLike, Seed
 
 _SAMPLE = 20_000  # points for estimating quantiles
@@ -103,8 +103,7 @@ class NormalScores(ColumnKernel):
 
     def values(self, scores: Array) -> Array:
         """Values of the column with these scores: the inverse of `scores`, same shape."""
-        values, known = self._knots
-        return np.interp(scores, known, values)
+        return np.interp(scores, *self._knots[::-1])
 
     def resolved(self, bags: BagsLike, *, seed: Seed = None) -> Self:
         if self.knots is not None:
@@ -113,9 +112,6 @@ class NormalScores(ColumnKernel):
         changed = replace(self, knots=_quantiles(self.select(points)[:, 0], self.columns))
         scores = Bags(changed.scores(points), [0, len(points)], copy=False)
         return replace(changed, base=self.base.resolved(scores, seed=seed))
-
-    def scaled(self, factor: float) -> Self:
-        return replace(self, base=self.base.scaled(factor))
 
     def prepare(self, landmarks: ArrayLike) -> Any:
         return self.base.prepare(self.scores(np.asarray(landmarks)))
