@@ -7,7 +7,6 @@ for the mode; how the rows change with a parameter is a difference of two.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from bdr_stan.aggregate.likelihoods import Likelihood
 from bdr_stan.aggregate.links import Link
 from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.kernels import Kernel, fields_of
+from bdr_stan.kernels.feature_maps import slices_of
 from bdr_stan.posterior.mode import Mode, blas_threads, find_mode
 from bdr_stan.posterior.scales import ModeStarts, minimum_in_boxes
 from bdr_stan.threads import limited_blas
@@ -121,10 +121,8 @@ class _Blocks:
     """Columns of the points' rows that belong to the fields of a kernel."""
 
     def __init__(self, kernel, rows_at):
-        widths = [rows_at(field).rows.shape[1] - 1 for field in fields_of(kernel)]
-        ends = np.cumsum([0, *widths])
         self.rows_at = rows_at
-        self.slices = [slice(a, b) for a, b in pairwise(ends.tolist())]
+        self.slices = slices_of(rows_at(field).rows.shape[1] - 1 for field in fields_of(kernel))
 
     def roots(self, kernel):
         """Root of the variance of each weight's field, and 1 for the intercept, (d + 1,)."""

@@ -45,33 +45,34 @@ def thin(rows: Array, weights: Array, n_points: int) -> tuple[Array, Array]:
 
     def add(rows, weights):
         mean = weights @ rows / weights.sum()
-        away = rows - mean
-        scatter = weights @ np.einsum("jk,jk->j", away, away) if len(rows) > 1 else 0.0
-        heappush(groups, (-scatter, next(order), rows, weights, away))
+        deviations = rows - mean
+        squares = np.einsum("jk,jk->j", deviations, deviations)
+        scatter = weights @ squares if len(rows) > 1 else 0.0
+        heappush(groups, (-scatter, next(order), rows, weights, deviations))
 
     add(rows, weights)
     while len(groups) < n_points and groups[0][0] < 0:
-        _, _, rows, weights, away = heappop(groups)
-        left = _best_cut(away, weights)
+        _, _, rows, weights, deviations = heappop(groups)
+        left = _best_cut(deviations, weights)
         add(rows[left], weights[left])
         add(rows[~left], weights[~left])
     thinned = np.array([weights @ rows / weights.sum() for _, _, rows, weights, _ in groups])
     return thinned, np.array([weights.sum() for _, _, _, weights, _ in groups])
 
 
-def _best_cut(away, weights):
+def _best_cut(deviations, weights):
     """Which points are left of the best cut across their principal direction."""
-    direction = away[np.argmax(np.einsum("jk,jk->j", away, away))]
+    direction = deviations[np.argmax(np.einsum("jk,jk->j", deviations, deviations))]
     for _ in range(_ITERATIONS):
         direction = direction / np.linalg.norm(direction)
-        direction = (weights * (away @ direction)) @ away
-    position = away @ direction
+        direction = (weights * (deviations @ direction)) @ deviations
+    position = deviations @ direction
     order = np.argsort(position, kind="stable")
     mass = np.cumsum(weights[order])
     moment = np.cumsum((weights * position)[order])
     # What the two means' distance explains; the moments of the two sides cancel.
     explained = moment[:-1] ** 2 * (1 / mass[:-1] + 1 / (mass[-1] - mass[:-1]))
-    left = np.zeros(len(away), bool)
+    left = np.zeros(len(deviations), bool)
     left[order[: np.argmax(explained) + 1]] = True
     return left
 
@@ -101,7 +102,7 @@ def _thinned_rows(bags, rows_of, n_points):
     ]
     rows, weights = map(np.concatenate, zip(*parts, strict=True))
     length = np.array([len(weights) for _, weights in parts])
-    return aggregate_rows(bags, rows, np.cumsum(length) - length, length, weights)
+    return aggregate_rows(bags, rows, length, weights)
 
 
 def thinning_error(

@@ -15,8 +15,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from bdr_stan.aggregate.likelihoods import LIKELIHOODS, Likelihood
-from bdr_stan.aggregate.links import Link
-from bdr_stan.aggregate.links.base import Expectation
+from bdr_stan.aggregate.links import Expectation, Link
 from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
 from bdr_stan.posterior.mode import Mode

@@ -16,10 +16,12 @@ from bdr_stan.bags.missing_codes import CODES_OF_BAGS, ends_of, warn_of_codes
 from bdr_stan.embedding.metadata_columns import (
     column_levels,
     complete_column,
+    indicators,
     is_numeric,
     numbers_of_column,
 )
 from bdr_stan.embedding.terms import NO_TERMS, Terms, learn_terms, smooth_columns
+from bdr_stan.kernels.feature_maps import slices_of
 from bdr_stan.types import Array
 from bdr_stan.user_warnings import warn
 
@@ -48,10 +50,9 @@ class Covariates:
     @property
     def slices(self) -> dict[str, slice]:
         """Slices of the columns x of each covariate and term."""
-        lengths = [1 if known is None else len(known) for known in self.levels.values()]
-        ends = np.cumsum([0, *lengths, *self.terms.n_effects]).tolist()
-        names = [*self.levels, *self.terms.names]
-        return {name: slice(*ends[k : k + 2]) for k, name in enumerate(names)}
+        lengths = [1 if levels is None else len(levels) for levels in self.levels.values()]
+        slices = slices_of([*lengths, *self.terms.n_effects])
+        return dict(zip([*self.levels, *self.terms.names], slices, strict=True))
 
     @property
     def coordinates(self) -> dict[str, list[str]]:
@@ -71,7 +72,7 @@ class Covariates:
     def warn_of_codes(self, bags: BagsBase, *, new: bool = False) -> None:
         """Warn of codes of missing values in columns of numbers, of `new` bags or of the fit's."""
         ranges = {}  # of training values, of covariates their mean and three standard deviations
-        for name in (name for name, known in self.levels.items() if known is None):
+        for name in (name for name, levels in self.levels.items() if levels is None):
             (mean,), (scale,) = self.mean[self.slices[name]], self.scale[self.slices[name]]
             ranges[name] = mean - 3 * scale, mean + 3 * scale
         for smooth in self.terms.smooths:
@@ -156,9 +157,10 @@ def learn_covariates(
                 f"covariate {name!r} is the same for all training bags: it carries no information, "
                 "and its weight keeps its prior"
             )
-    is_number = [np.repeat(known is None, len(known or [None])) for known in levels.values()]
-    scale = np.where(np.concatenate(is_number), scaler.scale_, 1.0)
-    learned = Covariates(levels, scaler.mean_, scale, terms, ranges)
+    learned = Covariates(levels, scaler.mean_, scaler.scale_.copy(), terms, ranges)
+    for name, of_column in levels.items():
+        if of_column is not None:
+            learned.scale[learned.slices[name]] = 1.0
     learned.warn_of_codes(bags)
     return learned
 
@@ -199,7 +201,7 @@ def _levels(bags, name):
 
 def _stacked(bags, levels):
     """All covariates as numbers in the units of the metadata, shape (n, Q)."""
-    blocks = [_columns(bags, name, known) for name, known in levels.items()]
+    blocks = [_columns(bags, name, of_column) for name, of_column in levels.items()]
     return np.column_stack([np.empty((len(bags), 0)), *blocks])
 
 
@@ -220,4 +222,4 @@ def _columns(bags, name, levels):
                 f"covariate {name!r} of {bags.name(i)} is {value!r}, which no training bag has: "
                 f"they have {', '.join(map(repr, levels))}, so fit with such a bag or leave it out"
             )
-    return np.array([[value == level for level in levels] for value in values], float)
+    return indicators(values, levels)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from bdr_stan.embedding.mean_embedding import Embedding
-from bdr_stan.embedding.shrinkage import between_bag_covariance
+from bdr_stan.embedding.shrinkage import between_bag_covariance, variance_between
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.kernels import RBF, Kernel, check_bandwidth
 from bdr_stan.types import Array, ArrayLike
@@ -77,9 +77,9 @@ def rbf_convolution(
     check_bandwidth(measure_scale, "measure_scale", n_features=p)
     s, l = np.asarray(bandwidth), np.asarray(measure_scale)
     height = np.sqrt(np.prod(np.broadcast_to(2 * np.pi / (2 / s**2 + 1 / l**2), p)))
-    near = RBF(np.sqrt(2) * s)(x, y)
-    central = RBF(2 * np.sqrt(s**2 / 2 + l**2))(x, -y)
-    return height * near * central
+    of_difference = RBF(np.sqrt(2) * s)(x, y)
+    of_sum = RBF(2 * np.sqrt(s**2 / 2 + l**2))(x, -y)
+    return height * of_difference * of_sum
 
 
 def check_embedding_prior(
@@ -120,7 +120,7 @@ def eta_prior(
     directions that matter to the label, and eta has to correct for that.
     """
     within = np.trace(covariance) * np.mean(1.0 / embedding.sizes)
-    between = _between(_mean_square(embedding), within)
+    between = variance_between(_mean_square(embedding), within)
     estimated = embedding_prior == "empirical"
     return {
         "eta_median": float(between / np.trace(prior_gram)),
@@ -149,7 +149,7 @@ def scale_log_sd(embedding: Embedding, covariance: Array) -> float:
     one_direction = np.sqrt(2 / (n - 1)) * total
     by_size = scatter * np.std(inverse_sizes)  # |cov| <= sd(tr Sigma_i) sd(1 / N_i)
     error = np.hypot(max(trace, one_direction), by_size)
-    between = _between(total, scatter * np.mean(inverse_sizes))
+    between = variance_between(total, scatter * np.mean(inverse_sizes))
     return float(np.clip(error / between, *_LOG_SD_LIMITS))
 
 
@@ -157,8 +157,3 @@ def _mean_square(embedding):
     """Average of |mu_hat_i - m0|^2 over the bags."""
     deviations = embedding.deviations
     return deviations.average(np.sum(deviations.rows**2, axis=1))
-
-
-def _between(total, within):
-    """Mean squared distance of the true embeddings from their average, by moments; > 0."""
-    return max(total - within, 0.01 * total)

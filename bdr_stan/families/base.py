@@ -5,7 +5,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy.special import expit, logit
 
-from bdr_stan.aggregate.likelihoods import Likelihood
+from bdr_stan.aggregate.likelihoods import LabelDistribution, Likelihood
 from bdr_stan.types import Array
 
 KNOWN = ("trials", "exposure", "offset")  # arguments that may be given with labels
@@ -23,7 +23,7 @@ class Terms(NamedTuple):
     curvature: Array  # minus the second derivative
 
 
-class Family:
+class Family(LabelDistribution):
     """Base of the families; one object each, in `bdr_stan.families.FAMILIES`.
 
     A label has the mean, of counts with trials the probability, link^-1(h).
@@ -38,10 +38,8 @@ class Family:
     (('trials', 'offset'), ('exposure', 'offset'), ('offset',))
     """
 
-    name: ClassVar[str]
     link: ClassVar[str]  # "log", "logit" or "identity"
-    # Its labels, its scales with their priors, and its distribution from SciPy.
-    likelihood: ClassVar[Likelihood]
+    of_totals: ClassVar[Likelihood | None] = None  # the same distribution, of totals of bags
     program_number: ClassVar[int]  # in ``stan/fast/functions/family.stanfunctions``
     # Labels that are not counts lie strictly between.
     bounds: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
@@ -50,8 +48,10 @@ class Family:
     # Whether its distribution is one of components: see `without_mixing`.
     is_mixture: ClassVar[bool] = False
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
+    @property
+    def likelihood(self) -> Any:
+        """What has its labels, its scales with their priors, and its distribution from SciPy."""
+        return self.of_totals or self
 
     @property
     def takes(self) -> tuple[str, ...]:
@@ -81,7 +81,7 @@ class Family:
 
     def without_mixing(
         self, h: Array, scales: dict[str, Array]
-    ) -> tuple[Array, Likelihood, dict[str, Array]]:
+    ) -> tuple[Array, Any, dict[str, Array]]:
         """Means at predictors, shape (S, n), a likelihood and its scales, shape (S,).
 
         A likelihood that is itself a mixture, without a quick cdf, is replaced by draws of its

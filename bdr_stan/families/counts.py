@@ -17,7 +17,7 @@ class PoissonCounts(Family):
 
     name = "poisson"
     link = "log"
-    likelihood: ClassVar[Likelihood] = POISSON
+    of_totals: ClassVar[Likelihood] = POISSON
     needs = (
         "counts are 0, 1, 2, ..; for other labels > 0 use family='gamma' or 'lognormal', for rates "
         "give the counts and their exposure"
@@ -34,7 +34,7 @@ class NegativeBinomialCounts(PoissonCounts):
     """y ~ NegativeBinomial of mean exp(h) and variance mean + dispersion^2 mean^2."""
 
     name = "negative_binomial"
-    likelihood = NEGATIVE_BINOMIAL
+    of_totals = NEGATIVE_BINOMIAL
     program_number = NEGATIVE_BINOMIAL.program_number
     wider = None
 

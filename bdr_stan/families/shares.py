@@ -9,13 +9,13 @@ from scipy.special import betaln, digamma, expit, gammaln, log_expit, logit
 from scipy.stats.distributions import rv_frozen
 
 from bdr_stan.aggregate.likelihoods import Likelihood, Scale
-from bdr_stan.aggregate.likelihoods.binomial import BINOMIAL
+from bdr_stan.aggregate.likelihoods.counts import BINOMIAL
 from bdr_stan.families.base import Family, Terms
 from bdr_stan.types import Array
 
 # Smallest probability: 0 has no density, and squares of smaller numbers underflow.
 _TINY = 1e-140
-_SMALLEST = 1e-4  # dispersion below which differences of gamma functions lose their digits
+_LEAST_DISPERSION = 1e-4  # below which differences of gamma functions lose their digits
 
 
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
@@ -45,7 +45,7 @@ class BinomialCounts(Family):
 
     name = "binomial"
     link = "logit"
-    likelihood: ClassVar[Likelihood] = BINOMIAL
+    of_totals: ClassVar[Likelihood | None] = BINOMIAL
     needs = "counts are 0, 1, 2, .. out of the trials: round counts, multiply shares by them"
     program_number = 5
     wider: ClassVar[str | None] = "beta_binomial"
@@ -57,30 +57,23 @@ class BinomialCounts(Family):
         return Terms(value, y * q - (trials - y) * p, trials * p * q)
 
 
-class _BetaBinomialLikelihood(Likelihood):
-    """y ~ Binomial(trials, p) with p ~ Beta of mean lambda and precision dispersion^-2."""
-
-    name = "beta_binomial"
-    links = ()
-    scales: ClassVar[Mapping[str, Scale]] = {
-        "dispersion": Scale("of the probabilities: variance lambda (1 - lambda) / (1 + d^-2)")
-    }
-    is_count = True
-    has_trials = True
-
-    def distribution(self, mean: Array, **given: Any) -> rv_frozen:
-        trials = np.asarray(given.get("trials", 1)).astype(np.int64)
-        return stats.betabinom(trials, *_beta_parameters(mean, given))
-
-
 class BetaBinomial(BinomialCounts):
     """y ~ BetaBinomial(trials, p f, (1 - p) f), p = logit^-1(h), f = dispersion^-2."""
 
     name = "beta_binomial"
     is_mixture = True
-    likelihood = _BetaBinomialLikelihood()
+    of_totals = None
+    scales: ClassVar[Mapping[str, Scale]] = {
+        "dispersion": Scale("of the probabilities: variance lambda (1 - lambda) / (1 + d^-2)")
+    }
+    is_count = True
+    has_trials = True
     program_number = 6
     wider = None
+
+    def distribution(self, mean: Array, **given: Any) -> rv_frozen:
+        trials = np.asarray(given.get("trials", 1)).astype(np.int64)
+        return stats.betabinom(trials, *_beta_parameters(mean, given))
 
     def terms(self, y: Array, h: Array, trials: Array | None = None, **scales: Any) -> Terms:
         precision, p, q = _precision(scales), *(np.maximum(expit(x), _TINY) for x in (h, -h))
@@ -94,25 +87,12 @@ class BetaBinomial(BinomialCounts):
 
     def without_mixing(
         self, h: Array, scales: dict[str, Array]
-    ) -> tuple[Array, Likelihood, dict[str, Array]]:
+    ) -> tuple[Array, Any, dict[str, Array]]:
         precision = _precision(scales)[:, None]
         a, b = (np.maximum(precision * expit(x), _TINY) for x in (h, -h))
         # One generator per bag, so no prediction depends on the bags around it.
-        each = [np.random.default_rng(0).beta(*bag) for bag in zip(a.T, b.T, strict=True)]
-        return np.column_stack(each), BINOMIAL, {}
-
-
-class _BetaLikelihood(Likelihood):
-    """y ~ Beta of mean lambda and precision dispersion^-2."""
-
-    name = "beta"
-    links = ()
-    scales: ClassVar[Mapping[str, Scale]] = {
-        "dispersion": Scale("of the labels: variance lambda (1 - lambda) / (1 + d^-2)")
-    }
-
-    def distribution(self, mean: Array, **given: Any) -> rv_frozen:
-        return stats.beta(*_beta_parameters(mean, given))
+        drawn = [np.random.default_rng(0).beta(*bag) for bag in zip(a.T, b.T, strict=True)]
+        return np.column_stack(drawn), BINOMIAL, {}
 
 
 class Beta(Family):
@@ -120,13 +100,18 @@ class Beta(Family):
 
     name = "beta"
     link = "logit"
-    likelihood = _BetaLikelihood()
+    scales: ClassVar[Mapping[str, Scale]] = {
+        "dispersion": Scale("of the labels: variance lambda (1 - lambda) / (1 + d^-2)")
+    }
     bounds = (0.0, 1.0)
     needs = (
         "the beta family needs shares above 0 and below 1: for counts out of trials, which may be "
         "none or all, use family='binomial' or 'beta_binomial'"
     )
     program_number = 7
+
+    def distribution(self, mean: Array, **given: Any) -> rv_frozen:
+        return stats.beta(*_beta_parameters(mean, given))
 
     def terms(self, y: Array, h: Array, trials: Array | None = None, **scales: Any) -> Terms:
         precision, p, q = _precision(scales), *(np.maximum(expit(x), _TINY) for x in (h, -h))
@@ -138,7 +123,7 @@ class Beta(Family):
 
 
 def _precision(scales):
-    return np.maximum(scales["dispersion"], _SMALLEST) ** -2.0
+    return np.maximum(scales["dispersion"], _LEAST_DISPERSION) ** -2.0
 
 
 def _beta_parameters(mean, scales):

@@ -41,7 +41,6 @@ from bdr_stan.kernels.stationary import Stationary
 from bdr_stan.kernels.summands import SummandFeatures as SummandFeatures
 from bdr_stan.kernels.summands import fields_of as fields_of
 from bdr_stan.kernels.summands import landmark_features as landmark_features
-from bdr_stan.kernels.summands import shares as shares
 from bdr_stan.kernels.summands import summands as summands
 
 __all__ = [

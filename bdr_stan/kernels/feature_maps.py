@@ -5,7 +5,8 @@ at landmarks, Nystrom features and random Fourier features are maps, as are conc
 Embeddings, rates inside bags and kernel means accept any map.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, pairwise
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
@@ -191,25 +192,31 @@ class ConcatenatedFeatures(FeatureMap):
 
     Inner products of the features are sums of the maps' inner products: for example, landmarks of a
     kernel per column make an additive kernel with fewer landmarks than one kernel of all columns.
-    ValueError for no map, or maps of points of different numbers of columns.
+    `blocks` are slices, the features of each map. ValueError for no map, or maps of points of
+    different numbers of columns.
     """
 
     def __init__(self, maps: Sequence[FeatureMap]):
         self.maps = tuple(maps)
-        inputs = {each.n_inputs for each in self.maps}
+        inputs = {feature_map.n_inputs for feature_map in self.maps}
         if len(inputs) != 1:
             raise ValueError(
                 "feature maps side by side need points of the same columns: pass at least one "
                 f"map, all of the same n_inputs, found {sorted(inputs)}"
             )
         self.n_inputs = inputs.pop()
-        self.n_columns = sum(each.n_columns for each in self.maps)
+        self.blocks = slices_of(feature_map.n_columns for feature_map in self.maps)
+        self.n_columns = self.blocks[-1].stop
 
     def fill(self, points: Array, out: Array, scratch: Array | None, log_scale: ArrayLike) -> None:
-        first = 0
-        for each in self.maps:
-            each(points, out[:, first : first + each.n_columns], scratch, log_scale)
-            first += each.n_columns
+        for feature_map, block in zip(self.maps, self.blocks, strict=True):
+            feature_map(points, out[:, block], scratch, log_scale)
+
+
+def slices_of(lengths: Iterable[int]) -> list[slice]:
+    """Slices of these lengths, one after the other."""
+    stops = [0, *accumulate(lengths)]
+    return [slice(start, stop) for start, stop in pairwise(stops)]
 
 
 def checked_rows(rows: ArrayLike, name: str) -> Array:

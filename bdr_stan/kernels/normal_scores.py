@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.special import ndtri
@@ -134,6 +134,21 @@ def tail_ratios(points: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.maximum((high - median) / (right - median), (median - low) / (median - left))
     return np.where(np.isfinite(ratios), ratios, 0.0)
+
+
+class LongTails(NamedTuple):
+    """What makes a column a measurement with a long tail, whose scores a kernel should compare."""
+
+    tail_ratio: float  # above which a tail is long, see `tail_ratios`
+    n_points: int  # with fewer, the 1% and 99% quantiles are too uncertain
+    n_values: int  # distinct ones of a measurement; fewer are a code or a small count
+
+    def columns(self, points: Array) -> list[int]:
+        """Indices of such columns among those of points, shape (n, p)."""
+        if len(points) < self.n_points:
+            return []
+        long = np.flatnonzero(tail_ratios(points) > self.tail_ratio).tolist()
+        return [k for k in long if len(np.unique(points[:, k])) >= self.n_values]
 
 
 def _quantiles(values, columns):

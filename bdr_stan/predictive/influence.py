@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bdr_stan.aggregate.links.of_points import IDENTITY
+from bdr_stan.aggregate.links import IDENTITY
 from bdr_stan.bags import TableColumns
 from bdr_stan.kernels import FeatureMap
 from bdr_stan.predictive.points import PointPredictive

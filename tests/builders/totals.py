@@ -290,11 +290,10 @@ def point_rows(p):
     psi = np.vstack(p.psi)
     total = np.array([weights.sum() for weights in p.weights])
     noise = np.array([np.linalg.norm(weights) for weights in p.weights])
-    start = np.cumsum(length) - length
     rows = np.column_stack([psi, np.ones(len(psi))])
     weights, known = np.concatenate(p.weights), p.error_variance
     return AggregateRows(
-        rows, start, length, weights, total, noise, p.residual_variance, known_variance=known
+        rows, length, weights, total, noise, p.residual_variance, known_variance=known
     )
 
 

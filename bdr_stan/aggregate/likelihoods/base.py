@@ -52,17 +52,38 @@ def with_errors(dispersion: Array | float, error_variance: Array | float) -> Arr
     return np.sqrt(np.square(dispersion) + error_variance)
 
 
-class Likelihood:
-    """Base of the likelihoods of totals; each has one object in `LIKELIHOODS`."""
+class LabelDistribution:
+    """Distribution of labels given their means: base of likelihoods of totals, and of families."""
 
     name: ClassVar[str]
-    links: ClassVar[tuple[str, ...]]  # names of those with a Stan program, the default first
     # Its own, for example "dispersion", in the order of Stan's array.
     scales: ClassVar[Mapping[str, Scale]] = {}
-    # In ``stan/fast/functions/aggregate.stanfunctions``, if it is there.
-    program_number: ClassVar[int]
     is_count: ClassVar[bool] = False  # whether labels are 0, 1, 2, ...
     has_trials: ClassVar[bool] = False  # whether counts are out of a number of trials
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    def distribution(self, mean: Array, **given: Any) -> rv_frozen:
+        """SciPy's distribution of labels given their means, of counts with trials probabilities.
+
+        `given` are its own scales (`dispersion`; for the normal `sigma` per label) and `trials` of
+        such counts, which broadcast with the mean. Each uses its own and ignores the rest.
+        """
+        raise NotImplementedError
+
+    def cdf_and_density(self, x: Array, mean: Array, **given: Any) -> tuple[Array, Array]:
+        """Cumulative probability and density at numbers `x`; for the rest see `distribution`."""
+        distribution = self.distribution(mean, **given)
+        return distribution.cdf(x), distribution.pdf(x)
+
+
+class Likelihood(LabelDistribution):
+    """Base of the likelihoods of totals; each has one object in `LIKELIHOODS`."""
+
+    links: ClassVar[tuple[str, ...]]  # names of those with a Stan program, the default first
+    # In ``stan/fast/functions/aggregate.stanfunctions``, if it is there.
+    program_number: ClassVar[int]
     is_positive: ClassVar[bool] = False  # whether labels are numbers > 0
     # Whether its labels determine effects of their bags; see `draw_effects`.
     has_effects: ClassVar[bool] = False
@@ -75,9 +96,6 @@ class Likelihood:
     gamma_effects: ClassVar[str | None] = None
     # Terms of the variational bound, by the names of the links that have some.
     expected_terms: ClassVar[Mapping[str, Terms]] = {}
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
 
     def check_labels(self, bags: BagsLike, y: ArrayLike, trials: ArrayLike | None = None) -> Array:
         """Labels of `bags`, each the total of its points, as float64, shape (n,).
@@ -149,19 +167,6 @@ class Likelihood:
         `scales` are its own, for example `dispersion`.
         """
         return 0.0
-
-    def distribution(self, mean: Array, **given: Any) -> rv_frozen:
-        """SciPy's distribution of labels given their means, of the binomial probabilities.
-
-        `given` are its own scales (`dispersion`; for the normal `sigma` per label) and `trials` of
-        the binomial, which broadcast with the mean. Each uses its own and ignores the rest.
-        """
-        raise NotImplementedError
-
-    def cdf_and_density(self, x: Array, mean: Array, **given: Any) -> tuple[Array, Array]:
-        """Cumulative probability and density at numbers `x`; for the rest see `distribution`."""
-        distribution = self.distribution(mean, **given)
-        return distribution.cdf(x), distribution.pdf(x)
 
     def label_on_log_scale(self, y: Array, trials: Array | None = None) -> tuple[Array, Array]:
         """Labels on the scale of bags' effects, and their information on the effects, (n,).
