@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bdr_stan.aggregate.mean_points import mean_points
+from bdr_stan.aggregate.rows import mean_points
 from bdr_stan.bags import Bags, values_of_bags
 from bdr_stan.types import Array, ArrayLike, Seed
 

@@ -15,9 +15,10 @@ from typing import TypeVar
 import numpy as np
 from scipy.sparse import csr_array
 
-from bdr_stan.bags import Bags
+from bdr_stan.bags import Bags, BagsLike, as_bags
 from bdr_stan.embedding.compression import triangular
-from bdr_stan.kernels import FeatureMap, FieldFeatures
+from bdr_stan.embedding.mean_embedding import embed
+from bdr_stan.kernels import FeatureMap, FieldFeatures, LandmarkFeatures, Linear
 from bdr_stan.kernels.feature_maps import slices_of
 from bdr_stan.threads import map_in_threads
 from bdr_stan.types import Array
@@ -194,6 +195,23 @@ def aggregate_rows(
 ) -> AggregateRows:
     """AggregateRows with the totals of these bags."""
     return AggregateRows(rows, length, weights, bags.totals, noise_factor(bags))
+
+
+def mean_points(bags: BagsLike) -> Bags:
+    """One point per bag: its weighted mean, with the total weight of the bag."""
+    bags = as_bags(bags)
+    # The linear kernel at the unit vectors is the point itself.
+    columns = LandmarkFeatures(Linear(), np.eye(bags.n_features))
+    return Bags(
+        embed(bags, columns).mean,
+        np.arange(len(bags) + 1),
+        weights=bags.totals,
+        ids=bags.ids,
+        metadata=bags.metadata,
+        features=bags.features,
+        columns=bags.columns,
+        copy=False,
+    )
 
 
 def noise_factor(bags: Bags) -> Array:

@@ -11,9 +11,8 @@ from bdr_stan.aggregate.effect_columns import EffectColumns, effect_columns
 from bdr_stan.aggregate.kernel_learning import learn_kernel
 from bdr_stan.aggregate.likelihoods import Likelihood
 from bdr_stan.aggregate.links import Link
-from bdr_stan.aggregate.mean_points import mean_points
 from bdr_stan.aggregate.outside_basis import record_with_horizon
-from bdr_stan.aggregate.rows import AggregateRows, point_rows, weighted_sums
+from bdr_stan.aggregate.rows import AggregateRows, mean_points, point_rows, weighted_sums
 from bdr_stan.aggregate.thinning import thinned_bags
 from bdr_stan.bags import Bags, PartitionedBags
 from bdr_stan.bags.record import BagsRecord

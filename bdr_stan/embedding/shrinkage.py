@@ -28,7 +28,7 @@ def between_bag_covariance(embedding: Embedding, covariance: Array) -> Array:
     deviations, sizes = embedding.deviations, embedding.sizes
     squares = np.sum(deviations.rows**2, axis=1)
     total, within = deviations.average(squares), float(np.trace(covariance))
-    between = variance_between(total, within * np.mean(1 / sizes))
+    between = variance_between(total, within * float(np.mean(1 / sizes)))
     weights = _share_between(between, within, sizes)  # which shrink the trace
     total_weight = weights.sum()
     Sigma = covariance + _RELATIVE_RIDGE * within / len(covariance) * np.eye(len(covariance))
@@ -101,7 +101,7 @@ def reliability(embedding: Embedding, basis: Array, lam: Array, w: Array) -> flo
     total = deviations.average(squares)
     if total <= 0:
         return 0.0
-    between = variance_between(total, within * np.mean(1 / sizes))
+    between = variance_between(total, within * float(np.mean(1 / sizes)))
     weights = _share_between(between, within, sizes)
     moment = np.sum(deviations.sign * _share_between(between, within, deviations.size) * squares)
     between = max(float(moment - within * np.sum(weights / sizes)) / weights.sum(), 1e-9 * total)

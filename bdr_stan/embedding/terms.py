@@ -117,9 +117,7 @@ class Terms:
         """
         sines = [smooth.sines(smooth.place(bags)) for smooth in self.smooths]
         of_groups = [
-            indicators(_values(bags, name), levels)
-            if groups
-            else np.zeros((len(bags), len(levels)))
+            indicators(_values(bags, name) if groups else [None] * len(bags), levels)
             for name, levels in self.groups.items()
         ]
         return np.hstack([np.empty((len(bags), 0)), *sines, *of_groups])

@@ -19,9 +19,8 @@ from bdr_stan.aggregate.labels import checked_trials
 from bdr_stan.aggregate.likelihoods import Likelihood, likelihood_named
 from bdr_stan.aggregate.likelihoods.base import with_errors
 from bdr_stan.aggregate.links import IDENTITY, Link, link_of
-from bdr_stan.aggregate.mean_points import mean_points
 from bdr_stan.aggregate.outside_basis import warn_beyond_box, warn_of_omitted_totals
-from bdr_stan.aggregate.rows import AggregateRows, noise_factor
+from bdr_stan.aggregate.rows import AggregateRows, mean_points, noise_factor
 from bdr_stan.aggregate.thinning import thinning_error
 from bdr_stan.aggregate.training import AggregateFeatures, training_features
 from bdr_stan.bags import (

@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from bdr_stan.kernels.column_effects import LinearEffects, QuadraticEffects
 from bdr_stan.kernels.hilbert_space import HilbertProduct, HilbertSpace
+from bdr_stan.kernels.inner_products import LinearEffects, Polynomial, QuadraticEffects
 from bdr_stan.kernels.kernel import Kernel, Product, Sum
 from bdr_stan.kernels.normal_scores import NormalScores
-from bdr_stan.kernels.polynomial import Polynomial
 from bdr_stan.kernels.shapes import KERNELS
 from bdr_stan.kernels.stationary import BandwidthKernel
 from bdr_stan.kernels.summands import fields_of

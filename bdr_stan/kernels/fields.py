@@ -14,7 +14,6 @@ from operator import add
 
 import numpy as np
 
-from bdr_stan.kernels.column_effects import LinearEffects
 from bdr_stan.kernels.feature_maps import (
     ConcatenatedFeatures,
     FeatureMap,
@@ -27,6 +26,7 @@ from bdr_stan.kernels.hilbert_space import (
     HilbertSpace,
     HilbertSpaceFeatures,
 )
+from bdr_stan.kernels.inner_products import LinearEffects
 from bdr_stan.kernels.kernel import Kernel
 from bdr_stan.kernels.normal_scores import NormalScores
 from bdr_stan.kernels.shapes import Matern32

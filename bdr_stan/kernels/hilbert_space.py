@@ -28,7 +28,7 @@ from bdr_stan.kernels.kernel import Kernel, Product, store_arrays
 from bdr_stan.kernels.stationary import Stationary
 from bdr_stan.types import Array, ArrayLike, Seed, is_integer
 
-_SAMPLE = 20_000  # points for computing centre and reach
+_POINTS_FOR_RANGE = 20_000  # whose middle and half-widths are centre and reach
 # Half-width of the box: at least 1.2 times the points' half-width, and 4.5 lengths. Riutort-Mayol
 # et al. (2023), section 4, for Matern 3/2; smoother kernels need less.
 _BOX_PER_REACH, _BOX_PER_LENGTH = 1.2, 4.5
@@ -124,7 +124,7 @@ class HilbertSpace(Kernel):
         base = self.base.resolved(bags, seed=seed)
         if self.reach is not None:
             return replace(self, base=base)
-        points = base.select(bags.sample_points(_SAMPLE, np.random.default_rng(seed)))
+        points = base.select(bags.sample_points(_POINTS_FOR_RANGE, np.random.default_rng(seed)))
         if points.shape[1] > _MOST_COLUMNS:
             raise ValueError(
                 f"HilbertSpace depends on {points.shape[1]} columns, of which it would need sines "

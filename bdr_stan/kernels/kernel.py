@@ -1,7 +1,7 @@
 """What a kernel of points is, and how kernels are added and multiplied.
 
 ``RBF(2.0)`` and ``Matern32(columns=["lon", "lat"])`` are kernels, as are their sums and products.
-Kernels of the distance are in `shapes`, others in files of their own, for example `polynomial`.
+Kernels of the distance are in `shapes`, those of inner products in `inner_products`.
 """
 
 from collections.abc import Callable, Sequence

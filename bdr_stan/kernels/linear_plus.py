@@ -14,7 +14,7 @@ import numpy as np
 
 from bdr_stan.bags import Bags
 from bdr_stan.kernels.bandwidth import column_spreads, typical_bandwidth
-from bdr_stan.kernels.column_effects import LinearEffects, QuadraticEffects
+from bdr_stan.kernels.inner_products import LinearEffects, QuadraticEffects
 from bdr_stan.kernels.kernel import Kernel
 from bdr_stan.kernels.normal_scores import LongTails, NormalScores
 from bdr_stan.kernels.stationary import BandwidthKernel
@@ -25,7 +25,7 @@ from bdr_stan.types import ArrayLike, Seed
 # experiments/real_tables.py. Models may choose a larger one for the linear effects.
 LINEAR_VARIANCE, QUADRATIC_VARIANCE = 3.0, 1.0
 _MOST_SQUARES = 30  # quadratic effects; with more columns there would be too many features
-_SAMPLE = 10_000  # points for finding tails and distinct values
+_POINTS_LOOKED_AT = 10_000  # for tails and distinct values
 _PAIRED = 2000  # of these, for computing distances
 _LONG_TAILS = LongTails(5.0, 500, 15)  # such as those of an exponential distribution
 
@@ -38,7 +38,7 @@ def linear_plus(
     With bandwidth "scaled" columns with long tails have a second such kernel, of their normal
     scores; a bandwidth in numbers, "ard" or "median" is for the columns as they are.
     """
-    points = bags.sample_points(_SAMPLE, np.random.default_rng(seed))
+    points = bags.sample_points(_POINTS_LOOKED_AT, np.random.default_rng(seed))
     n_values = np.array([len(np.unique(column)) for column in points.T])
     long_tailed = _LONG_TAILS.columns(points)
     by_source = [np.flatnonzero(bags.sources == source) for source in np.unique(bags.sources)]

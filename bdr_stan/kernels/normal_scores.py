@@ -12,7 +12,7 @@ from bdr_stan.kernels.kernel import ColumnKernel, Kernel, store_arrays
 from bdr_stan.kernels.shapes import RBF
 from bdr_stan.types import Array, ArrayLike, Seed
 
-_SAMPLE = 20_000  # points for estimating quantiles
+_POINTS_FOR_QUANTILES = 20_000
 _KNOTS = 101  # quantiles; scores are interpolated between them
 
 
@@ -108,7 +108,9 @@ class NormalScores(ColumnKernel):
     def resolved(self, bags: BagsLike, *, seed: Seed = None) -> Self:
         if self.knots is not None:
             return self
-        points = as_bags(bags, in_parts=True).sample_points(_SAMPLE, np.random.default_rng(seed))
+        points = as_bags(bags, in_parts=True).sample_points(
+            _POINTS_FOR_QUANTILES, np.random.default_rng(seed)
+        )
         changed = replace(self, knots=_quantiles(self.select(points)[:, 0], self.columns))
         scores = Bags(changed.scores(points), [0, len(points)], copy=False)
         return replace(changed, base=self.base.resolved(scores, seed=seed))

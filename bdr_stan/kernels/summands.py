@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from scipy.linalg import block_diag
 
-from bdr_stan.kernels.column_effects import LinearEffects
 from bdr_stan.kernels.feature_maps import ConcatenatedFeatures, LandmarkFeatures, slices_of
+from bdr_stan.kernels.inner_products import LinearEffects
 from bdr_stan.kernels.kernel import Kernel, Product, Sum
 from bdr_stan.kernels.normal_scores import NormalScores
 from bdr_stan.kernels.stationary import BandwidthKernel

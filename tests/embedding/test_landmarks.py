@@ -12,7 +12,7 @@ from bdr_stan.embedding.landmarks import (
     sample_rows,
 )
 from bdr_stan.kernels import RBF
-from bdr_stan.kernels.column_effects import LinearEffects
+from bdr_stan.kernels.inner_products import LinearEffects
 
 
 @pytest.fixture
