@@ -26,7 +26,7 @@ from bdr_stan.types import Array
 # Singular values of a bag's rows below this share of its largest are omitted: their squares, which
 # enter rates, are below rounding.
 RANK_TOLERANCE = 1e-7
-_CHUNK_BYTES = 1 << 22
+_BYTES_OF_ROWS = 1 << 22
 _THETAS_AT_ONCE = 250
 
 Rate = Callable[[Array], Array]  # of the function's values, entry by entry
@@ -267,7 +267,7 @@ def reduced_by_bag(
 
 def _reduced_by_bag_in_part(bags, *, rows_of, reduce, progress=None):
     width = rows_of(bags.read(0, 1)).shape[1] + bags.n_features
-    chunks = bags.chunks(max(16, _CHUNK_BYTES // (8 * width)))
+    chunks = bags.chunks(max(16, _BYTES_OF_ROWS // (8 * width)))
     point_weights = bags.point_weights
 
     def run(chunk):

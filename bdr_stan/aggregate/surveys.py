@@ -22,7 +22,7 @@ from bdr_stan.kernels import FeatureMap, Kernel, Product, fields_of
 from bdr_stan.types import Array, ArrayLike
 
 _LEAST_PLACES = 2  # of a survey, for its slope
-_MARGIN = 0.05  # of a column's range in the bags: allowed distance of places beyond it
+_MARGIN_OF_RANGE = 0.05  # of a column's range in the bags: allowed distance of places beyond it
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ def _one_per_place(places, values, name):
 def _check_inside(bags, places, kernel, whose):
     """Raise ValueError for a place beyond the range of a column of the bags' points."""
     low, high = bags.points.min(axis=0), bags.points.max(axis=0)
-    margin = _MARGIN * (high - low)
+    margin = _MARGIN_OF_RANGE * (high - low)
     high = high + horizons(kernel, bags)
     outside = (places.points < low - margin) | (places.points > high + margin)
     if not np.any(outside):

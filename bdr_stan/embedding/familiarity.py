@@ -25,10 +25,10 @@ from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.types import Array
 
 MIN_BAGS = 20  # with fewer no bag could be an outlier at the 5% level
-_MOST_BAGS = 20_000  # for computing distances
+_MOST_DISTANCES = 20_000  # for computing distances
 _FOLDS = 10  # more change nothing
 _BAGS_PER_CLASS = 30
-_MOST_CLASSES = 10
+_MOST_SIZE_CLASSES = 10
 _LEVELS = np.unique(np.r_[np.geomspace(1e-6, 1, 121), 0.05, 0.01, 0.001])[::-1]
 _TAIL = 0.1  # share of the distances for estimating the decay beyond the largest
 UNFAMILIAR = 0.001
@@ -63,7 +63,7 @@ class Familiarity(Kept):
         if len(embedding.sizes) < MIN_BAGS:
             return None
         order = np.argsort(np.sum(embedding.deviations.rows**2, axis=1), kind="stable")
-        kept = np.linspace(0, len(order) - 1, min(len(order), _MOST_BAGS)).astype(int)
+        kept = np.linspace(0, len(order) - 1, min(len(order), _MOST_DISTANCES)).astype(int)
         embedding = embedding.take(order[kept])
         training = replace(training, embedding=embedding)
         distances, fold = np.empty(len(kept)), np.arange(len(kept)) % _FOLDS
@@ -119,7 +119,7 @@ def _squared(m0, basis, lam, embedding):
 def _first_sizes(sizes):
     """Smallest size of each class: about as many bags in each, and equal sizes together."""
     n, ordered, starts = len(sizes), np.sort(sizes), [0]
-    n_classes = int(np.clip(n // _BAGS_PER_CLASS, 1, _MOST_CLASSES))
+    n_classes = int(np.clip(n // _BAGS_PER_CLASS, 1, _MOST_SIZE_CLASSES))
     for cut in np.arange(1, n_classes) * n // n_classes:
         start = int(np.searchsorted(ordered, ordered[cut]))
         if min(start - starts[-1], n - start) >= _BAGS_PER_CLASS // 2:

@@ -17,10 +17,10 @@ from bdr_stan.embedding.shrinkage import (
 )
 from bdr_stan.types import Array
 
-_MIN_BAGS = 30  # for the moments of a prior; fewer are not shrunk
+_BAGS_FOR_PRIOR = 30  # for the moments of a prior; fewer are not shrunk
 _LEAST_VARIANCE = 1e-6  # of the coordinates; their prior variances in the fit are near 1
-_MIN_TO_COMPARE = 10  # bags, whose average embedding is compared with the training bags'
-_CHANCE = 5  # standard errors of an average shift that is due to chance
+_BAGS_TO_COMPARE = 10  # bags, whose average embedding is compared with the training bags'
+_CHANCE_ERRORS = 5  # standard errors of an average shift that is due to chance
 _FLAT = 1e6  # prior variance, in units of the largest lambda, that shrinks nothing
 
 
@@ -42,7 +42,7 @@ def own_population(
             "eta": draws["eta"][:, m],
         }
         found = part, of_part  # if few bags have the sample and may be unusual
-        if has.sum() >= _MIN_BAGS or has.all():
+        if has.sum() >= _BAGS_FOR_PRIOR or has.all():
             found = _own_prior(part, embedding.sizes[has, m], embedding.mean[has][:, own], of_part)
         parts.append(found[0])
         moved.append(found[1])
@@ -56,7 +56,7 @@ def own_population(
 def _own_prior(coordinates, sizes, mean, draws):
     """The same of bags that all have one sample."""
     lam, w = coordinates.lam, draws["w"]
-    if len(sizes) < _MIN_BAGS:
+    if len(sizes) < _BAGS_FOR_PRIOR:
         return coordinates, draws | {"eta": np.full(len(w), _FLAT * max(1.0, lam.max()))}
     z = coordinates.transform(mean)
     own = Embedding(sizes, z, None)
@@ -78,7 +78,7 @@ def shift_by_shrinkage(
     0 and 0 if the change is below the standard deviation or may be due to chance: embeddings of
     bags like the training bags differ from m0 in all directions, so their changes average out.
     """
-    if len(embedding.sizes) < _MIN_TO_COMPARE:
+    if len(embedding.sizes) < _BAGS_TO_COMPARE:
         return 0.0, 0.0
     w, eta = draws["w"].mean(axis=0), draws["eta"].mean(axis=0, keepdims=True)
     eta, sizes = coordinates.by_coordinate(eta)[0], coordinates.by_coordinate(embedding.sizes)
@@ -91,4 +91,4 @@ def shift_by_shrinkage(
     by_chance = np.sqrt(np.sum((w * left) ** 2 * variance) / len(z) ** 2)
     sd = np.sqrt(np.mean(eta * (1 - kept) @ w**2))
     shift = -float(np.mean(changes))
-    return (shift, float(sd)) if abs(shift) > max(sd, _CHANCE * by_chance) else (0.0, 0.0)
+    return (shift, float(sd)) if abs(shift) > max(sd, _CHANCE_ERRORS * by_chance) else (0.0, 0.0)

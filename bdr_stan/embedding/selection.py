@@ -24,7 +24,7 @@ from bdr_stan.kernels import FeatureMap
 from bdr_stan.types import Array
 
 _MOST_STEPS = 100  # some six are usual
-_TOLERANCE = 1e-13  # of the means, for the last step
+_MEANS_TOLERANCE = 1e-13  # of the means, for the last step
 _NUMBERS_PER_BLOCK = 1 << 18  # values of the function, points x draws: small enough for caches
 _NUMBERS_KEPT = 1 << 23  # of a bag, between steps; those of larger bags are computed at each step
 
@@ -39,28 +39,29 @@ def extreme_means(blocks: Blocks, factors: Array) -> tuple[Array, Array]:
     """
     sums = [(weights.sum(), weights @ values) for weights, values in blocks()]
     total = sum(weight for weight, _ in sums)
-    mean = sum(each for _, each in sums) / total
+    mean = sum(weighted for _, weighted in sums) / total
     extra = factors[:, None] ** 2 - 1
-    found = np.broadcast_to(mean, (2, len(factors), len(mean))).copy()
+    extremes = np.broadcast_to(mean, (2, len(factors), len(mean))).copy()
     beyond = ((0, np.minimum), (1, np.maximum))  # parts of f - t for the smallest and largest
     memory = np.empty(0)  # reused: allocating it costs more than the arithmetic on it
     for _ in range(_MOST_STEPS):
-        weight, excess = np.zeros((2, *found.shape))
+        weight, excess = np.zeros((2, *extremes.shape))
         for weights, values in blocks():
             if memory.size < values.size:
                 memory = np.empty(values.size)
             outside = memory[: values.size].reshape(values.shape)
             for side, part in beyond:
                 for k in np.flatnonzero(extra):
-                    np.subtract(values, found[side, k], out=outside)
+                    np.subtract(values, extremes[side, k], out=outside)
                     part(outside, 0, out=outside)
                     excess[side, k] += weights @ outside
                     weight[side, k] += weights @ np.not_equal(outside, 0, out=outside)
-        step = (total * (mean - found) + extra * excess) / (total + extra * weight)
-        found += step
-        if np.all(np.abs(step) <= _TOLERANCE * np.maximum(np.abs(found), np.abs(found - mean))):
+        step = (total * (mean - extremes) + extra * excess) / (total + extra * weight)
+        extremes += step
+        size = np.maximum(np.abs(extremes), np.abs(extremes - mean))
+        if np.all(np.abs(step) <= _MEANS_TOLERANCE * size):
             break
-    return mean, found
+    return mean, extremes
 
 
 @dataclass(frozen=True)
@@ -85,16 +86,16 @@ class SelectedPoints:
     def _blocks(self, i):
         start, stop = self.bags.offsets[i : i + 2]
         shrunk = self.w * shrinkage_factors(self.eta * self.sizes[i], self.coordinates.lam, 1.0)
-        rows, given = max(16, _NUMBERS_PER_BLOCK // len(self.w)), self.bags.weights
+        rows, weights = max(16, _NUMBERS_PER_BLOCK // len(self.w)), self.bags.weights
 
         def blocks():
             for first in range(start, stop, rows):
                 last = min(first + rows, stop)
                 z = self.coordinates.transform(self.features(self.bags.read_checked(first, last)))
                 self.bags.release()
-                yield np.ones(len(z)) if given is None else given[first:last], z @ shrunk.T
+                yield np.ones(len(z)) if weights is None else weights[first:last], z @ shrunk.T
 
         if (stop - start) * len(self.w) > _NUMBERS_KEPT:
             return blocks
-        kept = list(blocks())
-        return lambda: kept
+        in_memory = list(blocks())
+        return lambda: in_memory

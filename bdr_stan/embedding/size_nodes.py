@@ -25,10 +25,10 @@ from bdr_stan.types import Array
 
 # The geometric rate to the power of the number of nodes. Relative errors of log likelihoods are
 # some 50 times smaller.
-_TOLERANCE = 1e-10
+_INTERPOLATION_ERROR = 1e-10
 # At most this number of the smallest and of the largest sizes keep their own groups: many bags of
 # one small size need no more rows than a node, and a few huge bags would widen the interval.
-_MOST_KEPT = 50
+_MOST_OWN_GROUPS = 50
 # A gradient of the Stan programs costs as much for one more group as for this number of rows.
 _ROWS_OF_GROUP = 20
 _N_PANELS = 16  # of equal length in log N, if there are enough rows for panels first
@@ -110,8 +110,8 @@ def _cheapest_interval(log_size: Array, cost: Array, per_node: int) -> _Interval
     log_sizes, size_of = np.unique(log_size, return_inverse=True)
     cost_before = np.append(0, np.cumsum(np.bincount(size_of, cost)))
     least, interval = cost_before[-1], None
-    for first in range(min(len(log_sizes), _MOST_KEPT)):
-        last = np.arange(max(first, len(log_sizes) - _MOST_KEPT), len(log_sizes))
+    for first in range(min(len(log_sizes), _MOST_OWN_GROUPS)):
+        last = np.arange(max(first, len(log_sizes) - _MOST_OWN_GROUPS), len(log_sizes))
         kept = cost_before[first] + cost_before[-1] - cost_before[last + 1]
         costs = kept + per_node * _n_nodes(log_sizes[last] - log_sizes[first])
         best = np.argmin(costs)
@@ -125,7 +125,7 @@ def _n_nodes(length):
     # The largest ellipse with foci at the interval's ends in the strip of imaginary parts below pi.
     half_axis = 2 * np.pi / np.maximum(length, 1e-9)
     rate = half_axis + np.sqrt(1 + half_axis**2)
-    return np.ceil(-np.log(_TOLERANCE) / np.log(rate)).astype(int)
+    return np.ceil(-np.log(_INTERPOLATION_ERROR) / np.log(rate)).astype(int)
 
 
 def _range(x: Array) -> _Interval:

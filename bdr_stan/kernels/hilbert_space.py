@@ -34,7 +34,7 @@ _POINTS_FOR_RANGE = 20_000  # whose middle and half-widths are centre and reach
 _BOX_PER_REACH, _BOX_PER_LENGTH = 1.2, 4.5
 # At the edge of the box the sines are 0. Points of the range are at least this number of lengths
 # away: the minimum is at the length for which both rules above give the same box.
-_MARGIN = _BOX_PER_LENGTH * (1 - 1 / _BOX_PER_REACH)
+_LENGTHS_TO_EDGE = _BOX_PER_LENGTH * (1 - 1 / _BOX_PER_REACH)
 _MOST_COLUMNS = 3
 _MOST_FUNCTIONS = 10_000  # a matrix of their products is 800 MB
 _N_PAIRS = 500
@@ -158,7 +158,7 @@ class HilbertSpace(Kernel):
         It is less near the edge of the box; the points' range, with the horizon, is always between.
         """
         centre, half, lengths = self.box()
-        inner = half - _MARGIN * lengths
+        inner = half - _LENGTHS_TO_EDGE * lengths
         return np.array([centre - inner, centre + inner])
 
     def prepare(self, landmarks: ArrayLike) -> Any:

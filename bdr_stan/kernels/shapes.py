@@ -7,13 +7,11 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from scipy.special import gamma
 
-from bdr_stan.kernels.bandwidth import check_bandwidth
 from bdr_stan.kernels.kernel import check_positive
 from bdr_stan.kernels.stationary import (
     BandwidthKernel,
     PreparedLandmarks,
     Stationary,
-    distances,
     minus_half_squares,
 )
 from bdr_stan.types import Array, ArrayLike, is_number
@@ -85,10 +83,8 @@ class Laplace(BandwidthKernel):
 
     def prepare(self, landmarks: ArrayLike) -> tuple[Array, ArrayLike]:
         """Landmarks divided by the lengths, (d, p), and the lengths, (p,) or a number."""
-        landmarks = self.select(np.asarray(landmarks, np.float64))
-        lengths = self.lengths_for_values()
-        check_bandwidth(lengths, n_features=landmarks.shape[1])
-        return landmarks / lengths, lengths
+        columns, lengths = self.columns_and_lengths(landmarks)
+        return columns / lengths, lengths
 
     def fill(self, points: Array, prepared: Any, out: Array, scratch: Array | None) -> None:
         landmarks, lengths = prepared
@@ -103,8 +99,8 @@ class Matern(Stationary):
     has_spectral_density = True
 
     def profile(self, out: Array) -> Array:
-        distances(out, np.sqrt(2 * self.smoothness))
-        factor = self.polynomial(out)
+        out *= -4 * self.smoothness  # to s^2, of which the polynomial takes the root s
+        factor = self.polynomial(np.sqrt(out, out=out))
         np.exp(np.negative(out, out=out), out=out)
         out *= factor
         return out

@@ -87,40 +87,26 @@ class BandwidthKernel(ColumnKernel):
         new = np.exp(values)
         return replace(self, bandwidth=new if np.ndim(self.bandwidth) else float(new[0]))
 
-    def lengths_for_values(self) -> ArrayLike:
-        """`lengths`, which must be numbers by now."""
+    def columns_and_lengths(self, landmarks: ArrayLike) -> tuple[Array, Any]:
+        """The kernel's columns of landmarks, and `lengths`, numbers that fit them."""
         if isinstance(self.bandwidth, str):
             raise ValueError(
                 f"bandwidth={self.bandwidth!r} is no number yet: give a number, or call "
                 "resolved(bags)"
             )
-        return self.lengths
+        columns = self.select(np.asarray(landmarks, np.float64))
+        check_bandwidth(self.lengths, n_features=columns.shape[1])
+        return columns, self.lengths
 
 
 class PreparedLandmarks(NamedTuple):
-    """Landmarks prepared for `minus_half_squares`; s is 1 if one bandwidth b serves all."""
+    """Landmarks u prepared for `minus_half_squares`; s is 1 if one bandwidth b serves all."""
 
     centre: Array  # (p,), mean of the landmarks
     scale: Array | None  # s, (p,), divisor of points; None saves dividing by 1
     precision: float  # 1 / b^2; 1 if s is given
     matrix: Array  # (p + 2, d), rows [v / b^2, 1, -|v|^2 / 2b^2], v = (u - centre) / s
     radius: float  # largest |v|
-
-
-def prepare_landmarks(landmarks: ArrayLike, bandwidth: ArrayLike) -> PreparedLandmarks:
-    """Prepare landmarks, shape (d, p), for repeated calls of `minus_half_squares`."""
-    landmarks = np.asarray(landmarks, np.float64)
-    check_bandwidth(bandwidth, n_features=landmarks.shape[1])
-    centre = landmarks.mean(axis=0)
-    moved = landmarks - centre
-    if np.ndim(bandwidth) == 0:
-        scale, precision = None, float(bandwidth) ** -2.0
-    else:
-        scale, precision = np.asarray(bandwidth, np.float64), 1.0
-        moved /= scale
-    norms = np.einsum("ij,ij->i", moved, moved)
-    matrix = np.vstack([precision * moved.T, np.ones(len(moved)), -0.5 * precision * norms])
-    return PreparedLandmarks(centre, scale, precision, matrix, np.sqrt(norms.max()))
 
 
 def minus_half_squares(
@@ -145,12 +131,6 @@ def minus_half_squares(
     rows[:, p + 1] = 1
     np.matmul(rows, prepared.matrix, out=out)
     return farthest
-
-
-def distances(out: Array, factor: float) -> Array:
-    """-r^2 / 2 to factor * r, in place."""
-    out *= -2 * factor**2
-    return np.sqrt(out, out=out)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -207,8 +187,17 @@ class Stationary(BandwidthKernel):
         raise NotImplementedError
 
     def prepare(self, landmarks: ArrayLike) -> PreparedLandmarks:
-        landmarks = self.select(np.asarray(landmarks, np.float64))
-        return prepare_landmarks(landmarks, self.lengths_for_values())
+        landmarks, lengths = self.columns_and_lengths(landmarks)
+        centre = landmarks.mean(axis=0)
+        moved = landmarks - centre
+        if np.ndim(lengths) == 0:
+            scale, precision = None, float(lengths) ** -2.0
+        else:
+            scale, precision = np.asarray(lengths, np.float64), 1.0
+            moved /= scale
+        norms = np.einsum("ij,ij->i", moved, moved)
+        matrix = np.vstack([precision * moved.T, np.ones(len(moved)), -0.5 * precision * norms])
+        return PreparedLandmarks(centre, scale, precision, matrix, np.sqrt(norms.max()))
 
     def fill(self, points: Array, prepared: Any, out: Array, scratch: Array | None) -> None:
         minus_half_squares(self.select(points), prepared, out, scratch)

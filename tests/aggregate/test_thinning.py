@@ -94,7 +94,7 @@ def test_error_is_that_of_the_totals_of_all_points(bags, features, thetas):
 
 def test_bags_read_in_pieces_are_thinned_as_a_whole(bags, features, thetas, monkeypatch):
     whole = thinned_point_rows(bags, features, 30)
-    monkeypatch.setattr(aggregation, "_CHUNK_BYTES", 4096)
+    monkeypatch.setattr(aggregation, "_BYTES_OF_ROWS", 4096)
     monkeypatch.setattr(threads, "effective_n_jobs", lambda _: 2)
     pieces = thinned_point_rows(bags, features, 30)
     np.testing.assert_array_equal(pieces.length, whole.length)
