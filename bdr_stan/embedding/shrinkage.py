@@ -53,7 +53,7 @@ def variance_between(total: float, within: float) -> float:
 
 def _share_between(between, within, sizes):
     """Share of the variance of bags' means that is not sampling error, by their sizes."""
-    return between / (between + within / sizes)
+    return 1 / (1 + within / (between * sizes))
 
 
 def joint_basis(covariance: Array, prior_gram: Array) -> tuple[Array, Array]:

@@ -99,7 +99,7 @@ class Matern(Stationary):
     has_spectral_density = True
 
     def profile(self, out: Array) -> Array:
-        out *= -4 * self.smoothness  # to s^2, of which the polynomial takes the root s
+        out *= -2 * np.sqrt(2 * self.smoothness) ** 2
         factor = self.polynomial(np.sqrt(out, out=out))
         np.exp(np.negative(out, out=out), out=out)
         out *= factor
