@@ -18,8 +18,9 @@ from bdr_stan.aggregate.rows import (
     point_rows,
     square_factors,
     weighted_sums,
+    with_ones,
 )
-from bdr_stan.aggregate.thinning import thinned_point_rows
+from bdr_stan.aggregate.thinning import thinned_rows
 from bdr_stan.bags import Bags
 from bdr_stan.embedding.compression import triangular
 from bdr_stan.kernels import FeatureMap
@@ -116,7 +117,7 @@ class Link:
         If the link `can_thin`, at most `thin` weighted points represent a bag.
         """
         if thin is not None:
-            return thinned_point_rows(bags, features, thin)
+            return thinned_rows(bags, with_ones(features), thin)
         return point_rows(bags, features)
 
     def shares(self, rows: AggregateRows) -> Array:

@@ -144,8 +144,8 @@ def square_factors(
 def _triangular_factor(rows, tolerance):
     """Fewer rows with nearly the same Gram matrix, ordered by their lengths."""
     s, V = np.linalg.svd(triangular(rows), full_matrices=False)[1:]
-    kept = s > tolerance * s[0]
-    return s[kept, None] * V[kept]
+    large = s > tolerance * s[0]
+    return s[large, None] * V[large]
 
 
 def weighted_sums(bags: Bags, features: FeatureMap) -> AggregateRows:
@@ -240,8 +240,8 @@ def _with_residual_variance(features):
         features(points, psi)
         rows[:, -2] = 1
         # It is unknown for features that are not made of kernels.
-        known = isinstance(features, FieldFeatures)
-        rows[:, -1] = features.residual_variance(points, psi) if known else 0
+        of_kernels = isinstance(features, FieldFeatures)
+        rows[:, -1] = features.residual_variance(points, psi) if of_kernels else 0
         return rows
 
     return rows_of

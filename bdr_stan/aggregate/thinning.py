@@ -6,6 +6,7 @@ their weighted mean with their whole weight. As f is linear in the features, the
 order: of the total of exp(f), half the variance of f within the group.
 """
 
+from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
 
@@ -17,7 +18,6 @@ from bdr_stan.aggregate.rows import (
     aggregate_rows,
     bag_means,
     reduced_by_bag,
-    with_ones,
 )
 from bdr_stan.bags import Bags
 from bdr_stan.kernels import FeatureMap
@@ -77,21 +77,18 @@ def _best_cut(deviations, weights):
     return left
 
 
-def thinned_point_rows(bags: Bags, features: FeatureMap, n_points: int) -> AggregateRows:
-    """Rows of at most `n_points` points per bag, by `thin`; features are never all in memory."""
-    return _thinned_rows(bags, with_ones(features), n_points)
-
-
 def thinned_bags(bags: Bags, n_points: int) -> Bags:
     """Bags of at most `n_points` weighted points each, by `thin` on standardised columns."""
     spread = bags.sample_points(2000, np.random.default_rng(0)).std(axis=0)
     spread[spread == 0] = 1.0
-    thinned = _thinned_rows(bags, lambda points: points / spread, n_points)
+    thinned = thinned_rows(bags, lambda points: points / spread, n_points)
     offsets = np.append(thinned.start, len(thinned.rows))
     return Bags(thinned.rows * spread, offsets, weights=thinned.weights, copy=False)
 
 
-def _thinned_rows(bags, rows_of, n_points):
+def thinned_rows(bags: Bags, rows_of: Callable[[Array], Array], n_points: int) -> AggregateRows:
+    """At most `n_points` rows per bag, by `thin`, of those of its points; never all in memory."""
+
     def reduce(rows, weights):
         return thin(rows, weights, n_points)
 

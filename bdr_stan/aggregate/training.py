@@ -82,10 +82,10 @@ def training_features(
     for field in filter(has_landmarks, fields_of(kernel)):
         check_kernel_reaches(field, field(sample, landmarks_of_field(field, chosen)))
     if learn and len(kernel.log_parameters):
-        known: dict[str, Any] = {"known_variance": known_variance}
+        errors: dict[str, Any] = {"known_variance": known_variance}
         if link.is_linear:
             features = FieldFeatures(kernel, chosen)
-            known = _known_noise(bags, features, y, columns, known_variance, prior)
+            errors = _known_noise(bags, features, y, columns, known_variance, prior)
         kernel = _learned_kernel(
             kernel,
             chosen,
@@ -96,7 +96,7 @@ def training_features(
             trials=trials,
             prior=prior,
             bag_effects=bag_effects,
-            known=known,
+            errors=errors,
             together=together,
             at_least=min(thin or LEARNING_POINTS_PER_BAG, LEARNING_POINTS_PER_BAG),
         )
@@ -144,13 +144,13 @@ def _learned_kernel(
     trials,
     prior,
     bag_effects,
-    known,
+    errors,
     together,
     at_least,
 ):
     """The kernel with the parameters of highest evidence, on fewer points if there are many.
 
-    Rows have the attributes `known`. Columns of one number in `together` share a length. A bag
+    Rows have the attributes `errors`. Columns of one number in `together` share a length. A bag
     keeps at least `at_least` points.
     """
     rows_of, effects = link.rows, bool(bag_effects) and not link.is_linear
@@ -162,7 +162,7 @@ def _learned_kernel(
         bags = thinned_bags(bags, max(LEARNING_POINTS // len(bags), at_least))
 
     def rows_at(kernel):
-        return replace(rows_of(bags, FieldFeatures(kernel, landmarks)), **known)
+        return replace(rows_of(bags, FieldFeatures(kernel, landmarks)), **errors)
 
     model = aggregate_model(
         rows_at(kernel), y, likelihood, link, trials=trials, prior=prior, bag_effects=effects

@@ -130,7 +130,7 @@ def expected_log_likelihood(
     """
     terms = likelihood.expected_terms.get(link.name)
     if terms is None:
-        *most, last = (repr(name) for name, each in LIKELIHOODS.items() if each.expected_terms)
+        *most, last = (repr(n) for n, other in LIKELIHOODS.items() if other.expected_terms)
         raise ValueError(
             f"no variational bound for the {likelihood.name} likelihood with link {link.name!r}: "
             f"choose {', '.join(most)} or {last} with link 'square' or 'exp', or another method"

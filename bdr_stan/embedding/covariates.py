@@ -167,22 +167,22 @@ def learn_covariates(
 
 def check_columns(covariates: Any = None, groups: Any = None, smooths: Any = None) -> None:
     """Raise unless columns are None or lists of different names, smooths of names or pairs."""
-    for role, given in {"covariates": covariates, "groups": groups, "smooths": smooths}.items():
-        if isinstance(given, str):
-            raise TypeError(f"{role} must be a list of names, found {given!r}: use [{given!r}]")
-        if given is not None and not isinstance(given, (list, tuple)):
-            raise TypeError(f"{role} must be a list of names of metadata, found {given!r}")
-        for name in given or ():
+    by_role = {"covariates": covariates, "groups": groups, "smooths": smooths}
+    for role, names in by_role.items():
+        if isinstance(names, str):
+            raise TypeError(f"{role} must be a list of names, found {names!r}: use [{names!r}]")
+        if names is not None and not isinstance(names, (list, tuple)):
+            raise TypeError(f"{role} must be a list of names of metadata, found {names!r}")
+        for name in names or ():
             pair = role == "smooths" and isinstance(name, (list, tuple)) and len(name) in (1, 2)
-            if not all(isinstance(each, str) for each in (name if pair else [name])):
+            if not all(isinstance(column, str) for column in (name if pair else [name])):
+                pairs = ", or of pairs such as ['lon', 'lat']" * (role == "smooths")
                 raise TypeError(
-                    f"{role} must be a list of names of metadata"
-                    + (", or of pairs such as ['lon', 'lat']" if role == "smooths" else "")
-                    + f", found {given!r}"
+                    f"{role} must be a list of names of metadata{pairs}, found {names!r}"
                 )
-    smooth = [name for columns in smooth_columns(smooths or ()) for name in columns]
+    by_role["smooths"] = [name for columns in smooth_columns(smooths or ()) for name in columns]
     roles: dict[str, str] = {}
-    for role, names in {"covariates": covariates, "groups": groups, "smooths": smooth}.items():
+    for role, names in by_role.items():
         for name in names or ():
             if roles.get(name) == role:
                 raise ValueError(f"{role} names {name!r} twice: leave one of them out")

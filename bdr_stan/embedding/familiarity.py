@@ -63,10 +63,10 @@ class Familiarity(Kept):
         if len(embedding.sizes) < MIN_BAGS:
             return None
         order = np.argsort(np.sum(embedding.deviations.rows**2, axis=1), kind="stable")
-        kept = np.linspace(0, len(order) - 1, min(len(order), _MOST_DISTANCES)).astype(int)
-        embedding = embedding.take(order[kept])
+        some = np.linspace(0, len(order) - 1, min(len(order), _MOST_DISTANCES)).astype(int)
+        embedding = embedding.take(order[some])
         training = replace(training, embedding=embedding)
-        distances, fold = np.empty(len(kept)), np.arange(len(kept)) % _FOLDS
+        distances, fold = np.empty(len(some)), np.arange(len(some)) % _FOLDS
         for k in range(_FOLDS):
             others = replace(training, embedding=embedding.take(fold != k))
             distances[fold == k] = _squared(*_space(others), embedding.take(fold == k))
@@ -82,11 +82,11 @@ class Familiarity(Kept):
     def p_values(self, embedding: Embedding) -> Array:
         """Probability that a bag like the training bags is as far from their average, (n,)."""
         squared, classes = self._squared(embedding), _class_of(self.first_sizes, embedding.sizes)
-        found = np.empty(len(squared))
+        p = np.empty(len(squared))
         for c, values in enumerate(self.at_levels):
-            own = classes == c
-            found[own] = np.exp(np.interp(squared[own], values, np.log(_LEVELS)))
-        return found
+            members = classes == c
+            p[members] = np.exp(np.interp(squared[members], values, np.log(_LEVELS)))
+        return p
 
     def _squared(self, embedding):
         return _squared(self.m0, self.basis, self.lam, embedding)

@@ -100,9 +100,9 @@ def _pairs(first, second, most):
     cuts = np.flatnonzero(np.diff(np.cumsum(used) // most)) + 1
     shares = first.point_shares, second.point_shares
     for bags in np.split(np.arange(len(second)), cuts):
-        each = [_pairs_of_bag(first, second, *shares, i) for i in bags]
-        n = [len(arrays[0]) for arrays in each]
-        joined = (np.concatenate(arrays) for arrays in zip(*each, strict=True))
+        by_bag = [_pairs_of_bag(first, second, *shares, i) for i in bags]
+        n = [len(arrays[0]) for arrays in by_bag]
+        joined = (np.concatenate(arrays) for arrays in zip(*by_bag, strict=True))
         yield bags, _Pairs(*joined, np.cumsum([0, *n[:-1]]), np.repeat(np.arange(len(bags)), n))
 
 

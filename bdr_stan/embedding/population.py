@@ -34,22 +34,22 @@ def own_population(
         return _own_prior(coordinates, embedding.sizes, embedding.mean, draws)
     parts, moved = [], []
     for m in range(draws["eta"].shape[1]):
-        own, has = coordinates.sample == m, embedding.sizes[:, m] > 0
+        of_sample, has = coordinates.sample == m, embedding.sizes[:, m] > 0
         part = coordinates.of_sample(m)
         of_part = {
             "intercept": draws["intercept"] * (m == 0),
-            "w": draws["w"][:, own],
+            "w": draws["w"][:, of_sample],
             "eta": draws["eta"][:, m],
         }
-        found = part, of_part  # if few bags have the sample and may be unusual
-        if has.sum() >= _BAGS_FOR_PRIOR or has.all():
-            found = _own_prior(part, embedding.sizes[has, m], embedding.mean[has][:, own], of_part)
-        parts.append(found[0])
-        moved.append(found[1])
+        if has.sum() >= _BAGS_FOR_PRIOR or has.all():  # else the few may be unusual
+            sizes, mean = embedding.sizes[has, m], embedding.mean[has][:, of_sample]
+            part, of_part = _own_prior(part, sizes, mean, of_part)
+        parts.append(part)
+        moved.append(of_part)
     return joined(parts), draws | {
-        "intercept": np.sum([each["intercept"] for each in moved], axis=0),
-        "w": np.hstack([each["w"] for each in moved]),
-        "eta": np.column_stack([each["eta"] for each in moved]),
+        "intercept": np.sum([of_part["intercept"] for of_part in moved], axis=0),
+        "w": np.hstack([of_part["w"] for of_part in moved]),
+        "eta": np.column_stack([of_part["eta"] for of_part in moved]),
     }
 
 
@@ -59,12 +59,12 @@ def _own_prior(coordinates, sizes, mean, draws):
     if len(sizes) < _BAGS_FOR_PRIOR:
         return coordinates, draws | {"eta": np.full(len(w), _FLAT * max(1.0, lam.max()))}
     z = coordinates.transform(mean)
-    own = Embedding(sizes, z, None)
-    B = between_bag_covariance(own, np.diag(lam)) + _LEAST_VARIANCE * np.eye(len(lam))
-    own_lam, V = joint_basis(np.diag(lam), B)
-    moved = Coordinates(mean.mean(axis=0), coordinates.basis @ V, own_lam, np.eye(len(lam)))
+    embedding = Embedding(sizes, z, None)
+    B = between_bag_covariance(embedding, np.diag(lam)) + _LEAST_VARIANCE * np.eye(len(lam))
+    within, V = joint_basis(np.diag(lam), B)
+    moved = Coordinates(mean.mean(axis=0), coordinates.basis @ V, within, np.eye(len(lam)))
     return moved, draws | {
-        "intercept": draws["intercept"] + w @ own.m0,
+        "intercept": draws["intercept"] + w @ embedding.m0,
         "w": np.linalg.solve(V, w.T).T,
         "eta": np.ones(len(w)),
     }
@@ -82,13 +82,13 @@ def shift_by_shrinkage(
         return 0.0, 0.0
     w, eta = draws["w"].mean(axis=0), draws["eta"].mean(axis=0, keepdims=True)
     eta, sizes = coordinates.by_coordinate(eta)[0], coordinates.by_coordinate(embedding.sizes)
-    z, kept = coordinates.transform(embedding.mean), shrinkage_factors(sizes, coordinates.lam, eta)
-    known = np.broadcast_to(sizes > 0, z.shape)  # of the others the change is not by shrinkage
-    z, left = np.where(known, z, 0), np.where(known, 1 - kept, 0)
-    changes = (left * z) @ w
-    # By chance z has the variance eta + lam / N = eta / kept.
-    variance = np.divide(eta, kept, out=np.zeros_like(left), where=known)
-    by_chance = np.sqrt(np.sum((w * left) ** 2 * variance) / len(z) ** 2)
-    sd = np.sqrt(np.mean(eta * (1 - kept) @ w**2))
+    z, s = coordinates.transform(embedding.mean), shrinkage_factors(sizes, coordinates.lam, eta)
+    has_points = np.broadcast_to(sizes > 0, z.shape)  # others do not change by shrinkage
+    z, removed = np.where(has_points, z, 0), np.where(has_points, 1 - s, 0)
+    changes = (removed * z) @ w
+    # By chance z has the variance eta + lam / N = eta / s.
+    variance = np.divide(eta, s, out=np.zeros_like(removed), where=has_points)
+    by_chance = np.sqrt(np.sum((w * removed) ** 2 * variance) / len(z) ** 2)
+    sd = np.sqrt(np.mean(eta * (1 - s) @ w**2))
     shift = -float(np.mean(changes))
     return (shift, float(sd)) if abs(shift) > max(sd, _CHANCE_ERRORS * by_chance) else (0.0, 0.0)

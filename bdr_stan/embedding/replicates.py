@@ -48,8 +48,8 @@ def effective_sizes(bags: BagsBase, features: FeatureMap) -> Array:
                 f"{bags.name(np.flatnonzero(wrong)[0])}, {why}: their effective sizes are those of "
                 "independent points"
             )
-    known = several & ~unvaried & ~empty
-    return np.where(known, 1 + within / np.where(known, design, 1), sizes)
+    varied = several & ~unvaried & ~empty
+    return np.where(varied, 1 + within / np.where(varied, design, 1), sizes)
 
 
 def _traces(bags, features):

@@ -137,8 +137,8 @@ def training_features(
             bags, feature_map, labels, x, covariance=estimated, tau=tau, progress=share.update
         )
     if tested:
-        kernel, kept = varying_effects(kernel, chosen, embedding)
-        feature_map, embedding = landmark_features(kernel, chosen[kept]), embedding.columns(kept)
+        kernel, used = varying_effects(kernel, chosen, embedding)
+        feature_map, embedding = landmark_features(kernel, chosen[used]), embedding.columns(used)
     elif covariance is None and isinstance(bags, Bags):
         embedding = replace(embedding, covariance=_covariance_of_some(bags, feature_map))
     check_kernel_reaches(kernel, embedding.extremes)
@@ -202,20 +202,20 @@ def warn_of_skewed_columns(bags: BagsBase) -> None:
 
 
 def varying_effects(kernel: Kernel, landmarks: Array, embedding: Embedding) -> tuple[Kernel, Array]:
-    """The kernel without effects that do not differ between bags; which landmarks are kept, (d,).
+    """The kernel without effects that do not differ between bags; which landmarks it uses, (d,).
 
     An effect is dropped if the bags' means of its features differ no more than means of samples of
     one population, by an F test (one-way analysis of variance of several features).
     """
     p = landmarks.shape[1]
     looked_at, parts = np.isfinite(landmarks), summands(kernel, p)
-    kept = np.ones(len(landmarks), bool)
+    used = np.ones(len(landmarks), bool)
     for columns, part in list(parts.items()):
         of_part = (looked_at == np.isin(np.arange(p), columns)).all(axis=1)
         if rank(part, p) is not None and p_value(embedding, of_part) > _LEVEL:
             del parts[columns]
-            kept[of_part] = False
-    return reduce(add, parts.values()), kept
+            used[of_part] = False
+    return reduce(add, parts.values()), used
 
 
 def p_value(embedding: Embedding, features: Array) -> float:

@@ -96,12 +96,12 @@ class Family(LabelDistribution):
         link = _LINKS[self.link]
         half = 0.5 * self.likelihood.is_count  # so that no logarithm is infinite
         total, more = (np.ones(len(y)), 0.0) if trials is None else (trials, 1.0)
-        each = link((y + half) / (total + more)) - offsets
+        predictors = link((y + half) / (total + more)) - offsets
         if self.link == "log":  # labels add up in proportion to their exposures
             total, offsets = np.exp(offsets), np.zeros(1)
         level = link((y.sum() + half) / (total.sum() + more)) - offsets.mean()
         least = 0.0 if self.link == "identity" else _LEAST_SPREAD
-        return float(level), max(float(np.std(each)), least)
+        return float(level), max(float(np.std(predictors)), least)
 
     def default_priors(self, y: Array, spread: float) -> dict[str, float]:
         """Numbers of the priors of its scales, for labels, and linear predictors of this spread."""

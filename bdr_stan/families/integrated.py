@@ -95,9 +95,9 @@ def label_densities(
     numbers = {name: value for name, value in scales.items() if not np.ndim(value)}
 
     def terms(i, h):
-        given = {"y": y, **arrays} | ({} if trials is None else {"trials": trials})
-        each = {name: value[i].reshape(-1, *[1] * (h.ndim - 1)) for name, value in given.items()}
-        return family.terms(h=h, **each, **numbers)
+        of_labels = {"y": y, **arrays} | ({} if trials is None else {"trials": trials})
+        columns = {n: v[i].reshape(-1, *[1] * (h.ndim - 1)) for n, v in of_labels.items()}
+        return family.terms(h=h, **columns, **numbers)
 
     steepest = np.zeros(len(y)) if trials is None else trials
     best = family.best_predictor(y, trials, **scales)
@@ -126,14 +126,14 @@ def integrated_labels(
 
 def _integrated(terms, part, mean, variance, towards, steepest):
     """Log densities and derivatives of the labels `part`, indices of shape (m,), shape (5, m)."""
-    found = np.empty((5, len(part)))
+    results = np.empty((5, len(part)))
 
     def of_part(i, h):
         return terms(part[i], h)
 
     exact = np.flatnonzero(variance == 0)
     if len(exact):
-        found[:3, exact], found[3:, exact] = of_part(exact, mean[exact]), 0
+        results[:3, exact], results[3:, exact] = of_part(exact, mean[exact]), 0
     going = np.flatnonzero(variance > 0)
     low, high = np.empty((2, len(part)))
     low[going], high[going] = _interval(
@@ -141,23 +141,23 @@ def _integrated(terms, part, mean, variance, towards, steepest):
     )
     n_nodes = _FEWEST_NODES
     while len(going):
-        found[:, going], difference = _sums(
+        results[:, going], difference = _sums(
             of_part, going, mean[going], variance[going], low[going], high[going], n_nodes
         )
         n_nodes = 2 * n_nodes - 1
         if n_nodes > _MOST_NODES:
             break
         going = going[~(difference < _HALF_GRID_TOLERANCE)]
-    return found
+    return results
 
 
 def _interval(terms, i, m, v, towards, steepest):
     """Ends, shape (m,) each, beyond which the integrands of labels i are negligible."""
 
     def log_integrand(x, part):
-        found = terms(i[part], x)
-        value = found.value - 0.5 * (x - m[part]) ** 2 / v[part]
-        return value, found.slope - (x - m[part]) / v[part], found.curvature
+        density = terms(i[part], x)
+        value = density.value - 0.5 * (x - m[part]) ** 2 / v[part]
+        return value, density.slope - (x - m[part]) / v[part], density.curvature
 
     mode, sd = _mode(log_integrand, m, v, towards, steepest)
     every = np.arange(len(i))
@@ -206,9 +206,9 @@ def _sums(terms, i, m, v, low, high, n_nodes):
     share = np.linspace(0, 1, n_nodes)
     spacing = (high - low) / (n_nodes - 1)
     h = low[:, None] + (high - low)[:, None] * share
-    each = terms(i, h)
+    density = terms(i, h)
     u = (h - m[:, None]) / np.sqrt(v)[:, None]
-    log_integrand = each.value - 0.5 * u**2
+    log_integrand = density.value - 0.5 * u**2
     highest = log_integrand.max(axis=1)
     weight = np.exp(log_integrand - highest[:, None])
     total = weight.sum(axis=1)
@@ -229,9 +229,9 @@ def _sums(terms, i, m, v, low, high, n_nodes):
     centred = u - centre[:, None]
     squares = centred * centred  # products, as powers of arrays are slow
     second, third, fourth = average(squares), average(squares * centred), average(squares**2)
-    slope, curvature = average(each.slope), average(each.curvature)
+    slope, curvature = average(density.slope), average(density.curvature)
     wide = v * curvature > 1
-    curvature = curvature - average((each.slope - slope[:, None]) ** 2)
+    curvature = curvature - average((density.slope - slope[:, None]) ** 2)
     slope = np.where(wide, centre / np.sqrt(v), slope)
     curvature = np.where(wide, (1 - second) / v, curvature)
     return np.array(

@@ -158,9 +158,9 @@ class _Bins:
         squares -= 1.5
         x, place = squares.ravel(), place.ravel()
         power = np.multiply.outer(rows.weights, columns.weights).ravel()
-        here = slice(first - self.first, first - self.first + width)
+        bins = slice(first - self.first, first - self.first + width)
         total = np.zeros((n_pairs, self.quartics.shape[2]))
-        for quartics in self.quartics[:, here]:
+        for quartics in self.quartics[:, bins]:
             histogram = np.bincount(place, power, minlength=n_pairs * width)
             total += histogram.reshape(n_pairs, width) @ quartics
             power *= x

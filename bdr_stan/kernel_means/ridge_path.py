@@ -87,11 +87,11 @@ class RidgePath(_Path):
     def __init__(self, x: Array, y: Array):
         self.origin = x.mean(axis=0)
         left, singular, right = np.linalg.svd(x - self.origin, full_matrices=False)
-        kept = singular > singular[0] * max(x.shape) * np.finfo(float).eps
-        self._singular, self._right = singular[kept], right[kept]
+        positive = singular > singular[0] * max(x.shape) * np.finfo(float).eps
+        self._singular, self._right = singular[positive], right[positive]
         super().__init__(
             y,
-            left[:, kept],
+            left[:, positive],
             self._singular**2,
             singular[0] ** 2,
             penalty_unit=1,
@@ -115,11 +115,11 @@ class KernelRidgePath(_Path):
 
     def __init__(self, gram: Array, y: Array):
         eigenvalues, vectors = np.linalg.eigh(gram)
-        kept = eigenvalues > eigenvalues[-1] * len(y) * np.finfo(float).eps
+        positive = eigenvalues > eigenvalues[-1] * len(y) * np.finfo(float).eps
         super().__init__(
             y,
-            vectors[:, kept],
-            eigenvalues[kept],
+            vectors[:, positive],
+            eigenvalues[positive],
             eigenvalues[-1],
             penalty_unit=len(y),
             level_leverage=0,

@@ -66,8 +66,8 @@ class ProjectedMeans:
         eigenvalues at rounding error.
         """
         eigenvalues, vectors = np.linalg.eigh(kernel(landmarks, landmarks))
-        kept = eigenvalues > eigenvalues[-1] * len(eigenvalues) * np.finfo(float).eps
-        root = vectors[:, kept] / np.sqrt(eigenvalues[kept])
+        positive = eigenvalues > eigenvalues[-1] * len(eigenvalues) * np.finfo(float).eps
+        root = vectors[:, positive] / np.sqrt(eigenvalues[positive])
         return cls(embed(bags, LandmarkFeatures(kernel, landmarks)).mean @ root)
 
     def products(self, others: Self | None = None) -> Array:

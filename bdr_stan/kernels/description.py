@@ -77,7 +77,7 @@ def _effects_text(kernel, names):
         some = ", ".join(c[:_MOST_SHOWN])
         text = some if len(c) <= _MOST_SHOWN else f"{some}, .. ({len(c)} columns)"
         by_columns.setdefault(text, []).append(effect)
-    listed = [f"{' and '.join(each)} in {text}" for text, each in by_columns.items()]
+    listed = [f"{' and '.join(kinds)} in {text}" for text, kinds in by_columns.items()]
     return " + ".join([*listed, *others])
 
 

@@ -52,6 +52,11 @@ def with_errors(dispersion: Array | float, error_variance: Array | float) -> Arr
     return np.sqrt(np.square(dispersion) + error_variance)
 
 
+def shape_with_errors(given: Mapping[str, Any]) -> Array | float:
+    """Shape of labels with what is known of them, see `label_density`: errors add to dispersion."""
+    return shape_of(with_errors(given.get("dispersion", 0.0), given.get("error_variance", 0.0)))
+
+
 class LabelDistribution:
     """Distribution of labels given their means: base of likelihoods of totals, and of families."""
 
@@ -179,18 +184,3 @@ class Likelihood(LabelDistribution):
     def program_data(self, y: Array, trials: Array | None = None) -> dict[str, Any]:
         """Likelihood, labels `y` and, of the binomial, `trials` in the data of a Stan program."""
         return {"y": y, "likelihood": self.program_number, "n_scales": len(self.scales)}
-
-
-class Dispersed(Likelihood):
-    """Base of those with a dispersion; known errors of labels add to its square."""
-
-    links = ("square", "exp")
-    takes_errors = True
-
-    def label_density(self, y: Array, **given: Any) -> Callable[[Array], LabelDensity]:
-        dispersion, errors = given.get("dispersion", 0.0), given.get("error_variance", 0.0)
-        return self.density_of_shape(y, shape_of(with_errors(dispersion, errors)))
-
-    def density_of_shape(self, y: Array, shape: Array | float) -> Callable[[Array], LabelDensity]:
-        """As `label_density`, of the `shape` dispersion^-2 with errors."""
-        raise NotImplementedError

@@ -15,12 +15,12 @@ from scipy.stats.distributions import rv_frozen
 from bdr_stan.aggregate.bag_effects import dispersion_inside, gamma_effects
 from bdr_stan.aggregate.likelihoods.base import (
     LARGE_SHAPE,
-    Dispersed,
     LabelDensity,
     Likelihood,
     Scale,
     Terms,
     shape_of,
+    shape_with_errors,
 )
 from bdr_stan.types import Array, Seed
 
@@ -116,10 +116,12 @@ def _negative_binomial_exp(y, low, total, harmonic, *, dispersion):
     return value, y / low, -(y + shape) / (shape + total), np.zeros_like(total)
 
 
-class NegativeBinomial(Dispersed):
+class NegativeBinomial(Likelihood):
     """y_a ~ NegativeBinomial(mean lambda_a, shape dispersion^-2): Poisson with gamma effects."""
 
     name = "negative binomial"
+    links = ("square", "exp")
+    takes_errors = True
     scales: ClassVar[Mapping[str, Scale]] = {
         "dispersion": Scale("of the labels: variance lambda + dispersion^2 lambda^2")
     }
@@ -135,8 +137,8 @@ class NegativeBinomial(Dispersed):
         "exp": _negative_binomial_exp,
     }
 
-    def density_of_shape(self, y: Array, shape: Array | float) -> Callable[[Array], LabelDensity]:
-        return negative_binomial(y, shape)
+    def label_density(self, y: Array, **given: Any) -> Callable[[Array], LabelDensity]:
+        return negative_binomial(y, shape_with_errors(given))
 
     def draw_effects(self, y: Array, means: Array, seed: Seed, **given: Array) -> Array:
         return gamma_effects(y, means, given["dispersion"], seed, given["error_variance"])

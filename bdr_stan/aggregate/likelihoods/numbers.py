@@ -17,12 +17,12 @@ from scipy.stats.distributions import rv_frozen
 
 from bdr_stan.aggregate.likelihoods.base import (
     LARGE_SHAPE,
-    Dispersed,
     LabelDensity,
     Likelihood,
     Scale,
     Terms,
     shape_of,
+    shape_with_errors,
 )
 from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.types import Array
@@ -147,7 +147,7 @@ def _expected(link):
 
     def terms(y, *moments, dispersion):
         of_exponential = EXPONENTIAL.expected_terms[link](y, *moments)
-        return tuple(shape_of(dispersion) * each for each in of_exponential)
+        return tuple(shape_of(dispersion) * term for term in of_exponential)
 
     return terms
 
@@ -156,10 +156,12 @@ def _shape_for_scipy(given):
     return np.maximum(given.get("dispersion", 0.0), _LEAST_DISPERSION) ** -2.0
 
 
-class Gamma(Dispersed):
+class Gamma(Likelihood):
     """y_a ~ Gamma(shape dispersion^-2, mean lambda_a), of variance dispersion^2 lambda_a^2."""
 
     name = "gamma"
+    links = ("square", "exp")
+    takes_errors = True
     scales: ClassVar[Mapping[str, Scale]] = {
         "dispersion": Scale("of the labels: variance dispersion^2 lambda^2")
     }
@@ -173,7 +175,8 @@ class Gamma(Dispersed):
         link: _expected(link) for link in EXPONENTIAL.expected_terms
     }
 
-    def density_of_shape(self, y: Array, shape: Array | float) -> Callable[[Array], LabelDensity]:
+    def label_density(self, y: Array, **given: Any) -> Callable[[Array], LabelDensity]:
+        shape = shape_with_errors(given)
         of_exponential, constant = EXPONENTIAL.label_density(y), log_normaliser(shape)
 
         def density(mean):
@@ -181,7 +184,7 @@ class Gamma(Dispersed):
             # If the shape is large, its products must not be computed before the sum.
             error = y / mean - 1
             value = np.sum(shape * (np.log1p(error) - error) + constant - np.log(y))
-            return LabelDensity(value, *(shape * each for each in derivatives))
+            return LabelDensity(value, *(shape * slope for slope in derivatives))
 
         return density
 
