@@ -69,14 +69,28 @@ class TrainingEffects:
     mean_points: Array | None  # shape (n, p); None if points were in partitions
 
     def numbers(self, district: Sequence[Any] | Array, what: str) -> Array:
-        """Numbers of training bags with these ids, see `numbered`; ValueError without effects."""
+        """Numbers of training bags with these ids, -1 for None or NaN; `what` has such an id.
+
+        ValueError for an unknown id, or without effects.
+        """
         if self.effects is None:
             raise ValueError(
                 "district goes with effects of training bags, which this fit does not have: use "
                 "likelihood='negative binomial' or bag_effects=True, and fewer draws where draws x "
                 "bags are beyond 20 million"
             )
-        return numbered(district, self.ids, what)
+        number_of = {str(name): i for i, name in enumerate(self.ids)}
+        numbers = np.full(len(district), -1)
+        for i, name in enumerate(district):
+            if name is None or name != name:  # NaN
+                continue
+            if str(name) not in number_of:
+                raise ValueError(
+                    f"district {name!r} of {what} {i} is no bag of the fit: pass ids of training "
+                    "bags, or None for places that lie in none of them"
+                )
+            numbers[i] = number_of[str(name)]
+        return numbers
 
     def districts(self, bags: Bags, district: ArrayLike | str | bool) -> tuple[Array, Array]:
         """Number of the training bag that contains or is each bag (-1: none), and which are one."""
@@ -130,22 +144,6 @@ def have_mean_points(bags: Bags, points: Array, spread: Array) -> Array:
     """Whether bags have these mean points, shape (n, p), up to rounding; bool array, shape (n,)."""
     distances = np.abs(mean_points(bags).points - points)
     return np.all(distances <= _MEAN_POINT_TOLERANCE * spread, axis=1)
-
-
-def numbered(district: Sequence[Any] | Array, ids: Array, what: str) -> Array:
-    """Numbers in a fit of bags of these ids, -1 for None or NaN; ValueError for an unknown id."""
-    number_of = {str(name): i for i, name in enumerate(ids)}
-    numbers = np.full(len(district), -1)
-    for i, name in enumerate(district):
-        if name is None or name != name:  # NaN
-            continue
-        if str(name) not in number_of:
-            raise ValueError(
-                f"district {name!r} of {what} {i} is no bag of the fit: pass ids of training bags, "
-                "or None for places that lie in none of them"
-            )
-        numbers[i] = number_of[str(name)]
-    return numbers
 
 
 def standard_effects(bags: Bags, n_draws: int) -> Array:

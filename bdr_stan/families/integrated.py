@@ -9,12 +9,11 @@ node. This is as accurate for a million trials (a likelihood much narrower than 
 single trial (a step on a wide normal).
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
-from bdr_stan.families.base import Family, Terms
+from bdr_stan.families.base import Family
 from bdr_stan.threads import map_in_threads
 from bdr_stan.types import Array
 
@@ -30,9 +29,6 @@ _NEWTON_STEPS = 60
 _STEP_TOLERANCE = 0.05  # of the search for the mode, in its standard deviations
 _WIDENING, _MOST_WIDENINGS = 1.5, 100
 _LABELS_AT_ONCE = 4096  # in a thread; its arrays of a number per node then fit in caches
-
-# Terms of the labels i, indices of shape (m,), at linear predictors of shape (m,) or (m, K).
-LabelTerms = Callable[[Array, Array], Terms]
 
 
 class Integrated(NamedTuple):
@@ -74,7 +70,8 @@ def label_densities(
 ) -> Integrated:
     """Log densities of labels with linear predictors N(mean, variance), and derivatives.
 
-    Labels, means, variances, trials and those scales that are arrays have the shape (n,).
+    Labels, means, variances, trials and those scales that are arrays have the shape (n,). If a
+    variance is 0 the predictor is the mean.
 
     Examples
     --------
@@ -94,25 +91,15 @@ def label_densities(
     arrays = {name: value for name, value in scales.items() if np.ndim(value)}
     numbers = {name: value for name, value in scales.items() if not np.ndim(value)}
 
-    def terms(i, h):
+    def terms(i, h):  # of the labels i, shape (m,), at linear predictors, (m,) or (m, K)
         of_labels = {"y": y, **arrays} | ({} if trials is None else {"trials": trials})
         columns = {n: v[i].reshape(-1, *[1] * (h.ndim - 1)) for n, v in of_labels.items()}
         return family.terms(h=h, **columns, **numbers)
 
+    # The predictors that make labels most probable, and bounds of the slopes of log densities that
+    # are not concave.
+    towards = family.best_predictor(y, trials, **scales)
     steepest = np.zeros(len(y)) if trials is None else trials
-    best = family.best_predictor(y, trials, **scales)
-    return integrated_labels(terms, mean, variance, best, steepest)
-
-
-def integrated_labels(
-    terms: LabelTerms, mean: Array, variance: Array, towards: Array, steepest: Array
-) -> Integrated:
-    """Integrate the linear predictors N(mean, variance) of labels out; arrays, shape (n,).
-
-    If the variance is 0 the predictor is the mean. `towards` is the predictor that makes each label
-    most probable, perhaps infinite; `steepest` bounds the slopes of log densities that are not
-    concave, else 0.
-    """
     every, error_state = np.arange(len(mean)), np.geterr()
 
     def integrated(part):
