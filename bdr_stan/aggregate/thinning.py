@@ -87,7 +87,7 @@ def thinned_bags(bags: Bags, n_points: int) -> Bags:
 
 
 def thinned_rows(bags: Bags, rows_of: Callable[[Array], Array], n_points: int) -> AggregateRows:
-    """At most `n_points` rows per bag, by `thin`, of those of its points; never all in memory."""
+    """At most `n_points` rows per bag, from its points by `thin`; never all in memory."""
 
     def reduce(rows, weights):
         return thin(rows, weights, n_points)

@@ -146,7 +146,7 @@ class LongTails(NamedTuple):
     n_values: int  # distinct ones of a measurement; fewer are a code or a small count
 
     def columns(self, points: Array) -> list[int]:
-        """Indices of such columns among those of points, shape (n, p)."""
+        """Indices of such columns of points, shape (n, p)."""
         if len(points) < self.n_points:
             return []
         long = np.flatnonzero(tail_ratios(points) > self.tail_ratio).tolist()
