@@ -76,8 +76,7 @@ def training_features(
     by_column = learn and isinstance(kernel, str) and not is_additive(kernel)
     kernel = resolve_kernel(kernel, "ard" if by_column else "scaled", bags, seed=seed)
     together = np.unique(bags.sources, return_inverse=True)[1] if by_column else None
-    n_chosen = n_landmarks if isinstance(landmarks, str) else None
-    chosen = landmarks_of_fields(kernel, bags, n_chosen, method=landmarks, seed=seed)
+    chosen = landmarks_of_fields(kernel, bags, n_landmarks, method=landmarks, seed=seed)
     sample = bags.sample_points(UNITS_SAMPLE, np.random.default_rng(seed))
     for field in filter(has_landmarks, fields_of(kernel)):
         check_kernel_reaches(field, field(sample, landmarks_of_field(field, chosen)))

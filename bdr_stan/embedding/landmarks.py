@@ -38,11 +38,11 @@ def choose_landmarks(
     (points drawn without replacement, all if there are no more; an integer seed means
     ``np.random.RandomState(seed).choice(n_points, n_landmarks, replace=False)``), "one per bag"
     (one point per bag, drawn in proportion to the weights) or an array, which is checked and
-    returned. Raises ValueError for equal landmarks.
+    returned, whatever `n_landmarks`. Raises ValueError for equal landmarks.
     """
     bags = as_bags(bags, in_parts=not isinstance(method, str) or method != "one per bag")
     if not isinstance(method, str):
-        return _checked_landmarks(method, n_landmarks, bags.n_features)
+        return _checked_landmarks(method, bags.n_features)
     if method not in ("kmeans", "random", "one per bag"):
         raise ValueError(
             f"method must be 'kmeans', 'random', 'one per bag' or an array, found {method!r}"
@@ -88,7 +88,7 @@ def landmarks_of_kernel(
     parts = summands(kernel, bags.n_features)
     of_effects = _landmarks_of_effects(parts, bags, seed)
     if not isinstance(method, str):
-        users = _checked_landmarks(method, n_landmarks, bags.n_features, partial=len(parts) > 1)
+        users = _checked_landmarks(method, bags.n_features, partial=len(parts) > 1)
         their_columns = {tuple(np.flatnonzero(np.isfinite(row))) for row in users}
         missing = [rows for columns, rows in of_effects.items() if columns not in their_columns]
         return np.vstack([*missing, users])
@@ -153,7 +153,7 @@ def landmarks_of_fields(
     fields = fields_of(kernel)
     if not isinstance(method, str):
         partial = any(len(field.columns_seen(p)) < p for field in fields)
-        return _checked_landmarks(method, n_landmarks, p, partial=partial)
+        return _checked_landmarks(method, p, partial=partial)
     seen = {field.columns_seen(p): field for field in fields if has_landmarks(field)}
     if not seen:
         return np.empty((0, p))
@@ -240,7 +240,7 @@ def _kmeans_centres(bags, n_landmarks, scale, seed):
     return centres
 
 
-def _checked_landmarks(landmarks, n_landmarks, p, *, partial=False):
+def _checked_landmarks(landmarks, p, *, partial=False):
     """Landmarks as an array; `partial` ones may have NaN in some columns."""
     try:
         landmarks = np.array(landmarks, np.float64)
@@ -248,11 +248,6 @@ def _checked_landmarks(landmarks, n_landmarks, p, *, partial=False):
         raise TypeError("the landmarks are not an array of numbers of shape (d, p)") from None
     if landmarks.ndim != 2 or landmarks.shape[1] != p or len(landmarks) == 0:
         raise ValueError(f"the landmarks have shape {landmarks.shape}, expected (d, {p})")
-    if n_landmarks is not None and n_landmarks != len(landmarks):
-        raise ValueError(
-            f"n_landmarks is {n_landmarks}, but {len(landmarks)} landmarks were given: "
-            "leave n_landmarks out"
-        )
     bad = np.argwhere(np.isinf(landmarks) if partial else ~np.isfinite(landmarks))
     if len(bad):
         raise ValueError(

@@ -124,8 +124,7 @@ def training_features(
     if isinstance(kernel, str) and not with_effects:
         warn_of_skewed_columns(bags)
     kernel = resolve_kernel(kernel, bandwidth, bags, seed=seed, scale=bandwidth_scale)
-    n_chosen = n_landmarks if isinstance(landmarks, str) else None
-    chosen = landmarks_of_kernel(kernel, bags, n_chosen, method=landmarks, seed=seed)
+    chosen = landmarks_of_kernel(kernel, bags, n_landmarks, method=landmarks, seed=seed)
     feature_map = landmark_features(kernel, chosen)
     # Bags of two points on average show the variance within bags.
     enough_points = np.sum(bags.effective_sizes - 1) >= len(bags)

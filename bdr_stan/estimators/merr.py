@@ -256,9 +256,8 @@ class MERR(ProbabilisticRegressor):
     def _landmarks(self, bags, kernel, seed):
         if self.landmarks is None:
             return None
-        n_landmarks = self.n_landmarks if isinstance(self.landmarks, str) else None
-        units = landmark_units(kernel, bags, seed)
-        return choose_landmarks(bags, n_landmarks, method=self.landmarks, scale=units, seed=seed)
+        units, method = landmark_units(kernel, bags, seed), self.landmarks
+        return choose_landmarks(bags, self.n_landmarks, method=method, scale=units, seed=seed)
 
     def _checked_products(self, products, n):
         products = np.asarray(products, float)

@@ -23,10 +23,8 @@ class Polynomial(ColumnKernel):
     ----------
     degree : int, >= 1, default 2, the power
     constant : float, >= 0, default 1, in the squared units of the points
-    columns : sequence of names or indices, optional
-        Columns that the kernel depends on; default all.
-    variance : float, > 0, default 1
-        Factor on the values.
+    columns : as for `Stationary`
+    variance : float, > 0, default 1, factor on the values
 
     Raises
     ------
@@ -90,10 +88,8 @@ class LinearEffects(ColumnKernel):
 
     Parameters
     ----------
-    columns : sequence of names or indices, optional
-        Columns that the kernel depends on; default all.
-    variance : float, > 0, default 1
-        Factor on the values.
+    columns : as for `Stationary`
+    variance : float, > 0, default 1, factor on the values
     centre, units : arrays of shape (k,), optional, in the units of the points
         Means and standard deviations of these columns, set by estimators: years and dollars have
         equal weight.

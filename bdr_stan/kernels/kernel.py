@@ -116,7 +116,7 @@ class Kernel:
         return {name: value for name, value in vars(self).items() if isinstance(value, Kernel)}
 
     def with_parts(self, change: Callable[["Kernel"], "Kernel"]) -> Self:
-        """The kernel with each of its parts changed; itself if it has none."""
+        """The kernel with `change` made to each of its parts; itself if it has none."""
         changed: dict[str, Any] = {name: change(part) for name, part in self.parts.items()}
         return replace(cast(Any, self), **changed) if changed else self
 
