@@ -82,7 +82,7 @@ class Laplace(BandwidthKernel):
     metric = "cityblock"
 
     def prepare(self, landmarks: ArrayLike) -> tuple[Array, ArrayLike]:
-        """Landmarks divided by the lengths, (d, p), and the lengths, (p,) or a number."""
+        """The `landmarks` divided by the lengths, (d, p), and the lengths, (p,) or a number."""
         columns, lengths = self.columns_and_lengths(landmarks)
         return columns / lengths, lengths
 
