@@ -48,24 +48,20 @@ class FeatureMap:
     n_columns: int
 
     def __call__(
-        self,
-        points: Array,
-        out: Array | None = None,
-        scratch: Array | None = None,
-        log_scale: ArrayLike = 0.0,
+        self, points: Array, out: Array | None = None, log_scale: ArrayLike = 0.0
     ) -> Array:
         """Features of points, written to `out` if it is given.
 
-        `scratch`, shape (at least n, p + 2), saves an allocation; the features of point j are
-        multiplied by exp(log_scale[j]). Computed in float64 whatever the points' type.
+        The features of point j are multiplied by exp(log_scale[j]). Computed in float64 whatever
+        the points' type.
         """
         if out is None:
             out = np.empty((len(points), self.n_columns))
-        self.fill(points, out, scratch, log_scale)
+        self.fill(points, out, log_scale)
         return out
 
-    def fill(self, points: Array, out: Array, scratch: Array | None, log_scale: ArrayLike) -> None:
-        """Write features of points to `out`; `scratch` and `log_scale` as in calls."""
+    def fill(self, points: Array, out: Array, log_scale: ArrayLike) -> None:
+        """Write features of points to `out`; `log_scale` as in calls."""
         raise NotImplementedError
 
 
@@ -104,8 +100,8 @@ class LandmarkFeatures(FeatureMap):
         """Inner products of the features' representers: the kernel between landmarks, (d, d)."""
         return self.kernel(self.landmarks, self.landmarks)
 
-    def fill(self, points: Array, out: Array, scratch: Array | None, log_scale: ArrayLike) -> None:
-        self.kernel.evaluate(points, self._prepared, out, scratch, log_scale)
+    def fill(self, points: Array, out: Array, log_scale: ArrayLike) -> None:
+        self.kernel.evaluate(points, self._prepared, out, log_scale)
 
 
 class NystromFeatures(FeatureMap):
@@ -135,8 +131,8 @@ class NystromFeatures(FeatureMap):
         projection = solve_triangular(L, np.eye(len(L)), lower=True).T
         self.projection = np.ascontiguousarray(projection)
 
-    def fill(self, points: Array, out: Array, scratch: Array | None, log_scale: ArrayLike) -> None:
-        np.matmul(self._values(points, None, scratch, log_scale), self.projection, out=out)
+    def fill(self, points: Array, out: Array, log_scale: ArrayLike) -> None:
+        np.matmul(self._values(points, None, log_scale), self.projection, out=out)
 
 
 class FourierFeatures(FeatureMap):
@@ -156,13 +152,10 @@ class FourierFeatures(FeatureMap):
         check_bandwidth(bandwidth, n_features=self.n_inputs)
         self._matrix = (self.frequencies / bandwidth).T
 
-    def fill(self, points: Array, out: Array, scratch: Array | None, log_scale: ArrayLike) -> None:
-        n, p = points.shape
+    def fill(self, points: Array, out: Array, log_scale: ArrayLike) -> None:
         d = self._matrix.shape[1]
-        rows = np.empty((n, p)) if scratch is None else scratch[:n, :p]
-        np.copyto(rows, points)
         angles, sines = out[:, :d], out[:, d:]
-        np.matmul(rows, self._matrix, out=angles)
+        np.matmul(np.asarray(points, np.float64), self._matrix, out=angles)
         np.sin(angles, out=sines)
         np.cos(angles, out=angles)
         out *= np.sqrt(1 / d)
@@ -208,9 +201,9 @@ class ConcatenatedFeatures(FeatureMap):
         self.blocks = slices_of(feature_map.n_columns for feature_map in self.maps)
         self.n_columns = self.blocks[-1].stop
 
-    def fill(self, points: Array, out: Array, scratch: Array | None, log_scale: ArrayLike) -> None:
+    def fill(self, points: Array, out: Array, log_scale: ArrayLike) -> None:
         for feature_map, block in zip(self.maps, self.blocks, strict=True):
-            feature_map(points, out[:, block], scratch, log_scale)
+            feature_map(points, out[:, block], log_scale)
 
 
 def slices_of(lengths: Iterable[int]) -> list[slice]:

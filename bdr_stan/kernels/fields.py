@@ -104,7 +104,7 @@ class LinearFeatures(FeatureMap):
         self.kernel, self.n_inputs = kernel, n_inputs
         self.n_columns = len(kernel.columns_seen(n_inputs))
 
-    def fill(self, points: Array, out: Array, scratch: Array | None, log_scale: ArrayLike) -> None:
+    def fill(self, points: Array, out: Array, log_scale: ArrayLike) -> None:
         np.multiply(self.kernel.standardised(points), np.sqrt(self.kernel.variance), out=out)
         scale_rows(out, log_scale)
 

@@ -164,8 +164,8 @@ class HilbertSpace(Kernel):
     def prepare(self, landmarks: ArrayLike) -> Any:
         return self.base.prepare(landmarks)
 
-    def fill(self, points: Array, prepared: Any, out: Array, scratch: Array | None) -> None:
-        self.base.evaluate(points, prepared, out, scratch)
+    def fill(self, points: Array, prepared: Any, out: Array) -> None:
+        self.base.evaluate(points, prepared, out)
 
     def diagonal(self, x: ArrayLike) -> Array:
         return self.variance * self.base.diagonal(x)
@@ -291,7 +291,7 @@ class HilbertSpaceFeatures(FeatureMap):
         variance = kernel.variance * kernel.base.variance
         self.amplitude = np.sqrt(variance * density / np.prod(self._half))
 
-    def fill(self, points: Array, out: Array, scratch: Array | None, log_scale: ArrayLike) -> None:
+    def fill(self, points: Array, out: Array, log_scale: ArrayLike) -> None:
         seen = np.asarray(self.kernel.base.select(points), np.float64)
         place = np.clip((seen - self._centre) / self._half, -1, 1) + 1
         out[:] = self.amplitude
@@ -327,7 +327,7 @@ class HilbertProductFeatures(FeatureMap):
         self.kernel, self.n_inputs, self.n_columns = kernel, n_inputs, len(self._pairs)
         self._factors = factors_features(kernel, n_inputs)
 
-    def fill(self, points: Array, out: Array, scratch: Array | None, log_scale: ArrayLike) -> None:
+    def fill(self, points: Array, out: Array, log_scale: ArrayLike) -> None:
         first, second = (factor(points) for factor in self._factors)
         np.take(first, self._pairs[:, 0], axis=1, out=out)
         out *= second[:, self._pairs[:, 1]]

@@ -56,7 +56,7 @@ class Polynomial(ColumnKernel):
         """The transposed landmarks."""
         return np.ascontiguousarray(self.select(np.asarray(landmarks, np.float64)).T)
 
-    def fill(self, points: Array, prepared: Any, out: Array, scratch: Array | None) -> None:
+    def fill(self, points: Array, prepared: Any, out: Array) -> None:
         np.matmul(np.asarray(self.select(points), np.float64), prepared, out=out)
         out += self.constant
         base = out.copy() if self.degree > 1 else None
@@ -149,7 +149,7 @@ class LinearEffects(ColumnKernel):
         matrix = np.ascontiguousarray((values / self.units).T)
         return matrix, self.centre @ matrix
 
-    def fill(self, points: Array, prepared: Any, out: Array, scratch: Array | None) -> None:
+    def fill(self, points: Array, prepared: Any, out: Array) -> None:
         matrix, offset = prepared
         np.matmul(np.asarray(self.select(points), np.float64), matrix, out=out)
         out -= offset
@@ -186,5 +186,5 @@ class QuadraticEffects(LinearEffects):
     def prepare(self, landmarks: ArrayLike) -> Array:
         return self.standardised(np.asarray(landmarks))
 
-    def fill(self, points: Array, prepared: Any, out: Array, scratch: Array | None) -> None:
+    def fill(self, points: Array, prepared: Any, out: Array) -> None:
         np.matmul(self.standardised(points), prepared.T, out=out)

@@ -84,25 +84,19 @@ class Kernel:
         raise NotImplementedError
 
     def evaluate(
-        self,
-        points: Array,
-        prepared: Any,
-        out: Array,
-        scratch: Array | None = None,
-        log_scale: ArrayLike = 0.0,
+        self, points: Array, prepared: Any, out: Array, log_scale: ArrayLike = 0.0
     ) -> Array:
         """Values of points, shape (n, p), at landmarks, written to `out`, shape (n, d).
 
-        `prepared` is the result of `prepare` for the landmarks; `scratch`, shape (at least n, p +
-        2), saves an allocation; the values of point j are multiplied by exp(log_scale[j]). Computed
-        in float64 whatever the points' type.
+        `prepared` is the result of `prepare` for the landmarks; the values of point j are
+        multiplied by exp(log_scale[j]). Computed in float64 whatever the points' type.
         """
-        self.fill(points, prepared, out, scratch)
+        self.fill(points, prepared, out)
         one_factor = np.ndim(log_scale) == 0
         out *= self.variance if one_factor else self.variance * np.exp(log_scale)[:, None]
         return out
 
-    def fill(self, points: Array, prepared: Any, out: Array, scratch: Array | None) -> None:
+    def fill(self, points: Array, prepared: Any, out: Array) -> None:
         """Write the values at variance 1 to `out`; for parameters see `Kernel.evaluate`."""
         raise NotImplementedError
 
@@ -265,9 +259,9 @@ class Pair(Kernel):
     def prepare(self, landmarks: ArrayLike) -> tuple[Any, Any]:
         return self.first.prepare(landmarks), self.second.prepare(landmarks)
 
-    def fill(self, points: Array, prepared: Any, out: Array, scratch: Array | None) -> None:
-        self.first.evaluate(points, prepared[0], out, scratch)
-        second = self.second.evaluate(points, prepared[1], np.empty_like(out), scratch)
+    def fill(self, points: Array, prepared: Any, out: Array) -> None:
+        self.first.evaluate(points, prepared[0], out)
+        second = self.second.evaluate(points, prepared[1], np.empty_like(out))
         self._join(out, second, out=out)
 
     def diagonal(self, x: ArrayLike) -> Array:

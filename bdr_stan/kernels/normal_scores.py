@@ -118,7 +118,7 @@ class NormalScores(ColumnKernel):
     def prepare(self, landmarks: ArrayLike) -> Any:
         return self.base.prepare(self.scores(np.asarray(landmarks)))
 
-    def fill(self, points: Array, prepared: Any, out: Array, scratch: Array | None) -> None:
+    def fill(self, points: Array, prepared: Any, out: Array) -> None:
         self.base.evaluate(self.scores(points), prepared, out)
 
     def diagonal(self, x: ArrayLike) -> Array:

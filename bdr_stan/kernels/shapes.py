@@ -41,12 +41,7 @@ class RBF(Stationary):
         return (2 * np.pi) ** (n_columns / 2) * np.exp(-squared_frequency / 2)
 
     def evaluate(
-        self,
-        points: Array,
-        prepared: PreparedLandmarks,
-        out: Array,
-        scratch: Array | None = None,
-        log_scale: ArrayLike = 0.0,
+        self, points: Array, prepared: PreparedLandmarks, out: Array, log_scale: ArrayLike = 0.0
     ) -> Array:
         """As `Kernel.evaluate`, in the fewest passes over the values.
 
@@ -55,7 +50,7 @@ class RBF(Stationary):
         """
         if self.variance != 1:
             log_scale = log_scale + np.log(self.variance)
-        farthest = minus_half_squares(self.select(points), prepared, out, scratch, log_scale)
+        farthest = minus_half_squares(self.select(points), prepared, out, log_scale)
         smallest = -0.5 * prepared.precision * farthest**2 + np.min(log_scale, initial=0)
         if np.ndim(log_scale) == 0:
             np.minimum(out, log_scale, out=out)  # rounding can make a squared distance negative
@@ -86,7 +81,7 @@ class Laplace(BandwidthKernel):
         columns, lengths = self.columns_and_lengths(landmarks)
         return columns / lengths, lengths
 
-    def fill(self, points: Array, prepared: Any, out: Array, scratch: Array | None) -> None:
+    def fill(self, points: Array, prepared: Any, out: Array) -> None:
         landmarks, lengths = prepared
         np.negative(cdist(self.select(points) / lengths, landmarks, self.metric), out=out)
         np.exp(out, out=out)

@@ -110,15 +110,11 @@ class PreparedLandmarks(NamedTuple):
 
 
 def minus_half_squares(
-    points: Array,
-    prepared: PreparedLandmarks,
-    out: Array,
-    scratch: Array | None = None,
-    log_scale: ArrayLike = 0.0,
+    points: Array, prepared: PreparedLandmarks, out: Array, log_scale: ArrayLike = 0.0
 ) -> float:
     """Write -|x - u|^2 / 2 b^2, plus log_scale, to `out`; returns a bound of the distances."""
     n, p = points.shape
-    rows = np.empty((n, p + 2)) if scratch is None else scratch[:n, : p + 2]
+    rows = np.empty((n, p + 2))
     moved, norms = rows[:, :p], rows[:, p]
     np.subtract(points, prepared.centre, out=moved)
     if prepared.scale is not None:
@@ -199,7 +195,7 @@ class Stationary(BandwidthKernel):
         matrix = np.vstack([precision * moved.T, np.ones(len(moved)), -0.5 * precision * norms])
         return PreparedLandmarks(centre, scale, precision, matrix, np.sqrt(norms.max()))
 
-    def fill(self, points: Array, prepared: Any, out: Array, scratch: Array | None) -> None:
-        minus_half_squares(self.select(points), prepared, out, scratch)
+    def fill(self, points: Array, prepared: Any, out: Array) -> None:
+        minus_half_squares(self.select(points), prepared, out)
         np.minimum(out, 0, out=out)  # rounding can make a squared distance negative
         self.profile(out)

@@ -135,7 +135,7 @@ class AlongColumn(FeatureMap):
         self._features, self._column, self._points = features, column, points
         self.n_columns = features.n_columns
 
-    def fill(self, points: Array, out: Array, scratch: Array | None, log_scale: ArrayLike) -> None:
+    def fill(self, points: Array, out: Array, log_scale: ArrayLike) -> None:
         for row, value in zip(out, points[:, 0], strict=True):
             changed = self._column.set_to(self._points, value)
-            row[:] = self._features(changed, None, scratch, log_scale).mean(axis=0)
+            row[:] = self._features(changed, None, log_scale).mean(axis=0)

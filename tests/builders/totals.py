@@ -269,7 +269,7 @@ class Given:
     def __init__(self, d):
         self.n_inputs = self.n_columns = d
 
-    def __call__(self, points, out=None, scratch=None, log_scale=0.0):
+    def __call__(self, points, out=None, log_scale=0.0):
         if out is None:
             return np.array(points, float)
         out[:] = points
