@@ -17,7 +17,7 @@ BUDGETS = {
     "estimators": 8800,
     "families": 760,
     "kernel_means": 1120,
-    "kernels": 2530,
+    "kernels": 2500,
     "maps": 1920,
     "models": 3890,
     "plots": 1710,
