@@ -94,7 +94,8 @@ class Matern(Stationary):
     has_spectral_density = True
 
     def profile(self, out: Array) -> Array:
-        out *= -2 * np.sqrt(2 * self.smoothness) ** 2
+        s_per_r = np.sqrt(2 * self.smoothness)
+        out *= -2 * s_per_r**2
         factor = self.polynomial(np.sqrt(out, out=out))
         np.exp(np.negative(out, out=out), out=out)
         out *= factor
