@@ -144,7 +144,7 @@ class LinearEffects(ColumnKernel):
         return (seen - np.asarray(self.centre)) / self.units
 
     def prepare(self, landmarks: ArrayLike) -> Any:
-        """Of `landmarks` u A = (u - c)' / s^2 and c'A: ((x - c) / s)'((u - c) / s) = x'A - c'A."""
+        """A = (u - c)' / s^2 of `landmarks` u, and c'A: ((x - c) / s)'((u - c) / s) = x'A - c'A."""
         values = self.standardised(np.asarray(landmarks))
         matrix = np.ascontiguousarray((values / self.units).T)
         return matrix, self.centre @ matrix
