@@ -14,6 +14,7 @@ from bdr_stan.aggregate.likelihoods.counts import (
     BINOMIAL,
     NEGATIVE_BINOMIAL,
     POISSON,
+    log_choose,
     log_rising,
 )
 from bdr_stan.families.base import Family, Terms
@@ -22,7 +23,6 @@ from bdr_stan.types import Array
 # Smallest probability: 0 has no density, and squares of smaller numbers underflow.
 _TINY = 1e-140
 _LEAST_DISPERSION = 1e-4  # below which differences of gamma functions lose their digits
-
 
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
 
@@ -40,10 +40,6 @@ def _trigamma(x):
         shifted = x + k
         series = series + 1 / (shifted * shifted)
     return series
-
-
-def _log_choose(trials, y):
-    return gammaln(trials + 1) - gammaln(y + 1) - gammaln(trials - y + 1)
 
 
 class PoissonCounts(Family):
@@ -93,7 +89,7 @@ class BinomialCounts(Family):
     def terms(self, y: Array, h: Array, trials: Array | None = None, **scales: Any) -> Terms:
         p, q = expit(h), expit(-h)
         # Not y h - trials log(1 + exp(h)): its terms cancel if h is large.
-        value = _log_choose(trials, y) + y * log_expit(h) + (trials - y) * log_expit(-h)
+        value = log_choose(trials, y) + y * log_expit(h) + (trials - y) * log_expit(-h)
         return Terms(value, y * q - (trials - y) * p, trials * p * q)
 
 
@@ -118,7 +114,7 @@ class BetaBinomial(BinomialCounts):
     def terms(self, y: Array, h: Array, trials: Array | None = None, **scales: Any) -> Terms:
         precision, p, q = _precision(scales), *(np.maximum(expit(x), _TINY) for x in (h, -h))
         a, b, rest = p * precision, q * precision, trials - y
-        value = _log_choose(trials, y) + betaln(y + a, rest + b) - betaln(a, b)
+        value = log_choose(trials, y) + betaln(y + a, rest + b) - betaln(a, b)
         slope_in_p = precision * (digamma(y + a) - digamma(a) - digamma(rest + b) + digamma(b))
         second_in_p = precision**2 * (
             _trigamma(y + a) - _trigamma(a) + _trigamma(rest + b) - _trigamma(b)

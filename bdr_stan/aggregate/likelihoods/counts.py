@@ -69,6 +69,11 @@ class Poisson(Likelihood):
         return stats.poisson(mean)
 
 
+def log_choose(trials: Any, y: Array) -> Array:
+    """Logarithm of the number of ways to choose y out of the trials."""
+    return gammaln(trials + 1) - gammaln(y + 1) - gammaln(trials - y + 1)
+
+
 def log_rising(y: Array, shape: Array | float) -> Array:
     """log Gamma(y + shape) - log Gamma(shape) - y log(shape), exact for large shapes too.
 
@@ -172,8 +177,7 @@ class Binomial(Likelihood):
 
         def density(mean):
             spread = mean * (1 - mean)
-            value = gammaln(trials + 1) - gammaln(y + 1) - gammaln(rest + 1)
-            value += y * np.log(mean) + rest * np.log1p(-mean)
+            value = log_choose(trials, y) + (y * np.log(mean) + rest * np.log1p(-mean))
             return LabelDensity(
                 value.sum(),
                 y / mean - rest / (1 - mean),
@@ -201,7 +205,7 @@ def _beta_binomial(y, trials, shape):
     The information, which has no closed form, is one over the variance of the share y / trials.
     """
     rest = trials - y
-    constant = gammaln(trials + 1) - gammaln(y + 1) - gammaln(rest + 1) - log_rising(trials, shape)
+    constant = log_choose(trials, y) - log_rising(trials, shape)
 
     def density(mean):
         a, b = shape * mean, shape * (1 - mean)
