@@ -15,7 +15,7 @@ BUDGETS = {
     "datasets": 320,
     "embedding": 3120,
     "estimators": 8800,
-    "families": 760,
+    "families": 750,
     "kernel_means": 1120,
     "kernels": 2500,
     "maps": 1920,
