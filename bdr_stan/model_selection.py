@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.model_selection import BaseCrossValidator, KFold, StratifiedKFold, check_cv
 
-from bdr_stan.aggregate.mean_points import mean_points
+from bdr_stan.aggregate.rows import mean_points
 from bdr_stan.bags import Bags, BagsLike, as_bags
 from bdr_stan.estimators.validation import check_folds
 from bdr_stan.types import Array, check_seed, is_integer

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bdr_stan.aggregate.mean_points import mean_points
+from bdr_stan.aggregate.rows import mean_points
 from bdr_stan.bags import Bags, values_of_bags
 from bdr_stan.types import Array, ArrayLike, Seed
 
@@ -31,19 +31,19 @@ def gamma_effects(
     For a label with an error of relative variance v, (n,), g has the variance d^2 + v, and the
     bag's effect is the share d^2 / (d^2 + v) of it, as in a sum of two normal effects.
     """
-    own = np.square(dispersion)[:, None]
-    prior = 1 / (own + error_variance)
+    variance = np.square(dispersion)[:, None]  # of the effect without the error
+    prior = 1 / (variance + error_variance)
     shape, rate = prior + y, prior + means
-    share = own * prior
+    share = variance * prior
     if len(means) == 1:
         return share * np.log(shape / rate)
     # Numbers of shapes near 0 underflow: log gamma(a) is log gamma(a + 1) + log(uniform) / a.
     rng = np.random.default_rng(seed)
     log_uniform = -rng.standard_exponential(shape.shape)
-    both = np.log(rng.standard_gamma(shape + 1)) + log_uniform / shape - np.log(rate)
+    log_g = np.log(rng.standard_gamma(shape + 1)) + log_uniform / shape - np.log(rate)
     if not np.any(error_variance):
-        return both
-    return share * both + np.sqrt(share * error_variance) * rng.standard_normal(both.shape)
+        return log_g
+    return share * log_g + np.sqrt(share * error_variance) * rng.standard_normal(log_g.shape)
 
 
 def dispersion_inside(dispersion: Array, share: Array, itself: Array) -> Array:
@@ -69,20 +69,34 @@ class TrainingEffects:
     mean_points: Array | None  # shape (n, p); None if points were in partitions
 
     def numbers(self, district: Sequence[Any] | Array, what: str) -> Array:
-        """Numbers of training bags with these ids, for `numbered`; ValueError without effects."""
+        """Numbers of training bags with these ids, -1 for None or NaN; `what` has such an id.
+
+        ValueError for an unknown id, or without effects.
+        """
         if self.effects is None:
             raise ValueError(
                 "district goes with effects of training bags, which this fit does not have: use "
                 "likelihood='negative binomial' or bag_effects=True, and fewer draws where draws x "
                 "bags are beyond 20 million"
             )
-        return numbered(district, self.ids, what)
+        number_of = {str(name): i for i, name in enumerate(self.ids)}
+        numbers = np.full(len(district), -1)
+        for i, name in enumerate(district):
+            if name is None or name != name:  # NaN
+                continue
+            if str(name) not in number_of:
+                raise ValueError(
+                    f"district {name!r} of {what} {i} is no bag of the fit: pass ids of training "
+                    "bags, or None for places that lie in none of them"
+                )
+            numbers[i] = number_of[str(name)]
+        return numbers
 
     def districts(self, bags: Bags, district: ArrayLike | str | bool) -> tuple[Array, Array]:
         """Number of the training bag that contains or is each bag (-1: none), and which are one."""
         itself = np.full(len(bags), -1)
-        can_be_known = isinstance(bags, Bags) and self.effects is not None
-        if district is not False and self.mean_points is not None and can_be_known:
+        have_effects = isinstance(bags, Bags) and self.effects is not None
+        if district is not False and self.mean_points is not None and have_effects:
             itself = training_bags(bags, self.ids, self.mean_points)
         if isinstance(district, bool):
             return itself, itself >= 0
@@ -103,11 +117,11 @@ class TrainingEffects:
         new = None if tau is None else tau[:, None] * standard_effects(bags, len(tau))
         if self.effects is None or not np.any(number >= 0):
             return new
-        known = self.effects[:, number]
+        of_training = self.effects[:, number]
         if tau is not None and new is not None:
             # A part of a training bag also has its own effect, of mean 1 on its rate.
-            known = known + np.where(itself, 0.0, new - tau[:, None] ** 2 / 2)
-        return np.where(number >= 0, known, 0.0 if new is None else new)
+            of_training = of_training + np.where(itself, 0.0, new - tau[:, None] ** 2 / 2)
+        return np.where(number >= 0, of_training, 0.0 if new is None else new)
 
 
 def training_bags(bags: Bags, ids: Array, points: Array) -> Array:
@@ -117,35 +131,19 @@ def training_bags(bags: Bags, ids: Array, points: Array) -> Array:
     """
     if bags.ids is None:
         return np.full(len(bags), -1)
-    number = {str(name): i for i, name in enumerate(ids)}
-    found = np.array([number.get(str(name), -1) for name in bags.index])
-    known = np.flatnonzero(found >= 0)
-    if len(known):
+    number_of = {str(name): i for i, name in enumerate(ids)}
+    numbers = np.array([number_of.get(str(name), -1) for name in bags.index])
+    by_id = np.flatnonzero(numbers >= 0)
+    if len(by_id):
         spread = np.maximum(points.std(axis=0), np.abs(points).max(axis=0) * 1e-6)
-        found[known[~have_mean_points(bags[known], points[found[known]], spread)]] = -1
-    return found
+        numbers[by_id[~have_mean_points(bags[by_id], points[numbers[by_id]], spread)]] = -1
+    return numbers
 
 
 def have_mean_points(bags: Bags, points: Array, spread: Array) -> Array:
     """Whether bags have these mean points, shape (n, p), up to rounding; bool array, shape (n,)."""
-    away = np.abs(mean_points(bags).points - points)
-    return np.all(away <= _MEAN_POINT_TOLERANCE * spread, axis=1)
-
-
-def numbered(district: Sequence[Any] | Array, ids: Array, what: str) -> Array:
-    """Numbers in a fit of bags of these ids, -1 for None or NaN; ValueError for an unknown id."""
-    number = {str(name): i for i, name in enumerate(ids)}
-    found = np.full(len(district), -1)
-    for i, name in enumerate(district):
-        if name is None or name != name:  # NaN
-            continue
-        if str(name) not in number:
-            raise ValueError(
-                f"district {name!r} of {what} {i} is no bag of the fit: pass ids of training bags, "
-                "or None for places that lie in none of them"
-            )
-        found[i] = number[str(name)]
-    return found
+    distances = np.abs(mean_points(bags).points - points)
+    return np.all(distances <= _MEAN_POINT_TOLERANCE * spread, axis=1)
 
 
 def standard_effects(bags: Bags, n_draws: int) -> Array:

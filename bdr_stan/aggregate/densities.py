@@ -15,8 +15,8 @@ from bdr_stan.types import Array
 
 def given_of_labels(rows: AggregateRows, trials: Array | None) -> dict[str, Any]:
     """What is known of each label, as keywords of `Likelihood.label_density`."""
-    known = {"noise_factor": rows.noise_factor, "error_variance": rows.known_variance}
-    return {"trials": trials, **known}
+    errors = {"noise_factor": rows.noise_factor, "error_variance": rows.known_variance}
+    return {"trials": trials, **errors}
 
 
 def aggregate_likelihood(

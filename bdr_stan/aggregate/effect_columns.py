@@ -24,9 +24,9 @@ class EffectColumns:
 
     def __call__(self, points: Array) -> Array:
         """g at points, shape (n, K)."""
-        found = (points[:, self.index] - self.centre) / self.scale
-        found[:, 0] = 1.0
-        return found
+        columns = (points[:, self.index] - self.centre) / self.scale
+        columns[:, 0] = 1.0
+        return columns
 
     def sums(self, mean_points: Array, total: Array) -> Array:
         """sum_j p_j g_j of bags with these mean points and total weights, shape (n, K)."""
@@ -35,9 +35,8 @@ class EffectColumns:
 
 def effect_columns(bags: Bags, wanted: bool | Sequence[Any]) -> EffectColumns:
     """The constant and the wanted columns; ValueError for one that is missing or constant."""
-    given = [] if wanted is True else list(wanted)  # type: ignore[arg-type]
     names = bags.features or [f"x{k}" for k in range(bags.n_features)]
-    index = _numbers(bags, given) if given else []
+    index = [] if wanted is True else _indices(bags, list(wanted))  # type: ignore[arg-type]
     centre, scale = np.zeros(len(index) + 1), np.ones(len(index) + 1)
     if index:
         values = bags.points[:, index]
@@ -53,18 +52,18 @@ def effect_columns(bags: Bags, wanted: bool | Sequence[Any]) -> EffectColumns:
     )
 
 
-def _numbers(bags, columns):
-    """Numbers of columns by name; of a category all values but the first, which others imply."""
-    found = []
+def _indices(bags, columns):
+    """Indices of columns by name; of a category all values but the first, which others imply."""
+    indices = []
     for column in columns:
         try:
             of_column = list(Linear(columns=[column]).on(bags.features, bags.n_features).columns)
         except ValueError as error:
             raise ValueError(str(error).replace("Polynomial", "bag_effects")) from None
-        found += of_column[len(of_column) > 1 :]
-    if len(set(found)) < len(found):
+        indices += of_column[len(of_column) > 1 :]
+    if len(set(indices)) < len(indices):
         raise ValueError(f"bag_effects name a column twice: {columns}")
-    return found
+    return indices
 
 
 def covariances(effect_sd: Array, effect_correlation: Array) -> Array:
@@ -118,7 +117,7 @@ def subsets_given_totals(
     total.
     """
     shared = np.einsum("mk,skl,ml->sm", subset, covariance, bag, optimize=True) + subset_noise
-    own = effect_variance(subset, covariance) + subset_noise
-    total = effect_variance(bag, covariance) + bag_noise
-    variance = np.maximum(own - shared**2 / total, 0.0)
-    return mean + shared / total * residual, np.sqrt(variance)
+    of_subset = effect_variance(subset, covariance) + subset_noise
+    of_bag = effect_variance(bag, covariance) + bag_noise
+    variance = np.maximum(of_subset - shared**2 / of_bag, 0.0)
+    return mean + shared / of_bag * residual, np.sqrt(variance)

@@ -7,7 +7,7 @@ for the mode; how the rows change with a parameter is a difference of two.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from bdr_stan.aggregate.likelihoods import Likelihood
 from bdr_stan.aggregate.links import Link
 from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.kernels import Kernel, fields_of
+from bdr_stan.kernels.feature_maps import slices_of
 from bdr_stan.posterior.mode import Mode, blas_threads, find_mode
 from bdr_stan.posterior.scales import ModeStarts, minimum_in_boxes
 from bdr_stan.threads import limited_blas
@@ -26,7 +27,7 @@ from bdr_stan.user_warnings import warn
 # of the fields of a sum may have next to none.
 _LOG_SD, _LOG_SD_OF_VARIANCES = 1.5, 3.0
 _LOG_STEP = 1e-3  # of differences, on the log scale
-_MODE_TOLERANCE = 1e-9
+_MODE_STEP_TOLERANCE = 1e-9
 _EVIDENCE_TOLERANCE = 1e-5  # relative gain in evidence below which the search ends
 
 
@@ -52,12 +53,13 @@ def learn_kernel(
     `together`, one for each parameter, keep their ratios. Warns if the search ends at its start,
     though the evidence rises from there.
     """
-    given = kernel.log_parameters
-    groups = np.arange(len(given)) if together is None else together
+    log_parameters = kernel.log_parameters
+    groups = np.arange(len(log_parameters)) if together is None else together
     first = np.unique(groups, return_index=True)[1]
-    start = given[first]
-    ratios = given - start[groups]
+    start = log_parameters[first]
+    ratios = log_parameters - start[groups]
     n, names = len(start), list(scales)
+    of_labels: Any = {"y": y, "likelihood": likelihood, "link": link, "trials": trials}
     are_variances = [kernel.parameter_names[k].endswith("variance") for k in first]
     log_sds = np.where(are_variances, _LOG_SD_OF_VARIANCES, _LOG_SD)
     blocks = _Blocks(kernel, rows_at)
@@ -68,26 +70,20 @@ def learn_kernel(
 
     def value_at(rows, x, theta):
         values = dict(zip(names, np.exp(x[n:]).tolist(), strict=True))
-        density = aggregate_likelihood(
-            rows,
-            y,
-            likelihood,
-            link,
-            trials=trials,
-            exact_curvature=rows.weights is None,
-            **values,
-        )
+        exact = rows.weights is None
+        density = aggregate_likelihood(rows, exact_curvature=exact, **of_labels, **values)
         prior_factor, rho = np.eye(rows.rows.shape[1] - 1), values["rho"]
         mode = find_mode(
-            density, prior_factor, intercept_prior, rho=rho, start=theta, tol=_MODE_TOLERANCE
+            density, prior_factor, intercept_prior, rho=rho, start=theta, tol=_MODE_STEP_TOLERANCE
         )
         return mode.log_evidence + log_prior(**values), mode, values
 
     def objective(x):
-        here = kernel_at(x)
-        rows, roots, near = rows_at(here), blocks.roots(here), starts.nearest(x)
-        value, mode, values = value_at(rows, x, None if near is None else near / roots)
-        slopes = slope_in_rows(rows, y, likelihood, link, mode, trials=trials, **values)
+        kernel_of_x, nearest_mode = kernel_at(x), starts.nearest(x)
+        rows, roots = rows_at(kernel_of_x), blocks.roots(kernel_of_x)
+        theta = None if nearest_mode is None else nearest_mode / roots
+        value, mode, values = value_at(rows, x, theta)
+        slopes = slope_in_rows(rows, mode=mode, **of_labels, **values)
 
         def along(i, up, down):
             """Difference of the evidence and the prior of the scales between two x near by."""
@@ -103,9 +99,9 @@ def learn_kernel(
         steps = _LOG_STEP * np.eye(len(x))
         slope = np.array([along(i, x + step, x - step) for i, step in enumerate(steps)])
         slope /= 2 * _LOG_STEP
-        away = (x[:n] - start) / log_sds
-        slope[:n] -= away / log_sds
-        loss = 0.5 * away @ away - value
+        deviation = (x[:n] - start) / log_sds
+        slope[:n] -= deviation / log_sds
+        loss = 0.5 * deviation @ deviation - value
         starts.add(x, mode.theta * roots, loss)
         return loss, -slope
 
@@ -121,10 +117,8 @@ class _Blocks:
     """Columns of the points' rows that belong to the fields of a kernel."""
 
     def __init__(self, kernel, rows_at):
-        widths = [rows_at(field).rows.shape[1] - 1 for field in fields_of(kernel)]
-        ends = np.cumsum([0, *widths])
         self.rows_at = rows_at
-        self.slices = [slice(a, b) for a, b in pairwise(ends.tolist())]
+        self.slices = slices_of(rows_at(field).rows.shape[1] - 1 for field in fields_of(kernel))
 
     def roots(self, kernel):
         """Root of the variance of each weight's field, and 1 for the intercept, (d + 1,)."""
@@ -146,8 +140,8 @@ class _Blocks:
                     )
             elif a.variance != b.variance:  # features go with its root
                 growth = np.log(a.variance / b.variance) / 2
-                known = slope.by_residual_variance is not None
-                residual_variance = self.rows_at(a).residual_variance if known else None
+                uses_variance = slope.by_residual_variance is not None
+                residual_variance = self.rows_at(a).residual_variance if uses_variance else None
                 change += growth * slope.by_log_factor(block, residual_variance)
         return change
 
@@ -176,18 +170,15 @@ class SlopeInRows:
     def by_log_factor(self, columns: slice, residual_variance: Array | None) -> float:
         """Slope in the log of a factor on these columns; `residual_variance` has its square."""
         growth = self.along(self.rows.rows[:, columns], columns)
-        return (
-            growth
-            if residual_variance is None
-            else growth + 2 * float(self.by_residual_variance @ residual_variance)
-        )
+        if residual_variance is None:
+            return growth
+        return growth + 2 * float(self.by_residual_variance @ residual_variance)
 
     def along(self, change: Array, columns: slice) -> float:
         """How the evidence changes with a small change of these columns of the rows, (T, k)."""
+        of_bags = self.rows.combined(self.slopes, change)
         by_means = self.by_f @ (change @ self.theta[columns])
-        return by_means + np.vdot(
-            self.by_slope[:, columns], self.rows.combined(self.slopes, change)
-        )
+        return by_means + np.vdot(self.by_slope[:, columns], of_bags)
 
 
 def slope_in_rows(

@@ -13,7 +13,7 @@ from bdr_stan.kernels.fields import COVERED_COLUMNS
 from bdr_stan.types import Array
 from bdr_stan.user_warnings import warn
 
-_SAMPLE = 20_000  # of points in partitions
+_POINTS_OF_PARTS = 20_000  # of bags in partitions
 _SLACK = 0.01  # of the half-width: the range is that of a sample of the training points
 _BAGS, _POINTS = 50, 100  # that are looked at, of the bags and of each
 
@@ -32,15 +32,14 @@ def record_with_horizon(record: BagsRecord, kernel: Kernel) -> BagsRecord:
 
 def horizons(kernel: str | Kernel, bags: Bags) -> Array:
     """How far beyond the points of the bags a kernel's fields reach in each column, shape (p,)."""
-    found = np.zeros(bags.n_features)
-    parts = (
-        _hilbert_spaces(kernel.on(bags.features, len(found))) if isinstance(kernel, Kernel) else []
-    )
-    for part in parts:
+    p = bags.n_features
+    beyond = np.zeros(p)
+    fields = _hilbert_spaces(kernel.on(bags.features, p)) if isinstance(kernel, Kernel) else []
+    for part in fields:
         if part.horizon:
-            (column,) = part.columns_seen(len(found))
-            found[column] = max(found[column], part.horizon)
-    return found
+            (column,) = part.columns_seen(p)
+            beyond[column] = max(beyond[column], part.horizon)
+    return beyond
 
 
 def warn_beyond_box(bags: BagsBase, kernel: Kernel) -> None:
@@ -51,7 +50,7 @@ def warn_beyond_box(bags: BagsBase, kernel: Kernel) -> None:
     if isinstance(bags, Bags):
         points = bags.points
     else:
-        points = bags.sample_points(_SAMPLE, np.random.default_rng(0))
+        points = bags.sample_points(_POINTS_OF_PARTS, np.random.default_rng(0))
     for column, (low, high) in limits.items():
         values = points[:, column]
         slack = _SLACK * (high - low) / 2
@@ -69,26 +68,20 @@ def warn_beyond_box(bags: BagsBase, kernel: Kernel) -> None:
 
 def _limits(kernel, n_columns):
     """Column -> lowest and highest value with the full variance of the basis functions."""
-    found = {}
+    limits = {}
     for part in _hilbert_spaces(kernel):
-        for column, low, high in zip(_columns(part, n_columns), *part.limits(), strict=True):
-            known = found.get(column, (low, high))
-            found[column] = max(low, known[0]), min(high, known[1])
-    return found
-
-
-def _columns(part, n_columns):
-    """Columns of a HilbertSpace, in the order of its box."""
-    return range(n_columns) if part.base.columns is None else part.base.columns
+        columns = range(n_columns) if part.base.columns is None else part.base.columns
+        for column, low, high in zip(columns, *part.limits(), strict=True):  # in order of the box
+            lowest, highest = limits.get(column, (low, high))
+            limits[column] = max(low, lowest), min(high, highest)
+    return limits
 
 
 def _hilbert_spaces(kernel):
     """The HilbertSpace kernels with sines as features of a kernel's fields."""
-    found = []
-    for field in fields_of(kernel):
-        parts = (field.first, field.second) if isinstance(field, HilbertProduct) else (field,)
-        found += [part for part in parts if isinstance(part, HilbertSpace)]
-    return found
+    fields = fields_of(kernel)
+    factors = [f.parts.values() if isinstance(f, HilbertProduct) else [f] for f in fields]
+    return [part for parts in factors for part in parts if isinstance(part, HilbertSpace)]
 
 
 def omitted_variance(bags: Bags, features: FieldFeatures) -> Array:
@@ -97,7 +90,7 @@ def omitted_variance(bags: Bags, features: FieldFeatures) -> Array:
     It is the variance of the part of a bag's mean of f outside the basis functions, with the
     kernel's dependence between its points. Fields of more than three columns are omitted.
     """
-    found = []
+    omitted = []
     for i in np.unique(np.linspace(0, len(bags) - 1, _BAGS).astype(int)):
         rows = np.arange(bags.offsets[i], bags.offsets[i + 1])
         rows = rows[np.unique(np.linspace(0, len(rows) - 1, _POINTS).astype(int))]
@@ -111,8 +104,8 @@ def omitted_variance(bags: Bags, features: FieldFeatures) -> Array:
             if len(field.columns_seen(features.n_inputs)) <= COVERED_COLUMNS:
                 covered = np.square(sums[block]).sum()
                 total += max(shares @ field(points, points) @ shares - covered, 0.0)
-        found.append(total)
-    return np.array(found)
+        omitted.append(total)
+    return np.array(omitted)
 
 
 def warn_of_omitted_totals(

@@ -15,15 +15,18 @@ from typing import TypeVar
 import numpy as np
 from scipy.sparse import csr_array
 
-from bdr_stan.bags import Bags
-from bdr_stan.kernels import FeatureMap, FieldFeatures
+from bdr_stan.bags import Bags, BagsLike, as_bags
+from bdr_stan.embedding.compression import triangular
+from bdr_stan.embedding.mean_embedding import embed
+from bdr_stan.kernels import FeatureMap, FieldFeatures, LandmarkFeatures, Linear
+from bdr_stan.kernels.feature_maps import slices_of
 from bdr_stan.threads import map_in_threads
 from bdr_stan.types import Array
 
 # Singular values of a bag's rows below this share of its largest are omitted: their squares, which
 # enter rates, are below rounding.
 RANK_TOLERANCE = 1e-7
-_CHUNK_BYTES = 1 << 22
+_BYTES_OF_ROWS = 1 << 22
 _THETAS_AT_ONCE = 250
 
 Rate = Callable[[Array], Array]  # of the function's values, entry by entry
@@ -34,13 +37,12 @@ Reduced = TypeVar("Reduced")
 class AggregateRows:
     """Rows of all bags, stacked bag by bag, with one column for each weight and one for f0.
 
-    Bag a has ``rows[start[a] : start[a] + length[a]]``: a factor Q_a of sum_j p_j phi_j phi_j'
-    (`square_factors`), or the points' own rows phi_j = [psi_j, 1] (`point_rows`).
+    Bag a has ``rows[blocks[a]]``: a factor Q_a of sum_j p_j phi_j phi_j' (`square_factors`), or the
+    points' own rows phi_j = [psi_j, 1] (`point_rows`).
     """
 
     rows: Array  # shape (T, d + 1)
-    start: Array  # shape (n,)
-    length: Array  # shape (n,)
+    length: Array  # number of rows of each bag, int, shape (n,)
     weights: Array | None  # p_j of the points' own rows, shape (T,)
     total: Array  # sum_j p_j of each bag, shape (n,)
     noise_factor: Array  # sqrt(sum_j p_j^2) of each bag: noise of its total per noise of one point
@@ -50,6 +52,16 @@ class AggregateRows:
     # Variance of each label's error, shape (n,); relative to the label unless totals are normal.
     known_variance: Array | float = 0.0
 
+    @cached_property
+    def start(self) -> Array:
+        """First row of each bag, int, shape (n,)."""
+        return np.cumsum(self.length) - self.length
+
+    @property
+    def blocks(self) -> list[slice]:
+        """The rows of each bag."""
+        return slices_of(self.length.tolist())
+
     @property
     def row_weights(self) -> Array:
         """Weight of each row, shape (T,): p_j of points, 1 of factors."""
@@ -58,31 +70,28 @@ class AggregateRows:
     @property
     def bag(self) -> Array:
         """Number of the bag of each row, shape (T,)."""
-        return np.repeat(np.arange(len(self.start)), self.length)
+        return np.repeat(np.arange(len(self.length)), self.length)
 
     @property
     def packs(self) -> bool:
         """Whether factors are larger than the packed triangles of their Gram matrices."""
-        n, k = len(self.start), self.rows.shape[1]
+        n, k = len(self.length), self.rows.shape[1]
         return self.weights is None and len(self.rows) > n * (k + 1) / 2
 
     def combined(self, c: Array, rows: Array | None = None) -> Array:
         """sum_j c_j phi_j over each bag, (n, d + 1), for c, (T,); or of other `rows`, (T, k)."""
         T = len(c)  # with a sparse matrix, so the c_j phi_j are never in memory
-        by_bag = csr_array((c, np.arange(T), np.append(self.start, T)), (len(self.start), T))
+        by_bag = csr_array((c, np.arange(T), np.append(self.start, T)), (len(self.length), T))
         return by_bag @ (self.rows if rows is None else rows)
 
     def along(self, v: Array) -> Array:
         """phi_j' v_a of each row, shape (T,), with the v_a of its bag, shape (n, d + 1)."""
-        ends = self.start + self.length
-        blocks = zip(self.start, ends, v, strict=True)
-        return np.concatenate([self.rows[a:b] @ of_bag for a, b, of_bag in blocks])
+        blocks = zip(self.blocks, v, strict=True)
+        return np.concatenate([self.rows[block] @ v_a for block, v_a in blocks])
 
     def gram(self) -> Array:
         """Q_a' Q_a of every bag, shape (n, d + 1, d + 1)."""
-        ends = self.start + self.length
-        blocks = (self.rows[a:b] for a, b in zip(self.start, ends, strict=True))
-        return np.array([Q.T @ Q for Q in blocks])
+        return np.array([Q.T @ Q for Q in map(self.rows.__getitem__, self.blocks)])
 
     @cached_property
     def packed(self) -> Array:
@@ -95,9 +104,8 @@ class AggregateRows:
 
     def means(self, theta: Array, rate: Rate, shift: Array | None = None) -> Array:
         """sum_j p_j rate(phi_j' theta + shift), (S, n), for theta, (S, d + 1), shift, (S, n)."""
-        out, row_weights = np.empty((len(theta), len(self.start))), self.row_weights
-        for a, (start, length) in enumerate(zip(self.start, self.length, strict=True)):
-            block = slice(start, start + length)
+        out, row_weights = np.empty((len(theta), len(self.length))), self.row_weights
+        for a, block in enumerate(self.blocks):
             shifted = theta
             if shift is not None:
                 shifted = np.column_stack([theta[:, :-1], theta[:, -1] + shift[:, a]])
@@ -114,8 +122,8 @@ def square_factors(
     """Factors Q_a of the bags, for rates that are squares: one pass over the points.
 
     sum_j p_j (phi_j' theta)^2 = |Q_a theta|^2 for every theta = [w; f0], with phi_j = [psi_j, 1]
-    the row of point j and p_j its weight. By QR, not from the product itself, which would square
-    the condition number. Singular values below `tolerance` times the largest are omitted.
+    the row of point j and p_j its weight. Singular values below `tolerance` times the largest are
+    omitted.
     """
 
     def factor(rows, weights):
@@ -129,25 +137,22 @@ def square_factors(
         else _triangular_factor(np.vstack([block for block, _ in part]), tolerance)
         for part in parts
     ]
-    length = np.array([len(block) for block in blocks])
-    rows = aggregate_rows(bags, np.vstack(blocks), np.cumsum(length) - length, length)
+    rows = aggregate_rows(bags, np.vstack(blocks), np.array([len(block) for block in blocks]))
     return replace(rows, residual_variance=np.array([sum(c for _, c in part) for part in parts]))
 
 
 def _triangular_factor(rows, tolerance):
     """Fewer rows with nearly the same Gram matrix, ordered by their lengths."""
-    R = np.linalg.qr(rows, mode="r") if len(rows) > rows.shape[1] else rows
-    s, V = np.linalg.svd(R, full_matrices=False)[1:]
-    kept = s > tolerance * s[0]
-    return s[kept, None] * V[kept]
+    s, V = np.linalg.svd(triangular(rows), full_matrices=False)[1:]
+    large = s > tolerance * s[0]
+    return s[large, None] * V[large]
 
 
 def weighted_sums(bags: Bags, features: FeatureMap) -> AggregateRows:
     """One row sum_j p_j phi_j of each bag, for rates that are f; one pass over the points."""
     parts = reduced_by_bag(bags, with_ones(features), lambda rows, weights: weights @ rows)
     rows = np.array([np.sum(part, axis=0) for part in parts])
-    n = len(bags)
-    return aggregate_rows(bags, rows, np.arange(n), np.ones(n, int))
+    return aggregate_rows(bags, rows, np.ones(len(bags), int))
 
 
 def point_rows(
@@ -162,13 +167,12 @@ def point_rows(
     rows_of = _with_residual_variance(features) if with_residual_variance else with_ones(features)
     parts = reduced_by_bag(bags, rows_of, lambda rows, weights: rows[weights > 0])
     rows = np.vstack([rows for part in parts for rows in part])
-    length = bags.sums(counted.astype(int))
-    start, weights = np.cumsum(length) - length, weights[counted]
+    length, weights = bags.sums(counted.astype(int)), weights[counted]
     if not with_residual_variance:
-        return aggregate_rows(bags, rows, start, length, weights)
-    residual_variance = np.add.reduceat(weights * rows[:, -1], start)
-    rows = aggregate_rows(bags, np.ascontiguousarray(rows[:, :-1]), start, length, weights)
-    return replace(rows, residual_variance=residual_variance)
+        return aggregate_rows(bags, rows, length, weights)
+    without = aggregate_rows(bags, np.ascontiguousarray(rows[:, :-1]), length, weights)
+    residual_variance = np.add.reduceat(weights * rows[:, -1], without.start)
+    return replace(without, residual_variance=residual_variance)
 
 
 def bag_means(bags: Bags, features: FeatureMap, theta: Array, rate: Rate) -> Array:
@@ -187,10 +191,27 @@ def _weighted_rates(rows, weights, theta, rate):
 
 
 def aggregate_rows(
-    bags: Bags, rows: Array, start: Array, length: Array, weights: Array | None = None
+    bags: Bags, rows: Array, length: Array, weights: Array | None = None
 ) -> AggregateRows:
     """AggregateRows with the totals of these bags."""
-    return AggregateRows(rows, start, length, weights, bags.totals, noise_factor(bags))
+    return AggregateRows(rows, length, weights, bags.totals, noise_factor(bags))
+
+
+def mean_points(bags: BagsLike) -> Bags:
+    """One point per bag: its weighted mean, with the total weight of the bag."""
+    bags = as_bags(bags)
+    # The linear kernel at the unit vectors is the point itself.
+    columns = LandmarkFeatures(Linear(), np.eye(bags.n_features))
+    return Bags(
+        embed(bags, columns).mean,
+        np.arange(len(bags) + 1),
+        weights=bags.totals,
+        ids=bags.ids,
+        metadata=bags.metadata,
+        features=bags.features,
+        columns=bags.columns,
+        copy=False,
+    )
 
 
 def noise_factor(bags: Bags) -> Array:
@@ -219,8 +240,8 @@ def _with_residual_variance(features):
         features(points, psi)
         rows[:, -2] = 1
         # It is unknown for features that are not made of kernels.
-        known = isinstance(features, FieldFeatures)
-        rows[:, -1] = features.residual_variance(points, psi) if known else 0
+        of_kernels = isinstance(features, FieldFeatures)
+        rows[:, -1] = features.residual_variance(points, psi) if of_kernels else 0
         return rows
 
     return rows_of
@@ -236,17 +257,17 @@ def reduced_by_bag(
     ``rows_of(points)`` returns the rows of the points of a chunk; called from threads. Points in
     partitions stay there: only reduced rows are returned, in their order.
     """
-    found: list[list[Reduced]] = [[] for _ in range(len(bags))]
+    by_bag: list[list[Reduced]] = [[] for _ in range(len(bags))]
     reduced = partial(_reduced_by_bag_in_part, rows_of=rows_of, reduce=reduce)
     for which, part in bags.map_parts(reduced):
         for i, reduced_chunks in zip(which, part, strict=True):
-            found[i] += reduced_chunks
-    return found
+            by_bag[i] += reduced_chunks
+    return by_bag
 
 
 def _reduced_by_bag_in_part(bags, *, rows_of, reduce, progress=None):
     width = rows_of(bags.read(0, 1)).shape[1] + bags.n_features
-    chunks = bags.chunks(max(16, _CHUNK_BYTES // (8 * width)))
+    chunks = bags.chunks(max(16, _BYTES_OF_ROWS // (8 * width)))
     point_weights = bags.point_weights
 
     def run(chunk):
@@ -255,9 +276,9 @@ def _reduced_by_bag_in_part(bags, *, rows_of, reduce, progress=None):
         weights = point_weights[chunk.start : chunk.stop]
         return [reduce(rows[a:b], weights[a:b]) for a, b in pairwise(chunk.cuts)]
 
-    found = [[] for _ in range(len(bags))]
+    by_bag = [[] for _ in range(len(bags))]
     with closing(map_in_threads(run, chunks)) as results:
         for chunk, parts in zip(chunks, results, strict=True):
             for i, part in zip(range(chunk.first, chunk.last), parts, strict=True):
-                found[i].append(part)
-    return found
+                by_bag[i].append(part)
+    return by_bag

@@ -5,7 +5,7 @@ Several surveys have names; all their places are stacked, survey after survey.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,14 +22,14 @@ from bdr_stan.kernels import FeatureMap, Kernel, Product, fields_of
 from bdr_stan.types import Array, ArrayLike
 
 _LEAST_PLACES = 2  # of a survey, for its slope
-_MARGIN = 0.05  # of a column's range in the bags: allowed distance of places beyond it
+_MARGIN_OF_RANGE = 0.05  # of a column's range in the bags: allowed distance of places beyond it
 
 
 @dataclass(frozen=True)
 class Surveys:
     """Places as bags of points, with the number of people examined and of those positive."""
 
-    places: Bags  # m of them, of all surveys
+    places: Any  # Bags, m of them, of all surveys; None with their rows
     positives: Array  # shape (m,)
     examined: Array  # shape (m,)
     survey: Array  # number of each place's survey, int, shape (m,), in ascending order
@@ -37,14 +37,10 @@ class Surveys:
 
 
 @dataclass(frozen=True)
-class SurveyRows:
-    """The same with the features of the places' points."""
+class SurveyRows(Surveys):
+    """The same with the features of the places' points instead of the places."""
 
-    rows: AggregateRows  # of m places
-    positives: Array  # shape (m,)
-    examined: Array  # shape (m,)
-    survey: Array  # int, shape (m,)
-    names: tuple[str, ...] = ()
+    rows: AggregateRows = field(kw_only=True)  # of m places
 
     @property
     def n_places(self) -> Array:
@@ -94,15 +90,15 @@ def checked_surveys(
     names = _checked_names(surveys)
     positives = _by_survey(names, positives, "positives")
     examined = _by_survey(names, examined, "examined")
-    each = [
+    by_name = [
         _checked_survey(bags, surveys[name], positives[name], examined[name], kernel, name)
         for name in names
     ]
     return Surveys(
-        Bags.concatenate([survey.places for survey in each]),
-        np.concatenate([survey.positives for survey in each]),
-        np.concatenate([survey.examined for survey in each]),
-        np.repeat(np.arange(len(each)), [len(survey.places) for survey in each]),
+        Bags.concatenate([survey.places for survey in by_name]),
+        np.concatenate([survey.positives for survey in by_name]),
+        np.concatenate([survey.examined for survey in by_name]),
+        np.repeat(np.arange(len(names)), [len(survey.survey) for survey in by_name]),
         names,
     )
 
@@ -121,10 +117,10 @@ def _by_survey(names, values, what):
     """Values of each survey by its name; one column name is for all."""
     if isinstance(values, str):
         return dict.fromkeys(names, values)
-    known = ", ".join(map(repr, names))
+    listed = ", ".join(map(repr, names))
     if not isinstance(values, Mapping):
         raise TypeError(
-            f"{what} of several surveys must be a dict by their names, {known}, or the name of a "
+            f"{what} of several surveys must be a dict by their names, {listed}, or the name of a "
             f"column of their metadata, found a {type(values).__name__}"
         )
     for name in (*names, *values):
@@ -132,7 +128,7 @@ def _by_survey(names, values, what):
             lacking = what if name not in values else "surveys"
             raise ValueError(
                 f"{lacking} has no {name!r}: surveys, positives and examined need the same names, "
-                f"here {known}"
+                f"here {listed}"
             )
     return values
 
@@ -173,30 +169,29 @@ def _checked_survey(bags, places, positives, examined, kernel, name=None):
 
 def checked_examined(places: Bags, examined: ArrayLike | str, bracket: str = "") -> Array:
     """Numbers of people examined at places, shape (m,): whole, from 1; else an error."""
-    found = _one_per_place(places, examined, f"examined{bracket}")
+    numbers = _one_per_place(places, examined, f"examined{bracket}")
     rule = "numbers of people are whole, and at least one is examined"
-    check_counts(places, found, f"number examined{bracket}", rule)
-    check_each(places, found, found >= 1, f"number examined{bracket}", rule)
-    return found
+    check_counts(places, numbers, f"number examined{bracket}", rule)
+    check_each(places, numbers, numbers >= 1, f"number examined{bracket}", rule)
+    return numbers
 
 
 def _one_per_place(places, values, name):
     """Numbers of people at the places, shape (m,)."""
-    values = values_of_bags(places, values, name)
-    found = checked_numbers(values, name, places.ids, "place")
-    if found.shape != (len(places),):
+    numbers = checked_numbers(values_of_bags(places, values, name), name, places.ids, "place")
+    if numbers.shape != (len(places),):
         raise ValueError(
-            f"{name} has shape {found.shape}, but there are {len(places)} survey places: pass one "
-            "number per place"
+            f"{name} has shape {numbers.shape}, but there are {len(places)} survey places: pass "
+            "one number per place"
         )
-    warn_of_codes({name: ends_of(found)}, "places", CODES_OF_BAGS)
-    return found
+    warn_of_codes({name: ends_of(numbers)}, "places", CODES_OF_BAGS)
+    return numbers
 
 
 def _check_inside(bags, places, kernel, whose):
     """Raise ValueError for a place beyond the range of a column of the bags' points."""
     low, high = bags.points.min(axis=0), bags.points.max(axis=0)
-    margin = _MARGIN * (high - low)
+    margin = _MARGIN_OF_RANGE * (high - low)
     high = high + horizons(kernel, bags)
     outside = (places.points < low - margin) | (places.points > high + margin)
     if not np.any(outside):
@@ -215,7 +210,7 @@ def _check_inside(bags, places, kernel, whose):
 def survey_rows(surveys: Surveys, features: FeatureMap) -> SurveyRows:
     """The surveys with the features of all points of the places."""
     rows = point_rows(surveys.places, features)
-    return SurveyRows(rows, surveys.positives, surveys.examined, surveys.survey, surveys.names)
+    return SurveyRows(**{**vars(surveys), "places": None}, rows=rows)
 
 
 def periods(kernel: Kernel, bags: Bags, places: Bags) -> tuple[Array, Array]:
@@ -226,16 +221,16 @@ def periods(kernel: Kernel, bags: Bags, places: Bags) -> tuple[Array, Array]:
     """
     first = bags.points[bags.offsets[:-1]]
     columns = set()
-    for field in fields_of(kernel):
-        for part in (field.first, field.second) if isinstance(field, Product) else ():
+    for summand in fields_of(kernel):
+        for part in summand.parts.values() if isinstance(summand, Product) else ():
             seen = list(part.columns_seen(bags.n_features))
             if np.array_equal(bags.points[:, seen], np.repeat(first[:, seen], bags.sizes, axis=0)):
                 columns |= set(seen)
     if not columns:
         return np.zeros(len(bags), int), np.zeros(len(places), int)
     time = sorted(columns)
-    known, of_bags = np.unique(first[:, time], axis=0, return_inverse=True)
-    of_places = cdist(places.points[places.offsets[:-1]][:, time], known).argmin(axis=1)
+    times, of_bags = np.unique(first[:, time], axis=0, return_inverse=True)
+    of_places = cdist(places.points[places.offsets[:-1]][:, time], times).argmin(axis=1)
     return of_bags.ravel(), of_places
 
 
@@ -248,12 +243,12 @@ def percentiles_of_places(training: JointFeatures, theta: Array) -> Array:
     of_bags, of_places = training.periods
     f, period = rows.rows @ theta, of_bags[rows.bag]
     places = np.add.reduceat(surveys.shares * (surveys.rows.rows @ theta), surveys.rows.start)
-    found = np.empty(len(places))
-    for now in np.unique(of_places):
-        order = np.flatnonzero(period == now)
+    percentiles = np.empty(len(places))
+    for k in np.unique(of_places):
+        order = np.flatnonzero(period == k)
         order = order[np.argsort(f[order])]
         below = np.append(0.0, np.cumsum(rows.row_weights[order]))
-        here = of_places == now
-        ends = (np.searchsorted(f[order], places[here], side=side) for side in ("left", "right"))
-        found[here] = sum(below[end] for end in ends) / 2 / below[-1]
-    return found
+        in_period = of_places == k
+        ends = (np.searchsorted(f[order], places[in_period], side) for side in ("left", "right"))
+        percentiles[in_period] = sum(below[end] for end in ends) / 2 / below[-1]
+    return percentiles

@@ -6,6 +6,7 @@ their weighted mean with their whole weight. As f is linear in the features, the
 order: of the total of exp(f), half the variance of f within the group.
 """
 
+from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
 
@@ -17,7 +18,6 @@ from bdr_stan.aggregate.rows import (
     aggregate_rows,
     bag_means,
     reduced_by_bag,
-    with_ones,
 )
 from bdr_stan.bags import Bags
 from bdr_stan.kernels import FeatureMap
@@ -45,52 +45,50 @@ def thin(rows: Array, weights: Array, n_points: int) -> tuple[Array, Array]:
 
     def add(rows, weights):
         mean = weights @ rows / weights.sum()
-        away = rows - mean
-        scatter = weights @ np.einsum("jk,jk->j", away, away) if len(rows) > 1 else 0.0
-        heappush(groups, (-scatter, next(order), rows, weights, away))
+        deviations = rows - mean
+        squares = np.einsum("jk,jk->j", deviations, deviations)
+        scatter = weights @ squares if len(rows) > 1 else 0.0
+        heappush(groups, (-scatter, next(order), rows, weights, deviations))
 
     add(rows, weights)
     while len(groups) < n_points and groups[0][0] < 0:
-        _, _, rows, weights, away = heappop(groups)
-        left = _best_cut(away, weights)
+        _, _, rows, weights, deviations = heappop(groups)
+        left = _best_cut(deviations, weights)
         add(rows[left], weights[left])
         add(rows[~left], weights[~left])
     thinned = np.array([weights @ rows / weights.sum() for _, _, rows, weights, _ in groups])
     return thinned, np.array([weights.sum() for _, _, _, weights, _ in groups])
 
 
-def _best_cut(away, weights):
+def _best_cut(deviations, weights):
     """Which points are left of the best cut across their principal direction."""
-    direction = away[np.argmax(np.einsum("jk,jk->j", away, away))]
+    direction = deviations[np.argmax(np.einsum("jk,jk->j", deviations, deviations))]
     for _ in range(_ITERATIONS):
         direction = direction / np.linalg.norm(direction)
-        direction = (weights * (away @ direction)) @ away
-    position = away @ direction
+        direction = (weights * (deviations @ direction)) @ deviations
+    position = deviations @ direction
     order = np.argsort(position, kind="stable")
     mass = np.cumsum(weights[order])
     moment = np.cumsum((weights * position)[order])
     # What the two means' distance explains; the moments of the two sides cancel.
     explained = moment[:-1] ** 2 * (1 / mass[:-1] + 1 / (mass[-1] - mass[:-1]))
-    left = np.zeros(len(away), bool)
+    left = np.zeros(len(deviations), bool)
     left[order[: np.argmax(explained) + 1]] = True
     return left
-
-
-def thinned_point_rows(bags: Bags, features: FeatureMap, n_points: int) -> AggregateRows:
-    """Rows of at most `n_points` points per bag, by `thin`; features are never all in memory."""
-    return _thinned_rows(bags, with_ones(features), n_points)
 
 
 def thinned_bags(bags: Bags, n_points: int) -> Bags:
     """Bags of at most `n_points` weighted points each, by `thin` on standardised columns."""
     spread = bags.sample_points(2000, np.random.default_rng(0)).std(axis=0)
     spread[spread == 0] = 1.0
-    thinned = _thinned_rows(bags, lambda points: points / spread, n_points)
+    thinned = thinned_rows(bags, lambda points: points / spread, n_points)
     offsets = np.append(thinned.start, len(thinned.rows))
     return Bags(thinned.rows * spread, offsets, weights=thinned.weights, copy=False)
 
 
-def _thinned_rows(bags, rows_of, n_points):
+def thinned_rows(bags: Bags, rows_of: Callable[[Array], Array], n_points: int) -> AggregateRows:
+    """At most `n_points` rows per bag, from its points by `thin`; never all in memory."""
+
     def reduce(rows, weights):
         return thin(rows, weights, n_points)
 
@@ -101,7 +99,7 @@ def _thinned_rows(bags, rows_of, n_points):
     ]
     rows, weights = map(np.concatenate, zip(*parts, strict=True))
     length = np.array([len(weights) for _, weights in parts])
-    return aggregate_rows(bags, rows, np.cumsum(length) - length, length, weights)
+    return aggregate_rows(bags, rows, length, weights)
 
 
 def thinning_error(

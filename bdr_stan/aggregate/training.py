@@ -11,9 +11,8 @@ from bdr_stan.aggregate.effect_columns import EffectColumns, effect_columns
 from bdr_stan.aggregate.kernel_learning import learn_kernel
 from bdr_stan.aggregate.likelihoods import Likelihood
 from bdr_stan.aggregate.links import Link
-from bdr_stan.aggregate.mean_points import mean_points
 from bdr_stan.aggregate.outside_basis import record_with_horizon
-from bdr_stan.aggregate.rows import AggregateRows, point_rows, weighted_sums
+from bdr_stan.aggregate.rows import AggregateRows, mean_points, point_rows, weighted_sums
 from bdr_stan.aggregate.thinning import thinned_bags
 from bdr_stan.bags import Bags, PartitionedBags
 from bdr_stan.bags.record import BagsRecord
@@ -77,16 +76,15 @@ def training_features(
     by_column = learn and isinstance(kernel, str) and not is_additive(kernel)
     kernel = resolve_kernel(kernel, "ard" if by_column else "scaled", bags, seed=seed)
     together = np.unique(bags.sources, return_inverse=True)[1] if by_column else None
-    n_chosen = n_landmarks if isinstance(landmarks, str) else None
-    chosen = landmarks_of_fields(kernel, bags, n_chosen, method=landmarks, seed=seed)
+    chosen = landmarks_of_fields(kernel, bags, n_landmarks, method=landmarks, seed=seed)
     sample = bags.sample_points(UNITS_SAMPLE, np.random.default_rng(seed))
     for field in filter(has_landmarks, fields_of(kernel)):
         check_kernel_reaches(field, field(sample, landmarks_of_field(field, chosen)))
     if learn and len(kernel.log_parameters):
-        known: dict[str, Any] = {"known_variance": known_variance}
+        errors: dict[str, Any] = {"known_variance": known_variance}
         if link.is_linear:
             features = FieldFeatures(kernel, chosen)
-            known = _known_noise(bags, features, y, columns, known_variance, prior)
+            errors = _known_noise(bags, features, y, columns, known_variance, prior)
         kernel = _learned_kernel(
             kernel,
             chosen,
@@ -97,7 +95,7 @@ def training_features(
             trials=trials,
             prior=prior,
             bag_effects=bag_effects,
-            known=known,
+            errors=errors,
             together=together,
             at_least=min(thin or LEARNING_POINTS_PER_BAG, LEARNING_POINTS_PER_BAG),
         )
@@ -146,13 +144,13 @@ def _learned_kernel(
     trials,
     prior,
     bag_effects,
-    known,
+    errors,
     together,
     at_least,
 ):
     """The kernel with the parameters of highest evidence, on fewer points if there are many.
 
-    Rows have the attributes `known`. Columns of one number in `together` share a length. A bag
+    Rows have the attributes `errors`. Columns of one number in `together` share a length. A bag
     keeps at least `at_least` points.
     """
     rows_of, effects = link.rows, bool(bag_effects) and not link.is_linear
@@ -164,7 +162,7 @@ def _learned_kernel(
         bags = thinned_bags(bags, max(LEARNING_POINTS // len(bags), at_least))
 
     def rows_at(kernel):
-        return replace(rows_of(bags, FieldFeatures(kernel, landmarks)), **known)
+        return replace(rows_of(bags, FieldFeatures(kernel, landmarks)), **errors)
 
     model = aggregate_model(
         rows_at(kernel), y, likelihood, link, trials=trials, prior=prior, bag_effects=effects

@@ -15,8 +15,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from bdr_stan.aggregate.likelihoods import LIKELIHOODS, Likelihood
-from bdr_stan.aggregate.links import Link
-from bdr_stan.aggregate.links.base import Expectation
+from bdr_stan.aggregate.links import Expectation, Link
 from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.posterior.mode import Mode
 from bdr_stan.posterior.whitening import whitened_coordinates
@@ -66,21 +65,21 @@ def variational_posterior(
 
     def objective(x):
         value, by_mean, by_factor, by_log_rho = bound(*coordinates.gaussian(x))
-        away = (x[-1] - log_median) / log_sd
-        slope = coordinates.slope(x, by_mean, by_factor, by_log_rho - away / log_sd)
-        return 0.5 * away**2 - value, -slope
+        deviation = (x[-1] - log_median) / log_sd
+        slope = coordinates.slope(x, by_mean, by_factor, by_log_rho - deviation / log_sd)
+        return 0.5 * deviation**2 - value, -slope
 
     options = {"maxcor": 20, "maxiter": max_iter, "maxfun": 2 * max_iter, "gtol": tol, "ftol": 0}
     # One BLAS thread: products of a bag's rows are small, and threads would wait for each other.
     with limited_blas():
         start = coordinates.start(np.log(rho))
-        found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
-        mean, factor, log_rho = coordinates.gaussian(found.x)
+        end = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
+        mean, factor, log_rho = coordinates.gaussian(end.x)
         value = bound(mean, factor, log_rho)[0]
-    slope = np.abs(found.jac).max()
+    slope = np.abs(end.jac).max()
     if slope > 10 * tol:  # below it rounding may have ended the search
         warn(
-            f"the variational bound still rises after {found.nit} steps (slope {slope:.2g}, tol "
+            f"the variational bound still rises after {end.nit} steps (slope {slope:.2g}, tol "
             f"{tol:g}): raise max_iter"
         )
     return VariationalPosterior(mean, factor, float(np.exp(log_rho)), float(value))
@@ -111,7 +110,7 @@ def expected_log_likelihood(
     """
     terms = likelihood.expected_terms.get(link.name)
     if terms is None:
-        *most, last = (repr(name) for name, each in LIKELIHOODS.items() if each.expected_terms)
+        *most, last = (repr(n) for n, other in LIKELIHOODS.items() if other.expected_terms)
         raise ValueError(
             f"no variational bound for the {likelihood.name} likelihood with link {link.name!r}: "
             f"choose {', '.join(most)} or {last} with link 'square' or 'exp', or another method"
@@ -130,11 +129,11 @@ def _divergence(mean, factor, log_rho, priors):
     """Kullback-Leibler divergence of N(mean, factor factor') from the prior, and its slopes."""
     d = len(mean) - 1
     precision = np.append(np.full(d, np.exp(-2 * log_rho)), priors["intercept_scale"] ** -2.0)
-    away = mean - np.append(np.zeros(d), priors["intercept_location"])
-    squares = precision * (away**2 + np.sum(factor**2, axis=1))
+    deviation = mean - np.append(np.zeros(d), priors["intercept_location"])
+    squares = precision * (deviation**2 + np.sum(factor**2, axis=1))
     value = 0.5 * (squares.sum() - d - 1 - np.log(precision).sum()) - np.linalg.slogdet(factor)[1]
     by_factor = precision[:, None] * factor - np.linalg.inv(factor).T
-    return value, precision * away, by_factor, d - squares[:d].sum()
+    return value, precision * deviation, by_factor, d - squares[:d].sum()
 
 
 @dataclass(frozen=True)
@@ -154,17 +153,12 @@ class _Coordinates:
     @classmethod
     def at(cls, mode, rho):
         d = len(mode.theta) - 1
-        found = whitened_coordinates(mode, np.eye(d), rho)
+        whitened = whitened_coordinates(mode, np.eye(d), rho)
         axes = np.eye(d + 1)
-        axes[:d, :d] = found["axes"]
-        axes[d, :d] = found["intercept_slope"] @ found["axes"]
-        return cls(
-            axes,
-            found["information"],
-            found["linear_term"],
-            found["intercept_centre"],
-            found["intercept_unit"],
-        )
+        axes[:d, :d] = whitened["axes"]
+        axes[d, :d] = whitened["intercept_slope"] @ whitened["axes"]
+        names = ("information", "linear_term", "intercept_centre", "intercept_unit")
+        return cls(axes, *(whitened[name] for name in names))
 
     def start(self, log_rho):
         D = len(self.axes)

@@ -7,6 +7,7 @@ variance, so the likelihood depends on their rows [z, 1, y] only through the row
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -79,9 +80,9 @@ def compress(
     y squared.
     """
     z, y, sizes = (np.asarray(a, float) for a in (z, y, sizes))
-    known = np.broadcast_to(np.asarray(known_variance, float), len(y))
     rows = np.column_stack([z, np.broadcast_to(ones, len(y)), y])
-    one_per_bag = Rows.from_bags(rows, sizes, known)
+    variance = np.broadcast_to(np.asarray(known_variance, float), len(y))
+    one_per_bag = Rows.from_bags(rows, sizes, variance)
     return merged(one_per_bag) if lossless else one_per_bag
 
 
@@ -89,21 +90,27 @@ def merged(rows: Rows) -> Rows:
     """Groups of equal size, known variance and sign as one each, with the same Gram matrix."""
     keys = rows.sign, rows.known_variance, rows.bag_size
     order, first = equal_runs(*keys)
-    in_order = np.argsort(_rank(order)[rows.group], kind="stable")  # of the rows
+    in_order = np.argsort(np.argsort(order)[rows.group], kind="stable")  # of the rows
     values, length = rows.rows[in_order], rows.length[order]
     n_rows = np.add.reduceat(length, first)
     start = np.cumsum(n_rows) - n_rows
-    # QR rather than Gram matrices: normal equations would square the condition number. A group of
-    # fewer rows than columns gains nothing and keeps its rows.
-    blocks = [
-        np.linalg.qr(values[a : a + m], mode="r") if m > values.shape[1] else values[a : a + m]
-        for a, m in zip(start, n_rows, strict=True)
-    ]
+    blocks = [triangular(values[a : a + m]) for a, m in zip(start, n_rows, strict=True)]
     n_bags = np.add.reduceat(rows.n_bags[order], first)
-    sign, known, sizes = (key[order][first] for key in keys)
-    return Rows(
-        np.concatenate(blocks), np.array([len(b) for b in blocks]), n_bags, sizes, known, sign
-    )
+    sign, known_variance, sizes = (key[order][first] for key in keys)
+    length = np.array([len(block) for block in blocks])
+    return Rows(np.concatenate(blocks), length, n_bags, sizes, known_variance, sign)
+
+
+def triangular(rows: Array) -> Array:
+    """The triangular factor of rows, with the same Gram matrix; at most as many rows as columns.
+
+    By QR, as normal equations would square the condition number. No fewer rows are left as they
+    are.
+    """
+    if len(rows) <= rows.shape[1]:
+        return rows
+    factor: Any = np.linalg.qr(rows, mode="r")
+    return factor
 
 
 def equal_runs(*keys: Array) -> tuple[Array, Array]:
@@ -111,9 +118,3 @@ def equal_runs(*keys: Array) -> tuple[Array, Array]:
     order = np.lexsort(keys)
     changes = [np.diff(key[order]) != 0 for key in keys]
     return order, np.flatnonzero(np.append(True, np.logical_or.reduce(changes)))
-
-
-def _rank(order):
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    return rank

@@ -43,9 +43,9 @@ class Coordinates(Kept):
 
     def of_sample(self, m: int) -> Self:
         """Only the coordinates of the sample of this number."""
-        own = np.asarray(self.sample == m)
-        both = np.ix_(own, own)
-        return type(self)(self.m0[own], self.basis[both], self.lam[own], self.prior_factor[both])
+        k = np.flatnonzero(self.sample == m)
+        block = np.ix_(k, k)
+        return type(self)(self.m0[k], self.basis[block], self.lam[k], self.prior_factor[block])
 
     def by_coordinate(self, values: Array) -> Array:
         """Values of bags or draws, shape (m,), or (m, M) of M samples, as (m, 1) or (m, d)."""

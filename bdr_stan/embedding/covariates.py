@@ -16,10 +16,12 @@ from bdr_stan.bags.missing_codes import CODES_OF_BAGS, ends_of, warn_of_codes
 from bdr_stan.embedding.metadata_columns import (
     column_levels,
     complete_column,
+    indicators,
     is_numeric,
     numbers_of_column,
 )
 from bdr_stan.embedding.terms import NO_TERMS, Terms, learn_terms, smooth_columns
+from bdr_stan.kernels.feature_maps import slices_of
 from bdr_stan.types import Array
 from bdr_stan.user_warnings import warn
 
@@ -48,10 +50,9 @@ class Covariates:
     @property
     def slices(self) -> dict[str, slice]:
         """Slices of the columns x of each covariate and term."""
-        lengths = [1 if known is None else len(known) for known in self.levels.values()]
-        ends = np.cumsum([0, *lengths, *self.terms.n_effects]).tolist()
-        names = [*self.levels, *self.terms.names]
-        return {name: slice(*ends[k : k + 2]) for k, name in enumerate(names)}
+        lengths = [1 if levels is None else len(levels) for levels in self.levels.values()]
+        slices = slices_of([*lengths, *self.terms.n_effects])
+        return dict(zip([*self.levels, *self.terms.names], slices, strict=True))
 
     @property
     def coordinates(self) -> dict[str, list[str]]:
@@ -71,7 +72,7 @@ class Covariates:
     def warn_of_codes(self, bags: BagsBase, *, new: bool = False) -> None:
         """Warn of codes of missing values in columns of numbers, of `new` bags or of the fit's."""
         ranges = {}  # of training values, of covariates their mean and three standard deviations
-        for name in (name for name, known in self.levels.items() if known is None):
+        for name in (name for name, levels in self.levels.items() if levels is None):
             (mean,), (scale,) = self.mean[self.slices[name]], self.scale[self.slices[name]]
             ranges[name] = mean - 3 * scale, mean + 3 * scale
         for smooth in self.terms.smooths:
@@ -156,31 +157,32 @@ def learn_covariates(
                 f"covariate {name!r} is the same for all training bags: it carries no information, "
                 "and its weight keeps its prior"
             )
-    is_number = [np.repeat(known is None, len(known or [None])) for known in levels.values()]
-    scale = np.where(np.concatenate(is_number), scaler.scale_, 1.0)
-    learned = Covariates(levels, scaler.mean_, scale, terms, ranges)
+    learned = Covariates(levels, scaler.mean_, scaler.scale_.copy(), terms, ranges)
+    for name, of_column in levels.items():
+        if of_column is not None:
+            learned.scale[learned.slices[name]] = 1.0
     learned.warn_of_codes(bags)
     return learned
 
 
 def check_columns(covariates: Any = None, groups: Any = None, smooths: Any = None) -> None:
     """Raise unless columns are None or lists of different names, smooths of names or pairs."""
-    for role, given in {"covariates": covariates, "groups": groups, "smooths": smooths}.items():
-        if isinstance(given, str):
-            raise TypeError(f"{role} must be a list of names, found {given!r}: use [{given!r}]")
-        if given is not None and not isinstance(given, (list, tuple)):
-            raise TypeError(f"{role} must be a list of names of metadata, found {given!r}")
-        for name in given or ():
+    by_role = {"covariates": covariates, "groups": groups, "smooths": smooths}
+    for role, names in by_role.items():
+        if isinstance(names, str):
+            raise TypeError(f"{role} must be a list of names, found {names!r}: use [{names!r}]")
+        if names is not None and not isinstance(names, (list, tuple)):
+            raise TypeError(f"{role} must be a list of names of metadata, found {names!r}")
+        for name in names or ():
             pair = role == "smooths" and isinstance(name, (list, tuple)) and len(name) in (1, 2)
-            if not all(isinstance(each, str) for each in (name if pair else [name])):
+            if not all(isinstance(column, str) for column in (name if pair else [name])):
+                pairs = ", or of pairs such as ['lon', 'lat']" * (role == "smooths")
                 raise TypeError(
-                    f"{role} must be a list of names of metadata"
-                    + (", or of pairs such as ['lon', 'lat']" if role == "smooths" else "")
-                    + f", found {given!r}"
+                    f"{role} must be a list of names of metadata{pairs}, found {names!r}"
                 )
-    smooth = [name for columns in smooth_columns(smooths or ()) for name in columns]
+    by_role["smooths"] = [name for columns in smooth_columns(smooths or ()) for name in columns]
     roles: dict[str, str] = {}
-    for role, names in {"covariates": covariates, "groups": groups, "smooths": smooth}.items():
+    for role, names in by_role.items():
         for name in names or ():
             if roles.get(name) == role:
                 raise ValueError(f"{role} names {name!r} twice: leave one of them out")
@@ -199,7 +201,7 @@ def _levels(bags, name):
 
 def _stacked(bags, levels):
     """All covariates as numbers in the units of the metadata, shape (n, Q)."""
-    blocks = [_columns(bags, name, known) for name, known in levels.items()]
+    blocks = [_columns(bags, name, of_column) for name, of_column in levels.items()]
     return np.column_stack([np.empty((len(bags), 0)), *blocks])
 
 
@@ -220,4 +222,4 @@ def _columns(bags, name, levels):
                 f"covariate {name!r} of {bags.name(i)} is {value!r}, which no training bag has: "
                 f"they have {', '.join(map(repr, levels))}, so fit with such a bag or leave it out"
             )
-    return np.array([[value == level for level in levels] for value in values], float)
+    return indicators(values, levels)

@@ -21,9 +21,9 @@ class Kept:
     @classmethod
     def from_constants(cls, constants: Mapping[str, Array], **others: Any) -> Any:
         """The object from the arrays that a fit keeps, and its other fields."""
-        found = {
+        values = {
             field: constants[name] if axes else np.asarray(constants[name]).item()
             for field, (name, *axes) in cls.kept.items()
             if name in constants
         }
-        return cls(**found, **others)
+        return cls(**values, **others)

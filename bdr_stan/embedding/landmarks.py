@@ -4,9 +4,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from bdr_stan.bags import Bags, BagsLike, as_bags
-from bdr_stan.kernels import Kernel, NormalScores, column_spreads, fields_of, shares, summands
-from bdr_stan.kernels.bandwidth_kernel import BandwidthKernel
+from bdr_stan.kernels import Kernel, NormalScores, column_spreads, fields_of, summands
 from bdr_stan.kernels.fields import has_landmarks
+from bdr_stan.kernels.stationary import BandwidthKernel
 from bdr_stan.kernels.summands import rank, scored_columns
 from bdr_stan.types import Array, ArrayLike, Seed
 
@@ -32,28 +32,26 @@ def choose_landmarks(
     (points drawn without replacement, all if there are no more; an integer seed means
     ``np.random.RandomState(seed).choice(n_points, n_landmarks, replace=False)``), "one per bag"
     (one point per bag, drawn in proportion to the weights) or an array, which is checked and
-    returned. Raises ValueError for equal landmarks.
+    returned, whatever `n_landmarks`. Raises ValueError for equal landmarks.
     """
     bags = as_bags(bags, in_parts=not isinstance(method, str) or method != "one per bag")
     if not isinstance(method, str):
-        return _given_landmarks(method, n_landmarks, bags.n_features)
+        return _checked_landmarks(method, bags.n_features)
     if method not in ("kmeans", "random", "one per bag"):
         raise ValueError(
             f"method must be 'kmeans', 'random', 'one per bag' or an array, found {method!r}"
         )
     if method == "one per bag":
-        rows = sample_rows(bags, 1, np.random.default_rng(seed))
-        landmarks = bags.read_rows(rows).astype(np.float64)
-        _check_distinct(landmarks, "use method='kmeans'")
-        return landmarks
-    n_landmarks = checked_n_landmarks(n_landmarks)
-    if method == "kmeans":
-        return _kmeans_centres(bags, n_landmarks, 1.0 if scale is None else scale, seed)
-    if not isinstance(seed, np.random.Generator):
-        seed = np.random.RandomState(seed)
-    rows = seed.choice(bags.n_points, min(n_landmarks, bags.n_points), replace=False)
+        rows, advice = sample_rows(bags, 1, np.random.default_rng(seed)), "use method='kmeans'"
+    else:
+        n_landmarks = checked_n_landmarks(n_landmarks)
+        if method == "kmeans":
+            return _kmeans_centres(bags, n_landmarks, 1.0 if scale is None else scale, seed)
+        rng = seed if isinstance(seed, np.random.Generator) else np.random.RandomState(seed)
+        rows = rng.choice(bags.n_points, min(n_landmarks, bags.n_points), replace=False)
+        advice = "ask for fewer, or use method='kmeans'"
     landmarks = bags.read_rows(rows).astype(np.float64)
-    _check_distinct(landmarks, "ask for fewer, or use method='kmeans'")
+    _check_distinct(landmarks, advice)
     return landmarks
 
 
@@ -84,9 +82,10 @@ def landmarks_of_kernel(
     parts = summands(kernel, bags.n_features)
     of_effects = _landmarks_of_effects(parts, bags, seed)
     if not isinstance(method, str):
-        given = _given_landmarks(method, n_landmarks, bags.n_features, partial=len(parts) > 1)
-        known = {tuple(np.flatnonzero(np.isfinite(row))) for row in given}
-        return np.vstack([*(rows for c, rows in of_effects.items() if c not in known), given])
+        users = _checked_landmarks(method, bags.n_features, partial=len(parts) > 1)
+        their_columns = {tuple(np.flatnonzero(np.isfinite(row))) for row in users}
+        missing = [rows for columns, rows in of_effects.items() if columns not in their_columns]
+        return np.vstack([*missing, users])
     if len(parts) == 1 and not of_effects:
         units = landmark_units(kernel, bags, seed)
         return choose_landmarks(bags, n_landmarks, method=method, scale=units, seed=seed)
@@ -95,7 +94,7 @@ def landmarks_of_kernel(
         return np.vstack(list(of_effects.values()))
     total = checked_n_landmarks(n_landmarks)
     rest = max(total - sum(map(len, of_effects.values())), -(-total // 3))
-    n_each = dict(zip(others, shares(rest, others), strict=True))
+    n_each = dict(zip(others, even_shares(rest, len(others)), strict=True))
     chosen = _landmarks_in_columns(bags, n_each, method, seed, scored_columns(kernel))
     return np.vstack([*of_effects.values(), chosen])
 
@@ -107,20 +106,28 @@ def _landmarks_of_effects(parts, bags, seed):
     conditioned, also if values and normal scores of a column with a long tail are combined.
     """
     p = bags.n_features
-    ranks = {columns: rank(part, p) for columns, part in parts.items()}
-    if not any(ranks.values()):
+    ranks = {columns: r for columns, part in parts.items() if (r := rank(part, p)) is not None}
+    if not ranks:
         return {}
     sample = bags.sample_points(KMEANS_SAMPLE, np.random.default_rng(seed))
-    found = {}
+    of_effects = {}
     for columns, r in ranks.items():
-        if r is None:
-            continue
         values = sample[:, list(columns)]
         k = len(columns)
         steps = np.kron(np.linspace(1.5, -1.5, r // k)[:, None], np.eye(k))
         rows = values.mean(axis=0) + steps * column_spreads(values)
-        found[columns] = _rows_in_columns(rows, list(columns), p)
-    return found
+        of_effects[columns] = _rows_in_columns(rows, list(columns), p)
+    return of_effects
+
+
+def even_shares(total: int, n: int) -> list[int]:
+    """A number of landmarks divided evenly among n summands, a list of int >= 1."""
+    if total < n:
+        raise ValueError(
+            f"the kernel has {n} summands, each with landmarks of its own, but n_landmarks is "
+            f"{total}: ask for {n} or more"
+        )
+    return [total // n + (k < total % n) for k in range(n)]
 
 
 def landmarks_of_fields(
@@ -140,7 +147,7 @@ def landmarks_of_fields(
     fields = fields_of(kernel)
     if not isinstance(method, str):
         partial = any(len(field.columns_seen(p)) < p for field in fields)
-        return _given_landmarks(method, n_landmarks, p, partial=partial)
+        return _checked_landmarks(method, p, partial=partial)
     seen = {field.columns_seen(p): field for field in fields if has_landmarks(field)}
     if not seen:
         return np.empty((0, p))
@@ -227,7 +234,7 @@ def _kmeans_centres(bags, n_landmarks, scale, seed):
     return centres
 
 
-def _given_landmarks(landmarks, n_landmarks, p, *, partial=False):
+def _checked_landmarks(landmarks, p, *, partial=False):
     """Landmarks as an array; `partial` ones may have NaN in some columns."""
     try:
         landmarks = np.array(landmarks, np.float64)
@@ -235,11 +242,6 @@ def _given_landmarks(landmarks, n_landmarks, p, *, partial=False):
         raise TypeError("the landmarks are not an array of numbers of shape (d, p)") from None
     if landmarks.ndim != 2 or landmarks.shape[1] != p or len(landmarks) == 0:
         raise ValueError(f"the landmarks have shape {landmarks.shape}, expected (d, {p})")
-    if n_landmarks is not None and n_landmarks != len(landmarks):
-        raise ValueError(
-            f"n_landmarks is {n_landmarks}, but {len(landmarks)} landmarks were given: "
-            "leave n_landmarks out"
-        )
     bad = np.argwhere(np.isinf(landmarks) if partial else ~np.isfinite(landmarks))
     if len(bad):
         raise ValueError(
@@ -251,8 +253,8 @@ def _given_landmarks(landmarks, n_landmarks, p, *, partial=False):
 
 
 def _check_distinct(landmarks, advice):
-    known = np.nan_to_num(landmarks, nan=np.inf)  # NaN is not equal to itself
-    _, first, which = np.unique(known, axis=0, return_index=True, return_inverse=True)
+    comparable = np.nan_to_num(landmarks, nan=np.inf)  # NaN is not equal to itself
+    _, first, which = np.unique(comparable, axis=0, return_index=True, return_inverse=True)
     repeated = np.flatnonzero(first[which.reshape(-1)] != np.arange(len(landmarks)))
     if len(repeated):
         k = repeated[0]

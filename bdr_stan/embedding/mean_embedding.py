@@ -267,7 +267,7 @@ def sums_of_part(
     # Reused: allocating memory costs more than the arithmetic on it.
     workspaces: SimpleQueue[_Workspace] = SimpleQueue()
     for _ in range(n_threads_for(tasks, n_jobs)):
-        workspaces.put(_Workspace.allocate(min(chunk_rows, len(bags.points)), d, bags.n_features))
+        workspaces.put(_Workspace.allocate(min(chunk_rows, len(bags.points)), d))
 
     def run(task):
         workspace = workspaces.get()
@@ -290,7 +290,6 @@ def sums_of_part(
 class _Workspace(NamedTuple):
     """Arrays that one thread reuses for each chunk."""
 
-    points: Array
     values: Array
     deviations: Array
     product: Array
@@ -298,8 +297,8 @@ class _Workspace(NamedTuple):
     counts: Array
 
     @classmethod
-    def allocate(cls, rows, d, p):
-        arrays = [np.empty(shape) for shape in [(rows, p + 2), (rows, d), (rows, d), (d, d)]]
+    def allocate(cls, rows, d):
+        arrays = [np.empty(shape) for shape in [(rows, d), (rows, d), (d, d)]]
         return cls(*arrays, np.ones(rows), np.arange(rows, dtype=np.int32))
 
 
@@ -324,7 +323,7 @@ def _embed_chunks(bags, features, chunks, sums, factors, workspace):
         # the only sum over bags, is weighted without another pass over the features.
         roots = np.ones(last - first) if factors is None else np.sqrt(factors[first:last])
         roots[roots == 0] = TINY_ROOT
-        phi = features(points, workspace.values[:n], workspace.points, np.log(roots)[which])
+        phi = features(points, workspace.values[:n], np.log(roots)[which])
         bags.release()
         sum_per_bag = csr_array(
             (weights, workspace.counts[:n], cuts.astype(np.int32)), shape=(last - first, n)

@@ -1,5 +1,6 @@
 """Columns of the bags' metadata that a regression uses, checked; messages name them by `role`."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,6 +61,13 @@ def numbers_of_column(bags: BagsBase, name: str, role: str) -> Array:
     return numbers
 
 
+def indicators(values: list[Any], levels: Sequence[Any]) -> Array:
+    """A column per level, shape (n, levels); zeros for a value that is none of them."""
+    place = {level: k for k, level in enumerate(levels)}
+    codes = np.array([place.get(value, -1) for value in values], int)
+    return (codes[:, None] == np.arange(len(levels))).astype(float)
+
+
 def column_levels(values: "pd.Series", name: str, role: str) -> list[Any]:
     """Levels of a column of text, booleans, categories or numbers, in order."""
     from pandas import CategoricalDtype
@@ -70,10 +78,10 @@ def column_levels(values: "pd.Series", name: str, role: str) -> list[Any]:
         raise TypeError(
             f"{role} {name!r} holds {type(others[0]).__name__}: give numbers, text or booleans"
         )
-    found = sorted(set(levels), key=lambda level: (type(level).__name__, level))
+    in_order = sorted(set(levels), key=lambda level: (type(level).__name__, level))
     categorical = isinstance(values.dtype, CategoricalDtype)
     if role != "group" and not categorical:  # which may be codes
-        check_are_categories([str(level) for level in found], name)
+        check_are_categories([str(level) for level in in_order], name)
     ordered = categorical and values.cat.ordered and role != "group"
-    warn_of_categories({name: found}, [name] if ordered else [])
-    return found
+    warn_of_categories({name: in_order}, [name] if ordered else [])
+    return in_order

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 
 from bdr_stan.embedding.mean_embedding import Embedding
-from bdr_stan.embedding.shrinkage import between_bag_covariance
+from bdr_stan.embedding.shrinkage import between_bag_covariance, variance_between
 from bdr_stan.embedding.training import TrainingFeatures
-from bdr_stan.kernels import RBF, Kernel, check_bandwidth, rbf_convolution
-from bdr_stan.types import Array
+from bdr_stan.kernels import RBF, Kernel, check_bandwidth
+from bdr_stan.types import Array, ArrayLike
 
 JITTER = 1e-4  # on the diagonals of the kernel matrix and of the within-bag covariance
 # Share of K in the empirical prior covariance: positive definite if bags are few, yet too small to
@@ -54,6 +54,34 @@ def landmark_matrices(
     return K, R + _KERNEL_SHARE * np.trace(R) / np.trace(K) * K, covariance
 
 
+def rbf_convolution(
+    x: ArrayLike, y: ArrayLike, bandwidth: ArrayLike, measure_scale: ArrayLike
+) -> Array:
+    """Convolution r(x, y) = integral of k(x, z) k(z, y) exp(-|z|^2 / (2 l^2)) dz, k = `RBF`.
+
+    A Gaussian process with this covariance has its draws in the function space of k, which the
+    prior of the mean embeddings needs. It is a product over the features; with s and l the
+    lengths of a feature, its factor is
+
+        r(x, y) = sqrt(2 pi / (2/s^2 + 1/l^2))
+                  exp(-(x - y)^2 / (4 s^2)) exp(-(x + y)^2 / (8 (s^2/2 + l^2)))
+
+    of points x, shape (n, p), and y, (m, p), centred beforehand, as l is the scale of the measure
+    around the origin; s and l are numbers or of shape (p,), in the units of the points.
+
+    Source: Flaxman et al. (2016), "Bayesian learning of kernel embeddings", section 4.
+    """
+    x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    p = x.shape[1]
+    check_bandwidth(bandwidth, n_features=p)
+    check_bandwidth(measure_scale, "measure_scale", n_features=p)
+    s, l = np.asarray(bandwidth), np.asarray(measure_scale)
+    height = np.sqrt(np.prod(np.broadcast_to(2 * np.pi / (2 / s**2 + 1 / l**2), p)))
+    of_difference = RBF(np.sqrt(2) * s)(x, y)
+    of_sum = RBF(2 * np.sqrt(s**2 / 2 + l**2))(x, -y)
+    return height * of_difference * of_sum
+
+
 def check_embedding_prior(
     embedding_prior: str, measure_scale: float | str, kernel: str | Kernel
 ) -> None:
@@ -92,7 +120,7 @@ def eta_prior(
     directions that matter to the label, and eta has to correct for that.
     """
     within = np.trace(covariance) * np.mean(1.0 / embedding.sizes)
-    between = _between(_mean_square(embedding), within)
+    between = variance_between(_mean_square(embedding), within)
     estimated = embedding_prior == "empirical"
     return {
         "eta_median": float(between / np.trace(prior_gram)),
@@ -121,7 +149,7 @@ def scale_log_sd(embedding: Embedding, covariance: Array) -> float:
     one_direction = np.sqrt(2 / (n - 1)) * total
     by_size = scatter * np.std(inverse_sizes)  # |cov| <= sd(tr Sigma_i) sd(1 / N_i)
     error = np.hypot(max(trace, one_direction), by_size)
-    between = _between(total, scatter * np.mean(inverse_sizes))
+    between = variance_between(total, scatter * np.mean(inverse_sizes))
     return float(np.clip(error / between, *_LOG_SD_LIMITS))
 
 
@@ -129,8 +157,3 @@ def _mean_square(embedding):
     """Average of |mu_hat_i - m0|^2 over the bags."""
     deviations = embedding.deviations
     return deviations.average(np.sum(deviations.rows**2, axis=1))
-
-
-def _between(total, within):
-    """Mean squared distance of the true embeddings from their average, by moments; > 0."""
-    return max(total - within, 0.01 * total)

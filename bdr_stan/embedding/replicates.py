@@ -21,7 +21,7 @@ from bdr_stan.kernels import FeatureMap
 from bdr_stan.types import Array
 from bdr_stan.user_warnings import warn
 
-_NUMBERS = 4_000_000  # at a time, of sums and of features (32 MB)
+_SUMS_AT_ONCE = 4_000_000  # and features (32 MB)
 _UNVARIED = 1e-12  # variance over replicates, relative to that within the bag, that is rounding
 
 
@@ -32,7 +32,7 @@ def effective_sizes(bags: BagsBase, features: FeatureMap) -> Array:
         return sizes
     within, design = np.empty((2, len(bags)))
     n_sums = (bags.replicate_weights.shape[1] + 1) * features.n_columns
-    step = max(1, _NUMBERS // n_sums)
+    step = max(1, _SUMS_AT_ONCE // n_sums)
     for first in range(0, len(bags), step):
         some = slice(first, first + step)
         within[some], design[some] = _traces(bags[some], features)
@@ -48,8 +48,8 @@ def effective_sizes(bags: BagsBase, features: FeatureMap) -> Array:
                 f"{bags.name(np.flatnonzero(wrong)[0])}, {why}: their effective sizes are those of "
                 "independent points"
             )
-    known = several & ~unvaried & ~empty
-    return np.where(known, 1 + within / np.where(known, design, 1), sizes)
+    varied = several & ~unvaried & ~empty
+    return np.where(varied, 1 + within / np.where(varied, design, 1), sizes)
 
 
 def _traces(bags, features):
@@ -63,7 +63,7 @@ def _traces(bags, features):
     weights /= np.repeat(totals, bags.sizes, axis=0)  # in each bag of sum 1
     means = np.zeros((len(bags), weights.shape[1], features.n_columns))
     origins, squares = np.empty((len(bags), features.n_columns)), np.zeros(len(bags))
-    for chunk in bags.chunks(max(16, _NUMBERS // features.n_columns)):
+    for chunk in bags.chunks(max(16, _SUMS_AT_ONCE // features.n_columns)):
         phi = features(bags.read_checked(chunk.start, chunk.stop))
         for i, (start, stop) in enumerate(zip(chunk.cuts[:-1], chunk.cuts[1:]), chunk.first):
             if chunk.start + start == bags.offsets[i]:

@@ -65,7 +65,8 @@ def samples_features(
 ) -> SamplesFeatures:
     """Features of all samples; `features_of` makes them by name for the bags that have a sample."""
     samples = {
-        name: features_of(name, own).take(bags.rows(name)) for name, own in bags.samples.items()
+        name: features_of(name, sample).take(bags.rows(name))
+        for name, sample in bags.samples.items()
     }
     present = {name: bags.has(name) for name in samples}
     embedding = _side_by_side(len(bags), {n: (present[n], f.embedding) for n, f in samples.items()})
@@ -84,14 +85,14 @@ def samples_features(
 
 def embed_samples(bags: Samples, feature_maps: Mapping[str, FeatureMap]) -> Embedding:
     """Mean embeddings of all samples, concatenated; 0 with size 0 if a bag lacks one."""
-    found = {}
+    parts = {}
     for name, feature_map in feature_maps.items():
         has, none = bags.has(name), np.empty((0, feature_map.n_columns))
-        own = Embedding(np.empty(0), none, None)
+        embedding = Embedding(np.empty(0), none, None)
         if has.any():
-            own = embed(bags.samples[name], feature_map).take(bags.rows(name))
-        found[name] = has, own
-    return _side_by_side(len(bags), found)
+            embedding = embed(bags.samples[name], feature_map).take(bags.rows(name))
+        parts[name] = has, embedding
+    return _side_by_side(len(bags), parts)
 
 
 def embedded(bags: Any, feature_map: Any, known: Mapping[str, Array]) -> Embedding:
@@ -102,8 +103,8 @@ def embedded(bags: Any, feature_map: Any, known: Mapping[str, Array]) -> Embeddi
 
 def _side_by_side(n: int, parts: Mapping[str, tuple[Array, Embedding]]) -> Embedding:
     sizes, means = np.zeros((n, len(parts))), []
-    for m, (has, own) in enumerate(parts.values()):
-        mean = np.zeros((n, own.mean.shape[1]))
-        sizes[has, m], mean[has] = own.sizes, own.mean
+    for m, (has, embedding) in enumerate(parts.values()):
+        mean = np.zeros((n, embedding.mean.shape[1]))
+        sizes[has, m], mean[has] = embedding.sizes, embedding.mean
         means.append(mean)
     return Embedding(sizes, np.hstack(means), None)

@@ -5,13 +5,14 @@ that diagonalises Sigma and R together shrinks each coordinate separately, at O(
 """
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, eigh
+from scipy.linalg import eigh
 
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.types import Array, ArrayLike
 
 # Share of the average variance, added to a possibly singular covariance, e.g. of categories.
 _RELATIVE_RIDGE = 1e-12
+_LEAST_SHARE_BETWEEN = 0.01  # of the variance of the bags' estimated embeddings
 # Reliability below which effects are more than 5% too small (benchmarks/contrast.py).
 ATTENUATED = 0.5
 
@@ -26,24 +27,33 @@ def between_bag_covariance(embedding: Embedding, covariance: Array) -> Array:
     """
     deviations, sizes = embedding.deviations, embedding.sizes
     squares = np.sum(deviations.rows**2, axis=1)
-    total, within = deviations.average(squares), np.trace(covariance)
-    # Moments may be negative or vanish if bags are small: at least 1% of the total variance.
-    floor = 0.01 * total
-    between = max(total - within * np.mean(1 / sizes), floor)
-
-    def factor(sizes):
-        return 1 / (1 + within / (between * sizes))  # that shrinks the trace
-
-    total_weight = factor(sizes).sum()
+    total, within = deviations.average(squares), float(np.trace(covariance))
+    between = variance_between(total, within * float(np.mean(1 / sizes)))
+    weights = _share_between(between, within, sizes)  # which shrink the trace
+    total_weight = weights.sum()
     Sigma = covariance + _RELATIVE_RIDGE * within / len(covariance) * np.eye(len(covariance))
-    moments = deviations.scatter(factor(deviations.size) / total_weight)
-    moments -= Sigma * np.sum(factor(sizes) / total_weight / sizes)
+    moments = deviations.scatter(_share_between(between, within, deviations.size) / total_weight)
+    moments -= Sigma * np.sum(weights / total_weight / sizes)
     values, vectors = eigh(moments, Sigma)  # vectors' Sigma vectors = I
     directions = Sigma @ vectors
     B = (directions * np.maximum(values, 0)) @ directions.T
-    if np.trace(B) < floor:
-        B = deviations.scatter(np.ones(len(squares))) / deviations.n_bags * floor / total
+    least = _LEAST_SHARE_BETWEEN * total
+    if np.trace(B) < least:
+        B = deviations.scatter(np.ones(len(squares))) / deviations.n_bags * least / total
     return B
+
+
+def variance_between(total: float, within: float) -> float:
+    """Variance of true means by moments, > 0, from variances of estimates and of their errors.
+
+    The difference may be negative or vanish if bags are small: it is at least 1% of the total.
+    """
+    return max(total - within, _LEAST_SHARE_BETWEEN * total)
+
+
+def _share_between(between, within, sizes):
+    """Share of the variance of bags' means that is not sampling error, by their sizes."""
+    return 1 / (1 + within / (between * sizes))
 
 
 def joint_basis(covariance: Array, prior_gram: Array) -> tuple[Array, Array]:
@@ -91,15 +101,11 @@ def reliability(embedding: Embedding, basis: Array, lam: Array, w: Array) -> flo
     total = deviations.average(squares)
     if total <= 0:
         return 0.0
-    start = max(total - within * np.mean(1 / sizes), 0.01 * total)
-
-    def share(sizes, between):
-        return between / (between + within / sizes)
-
-    weights = share(sizes, start)
-    moment = np.sum(deviations.sign * share(deviations.size, start) * squares)
+    between = variance_between(total, within * float(np.mean(1 / sizes)))
+    weights = _share_between(between, within, sizes)
+    moment = np.sum(deviations.sign * _share_between(between, within, deviations.size) * squares)
     between = max(float(moment - within * np.sum(weights / sizes)) / weights.sum(), 1e-9 * total)
-    shares = share(sizes, between)
+    shares = _share_between(between, within, sizes)
     return float(np.sum(shares**2) / np.sum(shares))
 
 
@@ -109,33 +115,3 @@ def attenuation(reliability: float) -> str:
         f"only {max(0, reliability):.0%} of the variance of the bags' average influence is not "
         "sampling error: bags of so few points do not identify the effects of their columns"
     )
-
-
-def posterior_moments(
-    mean: ArrayLike,
-    sizes: ArrayLike,
-    m0: Array,
-    covariance: Array,
-    prior_gram: ArrayLike,
-    eta: float,
-) -> tuple[Array, Array]:
-    """Posterior means M, shape (n, d), and covariances C, shape (n, d, d), at the landmarks.
-
-        M_i = m0 + eta R (eta R + Sigma / N_i)^-1 (mu_hat_i - m0)
-        C_i = eta R - eta R (eta R + Sigma / N_i)^-1 eta R
-
-    Law et al. (2018), section 3.2. Dense, O(d^3) per distinct size: for inspection. The models use
-    `joint_basis` and `shrinkage_factors` instead.
-    """
-    mean, sizes = np.asarray(mean, float), np.asarray(sizes, float)
-    n, d = mean.shape
-    M, C = np.empty((n, d)), np.empty((n, d, d))
-    R = eta * np.asarray(prior_gram, float)
-    for size in np.unique(sizes):
-        members = sizes == size
-        # R (R + Sigma / N)^-1 as the transpose of a Cholesky solve: both matrices are symmetric.
-        gain = cho_solve(cho_factor(R + covariance / size), R).T
-        M[members] = m0 + (mean[members] - m0) @ gain.T
-        posterior = R - gain @ R
-        C[members] = (posterior + posterior.T) / 2
-    return M, C

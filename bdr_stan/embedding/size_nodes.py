@@ -25,10 +25,10 @@ from bdr_stan.types import Array
 
 # The geometric rate to the power of the number of nodes. Relative errors of log likelihoods are
 # some 50 times smaller.
-_TOLERANCE = 1e-10
+_INTERPOLATION_ERROR = 1e-10
 # At most this number of the smallest and of the largest sizes keep their own groups: many bags of
 # one small size need no more rows than a node, and a few huge bags would widen the interval.
-_MOST_KEPT = 50
+_MOST_OWN_GROUPS = 50
 # A gradient of the Stan programs costs as much for one more group as for this number of rows.
 _ROWS_OF_GROUP = 20
 _N_PANELS = 16  # of equal length in log N, if there are enough rows for panels first
@@ -46,8 +46,8 @@ class SizeNodes:
     def of(self, rows: Rows) -> Array:
         """Which groups move, (G,) booleans."""
         low, high = self.log_sizes
-        u, known = np.log(rows.bag_size), rows.known_variance > 0
-        return (low <= u) & (u <= high) & (known == (self.log_variances is not None))
+        u, has_error = np.log(rows.bag_size), rows.known_variance > 0
+        return (low <= u) & (u <= high) & (has_error == (self.log_variances is not None))
 
 
 def at_size_nodes(rows: Rows) -> Rows:
@@ -69,12 +69,12 @@ def at_nodes(rows: Rows, nodes: Sequence[SizeNodes]) -> Rows:
 
     `merged` joins the results of parts of the bags.
     """
-    inside = [each.of(rows) for each in nodes]
+    inside = [size_nodes.of(rows) for size_nodes in nodes]
     stay = ~np.any(inside, axis=0) if nodes else np.ones(len(rows.length), bool)
     parts = [rows.subset(stay)]
-    for each, here in zip(nodes, inside, strict=True):
-        if here.any():
-            parts += _interpolated(rows.subset(here), each)
+    for size_nodes, moves in zip(nodes, inside, strict=True):
+        if moves.any():
+            parts += _interpolated(rows.subset(moves), size_nodes)
     return Rows.stacked(parts)
 
 
@@ -92,10 +92,10 @@ def _cheapest(
 ) -> list[SizeNodes]:
     """Nodes with the cheapest gradient, for groups with these numbers of rows."""
     nodes = []
-    for known in (False, True):
-        part = (known_variance > 0) == known
+    for has_error in (False, True):
+        part = (known_variance > 0) == has_error
         if part.any():
-            log_variances = _range(np.log(known_variance[part])) if known else None
+            log_variances = _range(np.log(known_variance[part])) if has_error else None
             n = 1 if log_variances is None else _n_nodes(log_variances[1] - log_variances[0])
             # A node has a group of each sign.
             per_node = n * (n_columns + 2 * _ROWS_OF_GROUP)
@@ -110,10 +110,10 @@ def _cheapest_interval(log_size: Array, cost: Array, per_node: int) -> _Interval
     log_sizes, size_of = np.unique(log_size, return_inverse=True)
     cost_before = np.append(0, np.cumsum(np.bincount(size_of, cost)))
     least, interval = cost_before[-1], None
-    for first in range(min(len(log_sizes), _MOST_KEPT)):
-        last = np.arange(max(first, len(log_sizes) - _MOST_KEPT), len(log_sizes))
-        kept = cost_before[first] + cost_before[-1] - cost_before[last + 1]
-        costs = kept + per_node * _n_nodes(log_sizes[last] - log_sizes[first])
+    for first in range(min(len(log_sizes), _MOST_OWN_GROUPS)):
+        last = np.arange(max(first, len(log_sizes) - _MOST_OWN_GROUPS), len(log_sizes))
+        outside = cost_before[first] + cost_before[-1] - cost_before[last + 1]
+        costs = outside + per_node * _n_nodes(log_sizes[last] - log_sizes[first])
         best = np.argmin(costs)
         if costs[best] < least:
             least, interval = costs[best], (log_sizes[first], log_sizes[last[best]])
@@ -125,7 +125,7 @@ def _n_nodes(length):
     # The largest ellipse with foci at the interval's ends in the strip of imaginary parts below pi.
     half_axis = 2 * np.pi / np.maximum(length, 1e-9)
     rate = half_axis + np.sqrt(1 + half_axis**2)
-    return np.ceil(-np.log(_TOLERANCE) / np.log(rate)).astype(int)
+    return np.ceil(-np.log(_INTERPOLATION_ERROR) / np.log(rate)).astype(int)
 
 
 def _range(x: Array) -> _Interval:
@@ -142,7 +142,7 @@ def _interpolated(rows: Rows, nodes: SizeNodes) -> list[Rows]:
         panel = ((u - low) / (high - low) * (_N_PANELS - 1e-9)).astype(int)
         parts = [panel == k for k in np.unique(panel)]
         of_panels = [_at_nodes(rows.subset(p), _range(u[p]), between) for p in parts]
-        rows = Rows.stacked([with_fewest_rows(Rows.stacked(list(each))) for each in of_panels])
+        rows = Rows.stacked([with_fewest_rows(Rows.stacked(list(panel))) for panel in of_panels])
     return list(_at_nodes(rows, nodes.log_sizes, between))
 
 

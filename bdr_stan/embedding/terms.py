@@ -11,7 +11,6 @@ approximate Bayesian Gaussian processes for probabilistic programming".
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, Self
 from zlib import crc32
 
@@ -19,7 +18,13 @@ import numpy as np
 
 from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.checks import near_names
-from bdr_stan.embedding.metadata_columns import column_levels, complete_column, numbers_of_column
+from bdr_stan.embedding.metadata_columns import (
+    column_levels,
+    complete_column,
+    indicators,
+    numbers_of_column,
+)
+from bdr_stan.kernels.feature_maps import slices_of
 from bdr_stan.kernels.hilbert_space import lowest_frequencies
 from bdr_stan.types import Array
 from bdr_stan.user_warnings import warn
@@ -95,7 +100,7 @@ class Terms:
     @property
     def effect_names(self) -> list[str]:
         """Of all effects: "state=Ohio", or "year[3]" of the third sine."""
-        of_groups = [f"{name}={level}" for name, known in self.groups.items() for level in known]
+        of_groups = [f"{name}={level}" for name, levels in self.groups.items() for level in levels]
         smooths = zip(self.names, self.smooths, strict=False)
         sines = [f"{n}[{k + 1}]" for n, smooth in smooths for k in range(len(smooth.mean))]
         return sines + of_groups
@@ -103,36 +108,33 @@ class Terms:
     @property
     def slices(self) -> list[slice]:
         """Slices of each term's effects among all."""
-        ends = np.cumsum([0, *self.n_effects]).tolist()
-        return [slice(*pair) for pair in pairwise(ends)]
+        return slices_of(self.n_effects)
 
     def transform(self, bags: BagsBase, *, groups: bool = True) -> Array:
         """Columns v of all terms, shape (n, U); a level that is not known has zeros.
 
         Without `groups` all effects of groups have zeros.
         """
-        indicators = [
-            _indicators(bags, name, known) if groups else np.zeros((len(bags), len(known)))
-            for name, known in self.groups.items()
-        ]
         sines = [smooth.sines(smooth.place(bags)) for smooth in self.smooths]
-        return np.hstack([np.empty((len(bags), 0)), *sines, *indicators])
+        of_groups = [
+            indicators(_values(bags, name) if groups else [None] * len(bags), levels)
+            for name, levels in self.groups.items()
+        ]
+        return np.hstack([np.empty((len(bags), 0)), *sines, *of_groups])
 
     def new_levels(self, bags: BagsBase) -> Array:
         """For each column of groups a number > 0 per level that is not known, (n, groups)."""
-        found = np.zeros((len(bags), len(self.groups)), np.int64)
-        for k, (name, known) in enumerate(self.groups.items()):
-            numbers = {
-                level: 0 if level in known else 1 + crc32(repr(level).encode())
-                for level in set(_values(bags, name))
-            }
-            found[:, k] = [numbers[level] for level in _values(bags, name)]
-        return found
+        numbers = np.zeros((len(bags), len(self.groups)), np.int64)
+        for k, (name, levels) in enumerate(self.groups.items()):
+            values = _values(bags, name)
+            new = {v: 0 if v in levels else 1 + crc32(repr(v).encode()) for v in set(values)}
+            numbers[:, k] = [new[value] for value in values]
+        return numbers
 
     def warn_of_new(self, bags: BagsBase) -> None:
         """Warn of levels that no training bag has, and of bags far outside of smooth functions."""
-        for name, known in self.groups.items():
-            new = [level for level in _values(bags, name) if level not in known]
+        for name, levels in self.groups.items():
+            new = [level for level in _values(bags, name) if level not in levels]
             if new:
                 warn(
                     f"group {name!r} has levels that no training bag has, such as {new[0]!r}, for "
@@ -192,22 +194,14 @@ def _values(bags, name):
     return complete_column(bags, name, "group").tolist()
 
 
-def _indicators(bags, name, levels):
-    """A column per level, shape (n, levels); zeros for an unknown level."""
-    place = {level: k for k, level in enumerate(levels)}
-    codes = np.array([place.get(value, -1) for value in _values(bags, name)], int)
-    return (codes[:, None] == np.arange(len(levels))).astype(float)
-
-
 def _levels(bags, name):
-    values = complete_column(bags, name, "group")
-    found = column_levels(values, name, "group")
-    if len(found) < 2:
+    levels = column_levels(complete_column(bags, name, "group"), name, "group")
+    if len(levels) < 2:
         raise ValueError(
-            f"group {name!r} is {found[0]!r} for all training bags: there is nothing to compare, "
+            f"group {name!r} is {levels[0]!r} for all training bags: there is nothing to compare, "
             "so leave it out"
         )
-    return found
+    return levels
 
 
 def _learn_smooth(bags, columns):

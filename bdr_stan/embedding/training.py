@@ -27,7 +27,7 @@ from bdr_stan.kernels import (
     resolve_kernel,
 )
 from bdr_stan.kernels.names import LINEAR_PLUS, name_for
-from bdr_stan.kernels.normal_scores import tail_ratios
+from bdr_stan.kernels.normal_scores import LongTails
 from bdr_stan.kernels.summands import rank, single_bandwidth, summands
 from bdr_stan.labels import Labels
 from bdr_stan.progress import Share, status
@@ -37,11 +37,9 @@ from bdr_stan.user_warnings import warn
 # Embeddings of bags in partitions are kept up to this many numbers (160 MB).
 MOST_KEPT = 20_000_000
 _POINTS_OF_COVARIANCE = 100_000  # with features in a fraction of a second
-_SAMPLE_SIZE = 10_000  # points for estimating quantiles
-_MIN_POINTS = 1_000  # with fewer, the 1% and 99% quantiles are too uncertain
-_MIN_VALUES = 20  # of a column that is a measurement rather than a code or a small count
-_MAX_TAIL_RATIO = 7.0  # see `tail_ratios`
-_SHOWN = 5  # in the message
+_POINTS_FOR_QUANTILES = 10_000
+LONG_TAILS = LongTails(7.0, 1_000, 20)  # of which a fit warns
+_SHOWN_COLUMNS = 5  # in the message
 _LEVEL = 0.1  # p-value above which an effect is dropped; no labels are used
 
 
@@ -129,10 +127,11 @@ def training_features(
     if isinstance(kernel, str) and not with_effects:
         warn_of_skewed_columns(bags)
     kernel = resolve_kernel(kernel, bandwidth, bags, seed=seed, scale=bandwidth_scale)
-    n_chosen = n_landmarks if isinstance(landmarks, str) else None
-    chosen = landmarks_of_kernel(kernel, bags, n_chosen, method=landmarks, seed=seed)
+    chosen = landmarks_of_kernel(kernel, bags, n_landmarks, method=landmarks, seed=seed)
     feature_map = landmark_features(kernel, chosen)
-    tested = with_effects and covariance != "identity" and can_be_tested(bags.effective_sizes)
+    # Bags of two points on average show the variance within bags.
+    enough_points = np.sum(bags.effective_sizes - 1) >= len(bags)
+    tested = with_effects and covariance != "identity" and enough_points
     estimated = "average" if tested and covariance is None else covariance
     share = Share()
     with status("Embedding the points", progress is not False, after=10, detail=share.text):
@@ -147,8 +146,8 @@ def training_features(
             progress=share.update,
         )
     if tested:
-        kernel, kept = varying_effects(kernel, chosen, embedding)
-        feature_map, embedding = landmark_features(kernel, chosen[kept]), embedding.columns(kept)
+        kernel, used = varying_effects(kernel, chosen, embedding)
+        feature_map, embedding = landmark_features(kernel, chosen[used]), embedding.columns(used)
     elif covariance is None and isinstance(bags, Bags):
         embedding = replace(embedding, covariance=_covariance_of_some(bags, feature_map))
     check_kernel_reaches(kernel, embedding.extremes)
@@ -199,11 +198,13 @@ def warn_of_skewed_columns(bags: BagsBase) -> None:
     """Warn of columns with long tails; bags in partitions are not checked."""
     if not isinstance(bags, Bags):
         return
-    skewed = skewed_columns(bags.sample_points(_SAMPLE_SIZE, np.random.default_rng(0)))
-    if not len(skewed):
+    sample = bags.sample_points(_POINTS_FOR_QUANTILES, np.random.default_rng(0))
+    skewed = LONG_TAILS.columns(sample)
+    if not skewed:
         return
     names = bags.features or [str(k) for k in range(bags.n_features)]
-    shown = ", ".join(repr(names[k]) for k in skewed[:_SHOWN]) + ", .." * (len(skewed) > _SHOWN)
+    shown = ", ".join(repr(names[k]) for k in skewed[:_SHOWN_COLUMNS])
+    shown += ", .." * (len(skewed) > _SHOWN_COLUMNS)
     first = repr(names[skewed[0]]) if bags.features else skewed[0]
     kernel = f"NormalScores(columns=[{first}])" + " + RBF(columns=[..])" * (bags.n_features > 1)
     warn(
@@ -213,35 +214,21 @@ def warn_of_skewed_columns(bags: BagsBase) -> None:
     )
 
 
-def skewed_columns(points: Array) -> Array:
-    """Indices of the columns of points, shape (n_points, p), with a long tail."""
-    if len(points) < _MIN_POINTS:
-        return np.empty(0, np.int64)
-    long = np.flatnonzero(tail_ratios(points) > _MAX_TAIL_RATIO)
-    several = [len(np.unique(points[:, k])) >= _MIN_VALUES for k in long]
-    return long[np.array(several, bool)]
-
-
-def can_be_tested(sizes: Array) -> bool:
-    """Whether bags of these sizes, two points on average, show the variance within bags."""
-    return bool(np.sum(sizes - 1) >= len(sizes))
-
-
 def varying_effects(kernel: Kernel, landmarks: Array, embedding: Embedding) -> tuple[Kernel, Array]:
-    """The kernel without effects that do not differ between bags; which landmarks are kept, (d,).
+    """The kernel without effects that do not differ between bags; which landmarks it uses, (d,).
 
     An effect is dropped if the bags' means of its features differ no more than means of samples of
     one population, by an F test (one-way analysis of variance of several features).
     """
     p = landmarks.shape[1]
     looked_at, parts = np.isfinite(landmarks), summands(kernel, p)
-    kept = np.ones(len(landmarks), bool)
+    used = np.ones(len(landmarks), bool)
     for columns, part in list(parts.items()):
         of_part = (looked_at == np.isin(np.arange(p), columns)).all(axis=1)
         if rank(part, p) is not None and p_value(embedding, of_part) > _LEVEL:
             del parts[columns]
-            kept[of_part] = False
-    return reduce(add, parts.values()), kept
+            used[of_part] = False
+    return reduce(add, parts.values()), used
 
 
 def p_value(embedding: Embedding, features: Array) -> float:
@@ -249,7 +236,7 @@ def p_value(embedding: Embedding, features: Array) -> float:
     embedding, sizes = embedding.columns(features), embedding.sizes
     assert embedding.covariance is not None
     values, axes = np.linalg.eigh(embedding.covariance)
-    known = values > 1e-9 * values[-1]  # levels of a category sum to 1
-    between = np.diag(axes.T @ embedding.scatter @ axes)[known] / values[known]
-    degrees = known.sum() * (len(sizes) - 1)
+    varying = values > 1e-9 * values[-1]  # levels of a category sum to 1
+    between = np.diag(axes.T @ embedding.scatter @ axes)[varying] / values[varying]
+    degrees = varying.sum() * (len(sizes) - 1)
     return float(f.sf(between.sum() / degrees, degrees, np.sum(sizes - 1)))

@@ -146,13 +146,12 @@ class MERR(ProbabilisticRegressor):
         path = KernelRidgePath(between(outer, products, squares, squares), y)
         alphas = path.alphas(self.alpha)
         dual = path.dual(alphas)
-        errors = None
+        held_out = None
         if validation is not None:
-            held_out = _means(validation[0], kernel, landmarks)
-            cross = _between_means(outer, held_out, means, squares)
-            predicted = path.level + cross @ dual
-            errors = np.mean((predicted - validation[1][:, None]) ** 2, axis=0)
-        best = path.best(alphas, errors)
+            of_validation = _means(validation[0], kernel, landmarks)
+            cross = _between_means(outer, of_validation, means, squares)
+            held_out = path.level + cross @ dual, np.asarray(validation[1])
+        best = path.best(alphas, held_out)
         alpha, scale = float(alphas[best]), path.scale(alphas[best])
         estimate = {
             "intercept": path.level,
@@ -253,9 +252,8 @@ class MERR(ProbabilisticRegressor):
     def _landmarks(self, bags, kernel, seed):
         if self.landmarks is None:
             return None
-        n_landmarks = self.n_landmarks if isinstance(self.landmarks, str) else None
-        units = landmark_units(kernel, bags, seed)
-        return choose_landmarks(bags, n_landmarks, method=self.landmarks, scale=units, seed=seed)
+        units, method = landmark_units(kernel, bags, seed), self.landmarks
+        return choose_landmarks(bags, self.n_landmarks, method=method, scale=units, seed=seed)
 
     def _checked_products(self, products, n):
         products = np.asarray(products, float)

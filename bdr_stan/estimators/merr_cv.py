@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY
-from itertools import chain
+from functools import partial
+from itertools import chain, compress
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -23,7 +24,7 @@ from bdr_stan.threads import map_in_threads
 from bdr_stan.types import Array, ArrayLike, Seed, check_flags
 
 # Bandwidths tried by default, and for outer kernels by name, as parts of the median rule.
-_SCALES = 2.0 ** np.arange(-2, 3)
+_POINT_SCALES = 2.0 ** np.arange(-2, 3)
 _OUTER_SCALES = 0.5, 1.0, 2.0
 
 Kernels = Sequence[str | Kernel]
@@ -119,8 +120,8 @@ class MERRCV(BagRegressor):
             check_folds(self.cv, len(y))
             splits = checked_splits(check_cv(self.cv, y).split(bags, y), y)
         else:
-            held_out, held_out_y = checked_validation(validation, bags)
-            together, labels = Bags.concatenate([bags, held_out]), np.concatenate([y, held_out_y])
+            others, of_others = checked_validation(validation, bags)
+            together, labels = Bags.concatenate([bags, others]), np.concatenate([y, of_others])
             splits = [(np.arange(len(y)), np.arange(len(y), len(labels)))]
         self._forget()
 
@@ -128,23 +129,22 @@ class MERRCV(BagRegressor):
         products = set_kernels(together, [kernel for _, kernel in named])
         n = len(y)
         candidates = [
-            _Candidate(family, kernel, kind, outer, gram)
+            (family, kernel, kind, outer, gram)
             for (family, kernel), gram in zip(named, products, strict=True)
             for kind, outer in self._outer_grid(gram[:n, :n])
         ]
-        scores = _scores(candidates, labels, splits)
+        scores = list(map_in_threads(partial(_score, y=labels, splits=splits), candidates, None))
+        scores.sort(key=lambda score: score.rmse)
         kinds: dict[Any, _Score] = {}  # the best score of each kind, best first
         for score in scores if self.average else scores[:1]:
-            kinds.setdefault((score.candidate.family, score.candidate.kind), score)
+            kinds.setdefault((score.family, score.kind), score)
         weights = stacking_weights(
             np.column_stack([score.predictions for score in kinds.values()]),
             labels[np.concatenate([test for _, test in splits])],
         )
         # The best of all is kept even if the average does not use it.
         used = np.array([m == 0 or weight > 0 for m, weight in enumerate(weights)])
-        members = tuple(
-            score.fitted(bags, y) for score, use in zip(kinds.values(), used, strict=True) if use
-        )
+        members = tuple(score.fitted(bags, y) for score in compress(kinds.values(), used))
         sizes = {"bag_size": (bags.sizes, ["bag"])}
         groups = estimate_groups({"weight": weights[used]}, "ridge", sizes, bags.index, y)
         return self._keep(Result(groups, {"table": _table(scores)}, members), bags)
@@ -175,7 +175,7 @@ class MERRCV(BagRegressor):
         """Kernels by the name of their family, ready for these bags."""
         families = self.kernels
         if families is None:
-            families = [RBF().resolved(bags, seed=seed).scaled(scale) for scale in _SCALES]
+            families = [RBF().resolved(bags, seed=seed).scaled(scale) for scale in _POINT_SCALES]
         if not isinstance(families, dict):
             families = {"all": families}
         return {
@@ -213,54 +213,36 @@ class MERRCV(BagRegressor):
         check_flags(average=self.average)
 
 
-class _Candidate(NamedTuple):
-    """Kernels to try."""
+class _Score(NamedTuple):
+    """Kernels that were tried, with their best penalty."""
 
     family: str
     kernel: Kernel
     kind: int  # which entry of `outers`
     outer: Stationary | None
     products: Array  # inner products of the kernel means of all bags
-
-    def held_out(self, y, splits):
-        squares = self.products.diagonal()
-        gram = between(self.outer, self.products, squares, squares)
-        alphas, errors, predictions = held_out(gram, y, splits)
-        best = int(np.argmin(errors))
-        rmse = float(np.sqrt(errors[best]))
-        return _Score(self, float(alphas[best]), rmse, predictions[:, best])
-
-
-class _Score(NamedTuple):
-    """A candidate with its best penalty."""
-
-    candidate: _Candidate
     alpha: float
     rmse: float
     predictions: Array  # of the labels held out
 
     def fitted(self, bags, y):
-        """The regression on all training bags, the first of the candidate's."""
-        _, kernel, _, outer, products = self.candidate
-        model = MERR(kernel, outer=outer or "linear", alpha=self.alpha)
-        return model.fit(bags, y, products=products[: len(y), : len(y)].copy())
+        """The regression on all training bags, the first of those with `products`."""
+        model = MERR(self.kernel, outer=self.outer or "linear", alpha=self.alpha)
+        return model.fit(bags, y, products=self.products[: len(y), : len(y)].copy())
 
 
-def _scores(candidates, y, splits):
-    """Scores of all candidates, best first."""
-
-    def score(candidate):
-        return candidate.held_out(y, splits)
-
-    scores = list(map_in_threads(score, candidates, None))
-    return [scores[c] for c in np.argsort([score.rmse for score in scores], kind="stable")]
+def _score(candidate, y, splits):
+    *_, outer, products = candidate
+    squares = products.diagonal()
+    gram = between(outer, products, squares, squares)
+    alphas, errors, predictions = held_out(gram, y, splits)
+    best = int(np.argmin(errors))
+    rmse = float(np.sqrt(errors[best]))
+    return _Score(*candidate, float(alphas[best]), rmse, predictions[:, best])
 
 
 def _table(scores):
     import pandas as pd
 
-    rows = [
-        (c.family, repr(c.kernel), repr(c.outer or "linear"), alpha, rmse)
-        for c, alpha, rmse, _ in scores
-    ]
+    rows = [(s.family, repr(s.kernel), repr(s.outer or "linear"), s.alpha, s.rmse) for s in scores]
     return pd.DataFrame(rows, columns=["family", "kernel", "outer", "alpha", "rmse"])

@@ -17,9 +17,8 @@ from bdr_stan.aggregate.effect_columns import (
 )
 from bdr_stan.aggregate.likelihoods.base import with_errors
 from bdr_stan.aggregate.links import IDENTITY
-from bdr_stan.aggregate.mean_points import mean_points
 from bdr_stan.aggregate.outside_basis import warn_beyond_box
-from bdr_stan.aggregate.rows import noise_factor
+from bdr_stan.aggregate.rows import mean_points, noise_factor
 from bdr_stan.bags import Bags, BagsLike, PartitionedBags, values_of_bags
 from bdr_stan.estimators.base import scored
 from bdr_stan.estimators.prediction import ProbabilisticRegressor

@@ -160,13 +160,12 @@ class RBFNetwork(BagRegressor):
         path = RidgePath(training.embedding.mean, y)
         alphas = path.alphas(self.alpha)
         weights = path.weights(alphas)
-        errors = None
+        held_out = None
         if validation is not None:
             check_validation_chooses(self.alpha)
-            held_out, held_out_y = validation
-            predicted = path.level + (held_out.mean - path.origin) @ weights
-            errors = np.mean((predicted - np.asarray(held_out_y, float)[:, None]) ** 2, axis=0)
-        best = path.best(alphas, errors)
+            predicted = path.level + (validation[0].mean - path.origin) @ weights
+            held_out = predicted, np.asarray(validation[1], float)
+        best = path.best(alphas, held_out)
         row = "frequency" if self.features == "fourier" else "landmark"
         groups = estimate_groups(
             {"intercept": path.level, "beta": weights[:, best]},

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy.special import expit, logit
 
-from bdr_stan.aggregate.likelihoods import Likelihood
+from bdr_stan.aggregate.likelihoods import LabelDistribution, Likelihood
 from bdr_stan.types import Array
 
 _LINKS = {"log": np.log, "logit": logit, "identity": np.asarray}
@@ -21,7 +21,7 @@ class Terms(NamedTuple):
     curvature: Array  # minus the second derivative
 
 
-class Family:
+class Family(LabelDistribution):
     """Base of the families; one object each, in `bdr_stan.families.FAMILIES`.
 
     A label has the mean, of counts with trials the probability, link^-1(h).
@@ -36,10 +36,8 @@ class Family:
     (('trials', 'offset'), ('exposure', 'offset'), ('offset',))
     """
 
-    name: ClassVar[str]
     link: ClassVar[str]  # "log", "logit" or "identity"
-    # Its labels, its scales with their priors, and its distribution from SciPy.
-    likelihood: ClassVar[Likelihood]
+    of_totals: ClassVar[Likelihood | None] = None  # the same distribution, of totals of bags
     program_number: ClassVar[int]  # in ``stan/fast/functions/family.stanfunctions``
     # Labels that are not counts lie strictly between.
     bounds: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
@@ -48,8 +46,10 @@ class Family:
     # Whether its distribution is one of components: see `without_mixing`.
     is_mixture: ClassVar[bool] = False
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
+    @property
+    def likelihood(self) -> Any:
+        """What has its labels, its scales with their priors, and its distribution from SciPy."""
+        return self.of_totals or self
 
     @property
     def takes(self) -> tuple[str, ...]:
@@ -79,7 +79,7 @@ class Family:
 
     def without_mixing(
         self, h: Array, scales: dict[str, Array]
-    ) -> tuple[Array, Likelihood, dict[str, Array]]:
+    ) -> tuple[Array, Any, dict[str, Array]]:
         """Means at predictors, shape (S, n), a likelihood and its scales, shape (S,).
 
         A likelihood that is itself a mixture, without a quick cdf, is replaced by draws of its
@@ -94,12 +94,12 @@ class Family:
         link = _LINKS[self.link]
         half = 0.5 * self.likelihood.is_count  # so that no logarithm is infinite
         total, more = (np.ones(len(y)), 0.0) if trials is None else (trials, 1.0)
-        each = link((y + half) / (total + more)) - offsets
+        predictors = link((y + half) / (total + more)) - offsets
         if self.link == "log":  # labels add up in proportion to their exposures
             total, offsets = np.exp(offsets), np.zeros(1)
         level = link((y.sum() + half) / (total.sum() + more)) - offsets.mean()
         least = 0.0 if self.link == "identity" else _LEAST_SPREAD
-        return float(level), max(float(np.std(each)), least)
+        return float(level), max(float(np.std(predictors)), least)
 
     def default_priors(self, y: Array, spread: float) -> dict[str, float]:
         """Numbers of the priors of its scales, for labels, and linear predictors of this spread."""

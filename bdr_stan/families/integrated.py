@@ -9,12 +9,11 @@ node. This is as accurate for a million trials (a likelihood much narrower than 
 single trial (a step on a wide normal).
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
-from bdr_stan.families.base import Family, Terms
+from bdr_stan.families.base import Family
 from bdr_stan.threads import map_in_threads
 from bdr_stan.types import Array
 
@@ -30,9 +29,6 @@ _NEWTON_STEPS = 60
 _STEP_TOLERANCE = 0.05  # of the search for the mode, in its standard deviations
 _WIDENING, _MOST_WIDENINGS = 1.5, 100
 _LABELS_AT_ONCE = 4096  # in a thread; its arrays of a number per node then fit in caches
-
-# Terms of the labels i, indices of shape (m,), at linear predictors of shape (m,) or (m, K).
-LabelTerms = Callable[[Array, Array], Terms]
 
 
 class Integrated(NamedTuple):
@@ -74,7 +70,8 @@ def label_densities(
 ) -> Integrated:
     """Log densities of labels with linear predictors N(mean, variance), and derivatives.
 
-    Labels, means, variances, trials and those scales that are arrays have the shape (n,).
+    Labels, means, variances, trials and those scales that are arrays have the shape (n,). If a
+    variance is 0 the predictor is the mean.
 
     Examples
     --------
@@ -94,25 +91,15 @@ def label_densities(
     arrays = {name: value for name, value in scales.items() if np.ndim(value)}
     numbers = {name: value for name, value in scales.items() if not np.ndim(value)}
 
-    def terms(i, h):
-        given = {"y": y, **arrays} | ({} if trials is None else {"trials": trials})
-        each = {name: value[i].reshape(-1, *[1] * (h.ndim - 1)) for name, value in given.items()}
-        return family.terms(h=h, **each, **numbers)
+    def terms(i, h):  # of the labels i, shape (m,), at linear predictors, (m,) or (m, K)
+        of_labels = {"y": y, **arrays} | ({} if trials is None else {"trials": trials})
+        columns = {n: v[i].reshape(-1, *[1] * (h.ndim - 1)) for n, v in of_labels.items()}
+        return family.terms(h=h, **columns, **numbers)
 
+    # The predictors that make labels most probable, and bounds of the slopes of log densities that
+    # are not concave.
+    towards = family.best_predictor(y, trials, **scales)
     steepest = np.zeros(len(y)) if trials is None else trials
-    best = family.best_predictor(y, trials, **scales)
-    return integrated_labels(terms, mean, variance, best, steepest)
-
-
-def integrated_labels(
-    terms: LabelTerms, mean: Array, variance: Array, towards: Array, steepest: Array
-) -> Integrated:
-    """Integrate the linear predictors N(mean, variance) of labels out; arrays, shape (n,).
-
-    If the variance is 0 the predictor is the mean. `towards` is the predictor that makes each label
-    most probable, perhaps infinite; `steepest` bounds the slopes of log densities that are not
-    concave, else 0.
-    """
     every, error_state = np.arange(len(mean)), np.geterr()
 
     def integrated(part):
@@ -126,14 +113,14 @@ def integrated_labels(
 
 def _integrated(terms, part, mean, variance, towards, steepest):
     """Log densities and derivatives of the labels `part`, indices of shape (m,), shape (5, m)."""
-    found = np.empty((5, len(part)))
+    results = np.empty((5, len(part)))
 
     def of_part(i, h):
         return terms(part[i], h)
 
     exact = np.flatnonzero(variance == 0)
     if len(exact):
-        found[:3, exact], found[3:, exact] = of_part(exact, mean[exact]), 0
+        results[:3, exact], results[3:, exact] = of_part(exact, mean[exact]), 0
     going = np.flatnonzero(variance > 0)
     low, high = np.empty((2, len(part)))
     low[going], high[going] = _interval(
@@ -141,23 +128,23 @@ def _integrated(terms, part, mean, variance, towards, steepest):
     )
     n_nodes = _FEWEST_NODES
     while len(going):
-        found[:, going], difference = _sums(
+        results[:, going], difference = _sums(
             of_part, going, mean[going], variance[going], low[going], high[going], n_nodes
         )
         n_nodes = 2 * n_nodes - 1
         if n_nodes > _MOST_NODES:
             break
         going = going[~(difference < _HALF_GRID_TOLERANCE)]
-    return found
+    return results
 
 
 def _interval(terms, i, m, v, towards, steepest):
     """Ends, shape (m,) each, beyond which the integrands of labels i are negligible."""
 
     def log_integrand(x, part):
-        found = terms(i[part], x)
-        value = found.value - 0.5 * (x - m[part]) ** 2 / v[part]
-        return value, found.slope - (x - m[part]) / v[part], found.curvature
+        density = terms(i[part], x)
+        value = density.value - 0.5 * (x - m[part]) ** 2 / v[part]
+        return value, density.slope - (x - m[part]) / v[part], density.curvature
 
     mode, sd = _mode(log_integrand, m, v, towards, steepest)
     every = np.arange(len(i))
@@ -206,9 +193,9 @@ def _sums(terms, i, m, v, low, high, n_nodes):
     share = np.linspace(0, 1, n_nodes)
     spacing = (high - low) / (n_nodes - 1)
     h = low[:, None] + (high - low)[:, None] * share
-    each = terms(i, h)
+    density = terms(i, h)
     u = (h - m[:, None]) / np.sqrt(v)[:, None]
-    log_integrand = each.value - 0.5 * u**2
+    log_integrand = density.value - 0.5 * u**2
     highest = log_integrand.max(axis=1)
     weight = np.exp(log_integrand - highest[:, None])
     total = weight.sum(axis=1)
@@ -229,9 +216,9 @@ def _sums(terms, i, m, v, low, high, n_nodes):
     centred = u - centre[:, None]
     squares = centred * centred  # products, as powers of arrays are slow
     second, third, fourth = average(squares), average(squares * centred), average(squares**2)
-    slope, curvature = average(each.slope), average(each.curvature)
+    slope, curvature = average(density.slope), average(density.curvature)
     wide = v * curvature > 1
-    curvature = curvature - average((each.slope - slope[:, None]) ** 2)
+    curvature = curvature - average((density.slope - slope[:, None]) ** 2)
     slope = np.where(wide, centre / np.sqrt(v), slope)
     curvature = np.where(wide, (1 - second) / v, curvature)
     return np.array(

@@ -8,9 +8,9 @@ from scipy import stats
 from scipy.special import gammaln
 from scipy.stats.distributions import rv_frozen
 
-from bdr_stan.aggregate.likelihoods import Likelihood, Scale
+from bdr_stan.aggregate.likelihoods import Scale
 from bdr_stan.aggregate.likelihoods.base import shape_of
-from bdr_stan.aggregate.likelihoods.positive import GAMMA, log_normaliser
+from bdr_stan.aggregate.likelihoods.numbers import GAMMA, log_normaliser
 from bdr_stan.families.base import Family, Terms
 from bdr_stan.types import Array
 
@@ -20,7 +20,7 @@ class GammaNumbers(Family):
 
     name = "gamma"
     link = "log"
-    likelihood = GAMMA
+    of_totals = GAMMA
     program_number = GAMMA.program_number
     bounds = (0.0, np.inf)
     needs = "the gamma family needs labels > 0: leave these bags out, or use family='normal'"
@@ -34,38 +34,16 @@ class GammaNumbers(Family):
         return Terms(value, shape * (ratio - 1), shape * ratio)
 
 
-class _NormalLikelihood(Likelihood):
-    """y ~ N(lambda, sigma^2)."""
-
-    name = "normal"
-    links = ()
-    scales: ClassVar[Mapping[str, Scale]] = {"sigma": Scale("noise standard deviation", "y")}
-
-
 class NormalNumbers(Family):
     """y ~ N(h, sigma^2), of bags with several samples."""
 
     name = "normal"
     link = "identity"
-    likelihood = _NormalLikelihood()
+    scales: ClassVar[Mapping[str, Scale]] = {"sigma": Scale("noise standard deviation", "y")}
     program_number = 10
 
     def default_priors(self, y: Array, spread: float) -> dict[str, float]:
         return {"sigma_scale": spread}
-
-
-class _StudentTLikelihood(Likelihood):
-    """(y - lambda) / sigma ~ t with 2 + df_above_2 degrees of freedom."""
-
-    name = "student_t"
-    links = ()
-    scales: ClassVar[Mapping[str, Scale]] = {
-        "sigma": Scale("scale of the t distribution", "y"),
-        "df_above_2": Scale("degrees of freedom less 2", prior_scale=30.0),
-    }
-
-    def distribution(self, mean: Array, **given: Any) -> rv_frozen:
-        return stats.t(2 + given["df_above_2"], loc=mean, scale=given["sigma"])
 
 
 class StudentT(Family):
@@ -73,8 +51,14 @@ class StudentT(Family):
 
     name = "student_t"
     link = "identity"
-    likelihood = _StudentTLikelihood()
+    scales: ClassVar[Mapping[str, Scale]] = {
+        "sigma": Scale("scale of the t distribution", "y"),
+        "df_above_2": Scale("degrees of freedom less 2", prior_scale=30.0),
+    }
     program_number = 8
+
+    def distribution(self, mean: Array, **given: Any) -> rv_frozen:
+        return stats.t(2 + given["df_above_2"], loc=mean, scale=given["sigma"])
 
     def terms(self, y: Array, h: Array, trials: Array | None = None, **scales: Any) -> Terms:
         df, sigma = 2 + scales["df_above_2"], scales["sigma"]

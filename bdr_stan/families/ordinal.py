@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, log_expit, logit
 
-from bdr_stan.aggregate.likelihoods import Likelihood, Scale
+from bdr_stan.aggregate.likelihoods import Scale
 from bdr_stan.families.base import Family, Terms
 from bdr_stan.types import Array
 
@@ -18,27 +18,7 @@ _LEAST_GAP = 1.0  # scale of the prior of a gap, however close the shares of cat
 # its own scale, where the logistic function has poles at +-pi i.
 _REACH, _SPACING, _STEP = 6.5, 0.8, 0.7
 _WIDEST = 5  # 2^_WIDEST is the largest sd with this accuracy
-_SMALLEST = 1e-300  # probability, so logarithms are finite
-
-
-class _OrdinalLikelihood(Likelihood):
-    """Categories 0 to K - 1, with K - 2 gaps between thresholds."""
-
-    name = "ordinal"
-    links = ()
-
-    def __init__(self, n_categories: int) -> None:
-        self.n_categories = n_categories
-
-    @property
-    def scales(self) -> Mapping[str, Scale]:  # type: ignore[override]
-        return {
-            f"gap_{k}": Scale(
-                f"width of category {k} of {self.n_categories}, from threshold to threshold",
-                "linear predictor",
-            )
-            for k in range(2, self.n_categories)
-        }
+_LEAST_PROBABILITY = 1e-300  # so logarithms are finite
 
 
 class Ordinal(Family):
@@ -56,8 +36,15 @@ class Ordinal(Family):
         self.n_categories = n_categories
 
     @property
-    def likelihood(self) -> Likelihood:  # type: ignore[override]
-        return _OrdinalLikelihood(self.n_categories)
+    def scales(self) -> Mapping[str, Scale]:  # type: ignore[override]
+        """The K - 2 gaps between thresholds."""
+        return {
+            f"gap_{k}": Scale(
+                f"width of category {k} of {self.n_categories}, from threshold to threshold",
+                "linear predictor",
+            )
+            for k in range(2, self.n_categories)
+        }
 
     def terms(self, y: Array, h: Array, trials: Array | None = None, **gaps: Any) -> Terms:
         lower, upper, gap = _ends(y, gaps)
@@ -78,8 +65,8 @@ class Ordinal(Family):
 
     def default_priors(self, y: Array, spread: float) -> dict[str, float]:
         widths = 2 * np.diff(self._cumulative_logits(y))
-        each = zip(self.likelihood.scales, np.maximum(widths, _LEAST_GAP), strict=True)
-        return {f"{name}_scale": float(width) for name, width in each}
+        gaps = zip(self.scales, np.maximum(widths, _LEAST_GAP), strict=True)
+        return {f"{name}_scale": float(width) for name, width in gaps}
 
     def _cumulative_logits(self, y):
         """Log odds of a label at or below each category but the last, (K - 1,), from the shares."""
@@ -96,14 +83,14 @@ class Ordinal(Family):
         thresholds = np.cumsum(np.vstack([np.zeros(len(mean)), widths]), axis=0).T
         draw = np.repeat(np.arange(len(mean)), mean.shape[1])
         m, sd = mean.ravel(), np.sqrt(variance.ravel())
-        found = np.empty((len(m), self.n_categories))
+        probabilities = np.empty((len(m), self.n_categories))
         doublings = np.clip(np.ceil(np.log2(np.maximum(sd, 1))), 0, _WIDEST)
         for doubling in np.unique(doublings):
             i = np.flatnonzero(doublings == doubling)
-            found[i] = _probabilities(m[i], sd[i], thresholds[draw[i]], 2**doubling)
-        found = found.reshape(*mean.shape, -1)
-        found[..., 1:-1] *= -np.expm1(-widths.T[:, None])
-        return np.log(np.maximum(found, _SMALLEST))
+            probabilities[i] = _probabilities(m[i], sd[i], thresholds[draw[i]], 2**doubling)
+        probabilities = probabilities.reshape(*mean.shape, -1)
+        probabilities[..., 1:-1] *= -np.expm1(-widths.T[:, None])
+        return np.log(np.maximum(probabilities, _LEAST_PROBABILITY))
 
 
 def _probabilities(mean, sd, thresholds, widest):
@@ -115,10 +102,10 @@ def _probabilities(mean, sd, thresholds, widest):
     total = np.zeros((len(mean), thresholds.shape[1] + 1))
     for node, weight in zip(nodes, weights, strict=True):
         above = thresholds - (mean + node * sd)[:, None]
-        each = np.full(total.shape, weight)
-        each[:, :-1] *= expit(above)
-        each[:, 1:] *= expit(-above)
-        total += each
+        at_node = np.full(total.shape, weight)
+        at_node[:, :-1] *= expit(above)
+        at_node[:, 1:] *= expit(-above)
+        total += at_node
     return total
 
 

@@ -8,7 +8,7 @@ out, to about 1e-13.
 """
 
 import itertools
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +25,7 @@ _MANTISSA = 52  # bits of a double's fraction; below the exponent, which counts 
 _SHIFT = _MANTISSA - 5  # 2^5 bins an octave
 _ONE = int(np.array([1.0]).view(np.int64)[0])  # the bits of 1.0
 # Squared distances below this part of the largest are rounding errors of zero.
-_ROUNDING = 2.0**-48
+_SHARE_OF_ZERO = 2.0**-48
 
 
 def stationary_set_kernels(
@@ -81,29 +81,20 @@ class _Rows:
         self.n_bags = bag[-1] + 1
 
 
-class _Span(NamedTuple):
-    """Rows of the stack of points, and the bags that they belong to."""
-
-    start: int
-    stop: int
-    first: int
-    last: int
-
-
 class _Side:
     """Bags cut to chunks of points: rows or columns of the pairs."""
 
     def __init__(self, bags, columns, centre, units):
         self.bags, self.weights = bags, bags.point_shares
         self.columns, self.centre, self.units = columns, centre, units
-        self.chunks = []
+        self.chunks = []  # first row and the one after the last, the same of bags
         for chunk in bags.chunks(_ROWS):
             if chunk.last - chunk.first == 1:  # it may be a piece of a bag
-                self.chunks.append(_Span(chunk.start, chunk.stop, chunk.first, chunk.last))
+                self.chunks.append((chunk.start, chunk.stop, chunk.first, chunk.last))
                 continue
-            for a in range(chunk.first, chunk.last, _BAGS):
-                b = min(a + _BAGS, chunk.last)
-                self.chunks.append(_Span(bags.offsets[a], bags.offsets[b], a, b))
+            for first in range(chunk.first, chunk.last, _BAGS):
+                last = min(first + _BAGS, chunk.last)
+                self.chunks.append((bags.offsets[first], bags.offsets[last], first, last))
 
     def radius(self):
         """Largest distance of a point from the centre."""
@@ -112,7 +103,7 @@ class _Side:
     def tasks(self):
         """Chunk numbers, the pieces of one bag together: no two threads write the same sums."""
         numbers = range(len(self.chunks))
-        return [list(g) for _, g in itertools.groupby(numbers, lambda i: self.chunks[i].first)]
+        return [list(g) for _, g in itertools.groupby(numbers, lambda i: self.chunks[i][2])]
 
     def chunk(self, i):
         """Points of chunk i, its first bag and the one after its last."""
@@ -132,7 +123,7 @@ class _Bins:
     """
 
     def __init__(self, kernels, largest):
-        self.smallest = max(largest, np.finfo(float).tiny / _ROUNDING) * _ROUNDING
+        self.smallest = max(largest, np.finfo(float).tiny / _SHARE_OF_ZERO) * _SHARE_OF_ZERO
         self.first, last = _bin(np.array([self.smallest, 2 * largest + self.smallest]))
         bins = np.arange(self.first, last + 1)
         low, high = ((b << _SHIFT).view(np.float64)[:, None] for b in (bins, bins + 1))
@@ -167,9 +158,9 @@ class _Bins:
         squares -= 1.5
         x, place = squares.ravel(), place.ravel()
         power = np.multiply.outer(rows.weights, columns.weights).ravel()
-        here = slice(first - self.first, first - self.first + width)
+        bins = slice(first - self.first, first - self.first + width)
         total = np.zeros((n_pairs, self.quartics.shape[2]))
-        for quartics in self.quartics[:, here]:
+        for quartics in self.quartics[:, bins]:
             histogram = np.bincount(place, power, minlength=n_pairs * width)
             total += histogram.reshape(n_pairs, width) @ quartics
             power *= x

@@ -13,7 +13,7 @@ from bdr_stan.kernel_means.shrinkage import check_estimator, kernel_mean_weights
 from bdr_stan.kernels import Kernel, kernel_config, resolve_kernel
 from bdr_stan.types import Array, ArrayLike
 
-_CHUNK_BYTES = 1 << 22  # of kernel values held at a time
+_BYTES_OF_VALUES = 1 << 22  # held at a time
 
 
 class KernelMean:
@@ -100,10 +100,10 @@ class KernelMean:
         points = np.concatenate([self.points, other.points])
         points, place = np.unique(points, axis=0, return_inverse=True)
         difference = np.bincount(place.ravel(), np.concatenate([self.weights, -other.weights]))
-        left = difference != 0
-        if not left.any():
+        differ = difference != 0
+        if not differ.any():
             return 0.0
-        points, difference = points[left], difference[left]
+        points, difference = points[differ], difference[differ]
         values = kernel_mean_values(self.kernel, points, difference, points)
         return float(np.sqrt(max(difference @ values, 0.0)))
 
@@ -129,7 +129,7 @@ def kernel_mean_values(kernel: Kernel, points: Array, weights: Array, x: Array) 
 
     sum_j weights_j k(x_i, points_j), with points (n, p) and weights (n,).
     """
-    rows = max(1, _CHUNK_BYTES // (8 * len(points)))
+    rows = max(1, _BYTES_OF_VALUES // (8 * len(points)))
     values = np.empty(len(x))
     for start in range(0, len(x), rows):
         block = x[start : start + rows]

@@ -81,7 +81,12 @@ def resolved_outer(outer: str | Stationary, products: Array) -> Stationary | Non
 def check_outer(outer: str | Kernel) -> None:
     """Raise ValueError unless this is "linear", or a kernel of the distance or the name of one."""
     if isinstance(outer, Kernel):
-        if _has_one_bandwidth(outer):
+        if (
+            isinstance(outer, Stationary)
+            and not outer.columns
+            and np.ndim(outer.lengths) == 0
+            and outer.bandwidth != "ard"
+        ):
             return
         raise ValueError(
             "outer must be a kernel of the distance between kernel means, with one bandwidth and "
@@ -90,10 +95,3 @@ def check_outer(outer: str | Kernel) -> None:
     if not isinstance(outer, str) or outer not in ("linear", *OUTER_KERNELS):
         names = ", ".join(map(repr, ("linear", *OUTER_KERNELS)))
         raise ValueError(f"outer must be a kernel or one of {names}, found {outer!r}")
-
-
-def _has_one_bandwidth(kernel: Kernel) -> bool:
-    """Whether this is a kernel of the distance on all columns, with one bandwidth."""
-    if not isinstance(kernel, Stationary) or kernel.columns:
-        return False
-    return np.ndim(kernel.lengths) == 0 and kernel.bandwidth != "ard"

@@ -21,7 +21,7 @@ from scipy.optimize import nnls
 from bdr_stan.types import Array, ArrayLike
 
 # Penalties tried by default, as parts of the largest eigenvalue: four per decade.
-_PENALTIES = np.geomspace(1e-12, 1, 49)
+_SHARES_OF_LARGEST = np.geomspace(1e-12, 1, 49)
 
 
 class _Path:
@@ -48,30 +48,33 @@ class _Path:
         """
         if alpha is None or isinstance(alpha, str):
             largest = self.largest if self.largest > 0 else 1.0  # 0 if all bags are the same
-            return _PENALTIES * largest / self._penalty_unit
+            return _SHARES_OF_LARGEST * largest / self._penalty_unit
         return np.atleast_1d(np.asarray(alpha, float))
 
     def leave_one_out(self, alphas: Array) -> Array:
         """Mean squared error of each bag predicted from all others, per penalty; shape (l,)."""
-        unfitted = self._penalties(alphas) / self._shifted(alphas)  # of each direction, (r, l)
+        penalties = self._penalty_unit * np.atleast_1d(alphas)
+        unfitted = penalties / self._shifted(alphas)  # of each direction, (r, l)
         residual = self._outside[:, None] + self._vectors @ (unfitted * self._projections[:, None])
         squares = self._vectors**2
         # 1 - H_ii as a sum over directions: no difference of nearly equal numbers at small alpha.
         outside = np.maximum(1 - self._level_leverage - np.sum(squares, axis=1), 0)
         return np.mean((residual / (outside[:, None] + squares @ unfitted)) ** 2, axis=0)
 
-    def best(self, alphas: Array, errors: Array | None = None) -> int:
-        """Index of the penalty with the least error, (l,), by default the leave-one-out error."""
+    def best(self, alphas: Array, held_out: tuple[Array, Array] | None = None) -> int:
+        """Index of the penalty with the least squared error, by default leave-one-out.
+
+        `held_out` are predictions, (m, l), of labels, (m,).
+        """
         if len(alphas) == 1:
             return 0
-        return int(np.argmin(self.leave_one_out(alphas) if errors is None else errors))
-
-    def _penalties(self, alphas):
-        return self._penalty_unit * np.atleast_1d(alphas)
+        if held_out is None:
+            return int(np.argmin(self.leave_one_out(alphas)))
+        return int(np.argmin(squared_errors(*held_out)))
 
     def _shifted(self, alphas):
         """d + penalty, shape (r, l)."""
-        return self._eigenvalues[:, None] + self._penalties(alphas)
+        return self._eigenvalues[:, None] + self._penalty_unit * np.atleast_1d(alphas)
 
 
 class RidgePath(_Path):
@@ -84,11 +87,11 @@ class RidgePath(_Path):
     def __init__(self, x: Array, y: Array):
         self.origin = x.mean(axis=0)
         left, singular, right = np.linalg.svd(x - self.origin, full_matrices=False)
-        kept = singular > singular[0] * max(x.shape) * np.finfo(float).eps
-        self._singular, self._right = singular[kept], right[kept]
+        positive = singular > singular[0] * max(x.shape) * np.finfo(float).eps
+        self._singular, self._right = singular[positive], right[positive]
         super().__init__(
             y,
-            left[:, kept],
+            left[:, positive],
             self._singular**2,
             singular[0] ** 2,
             penalty_unit=1,
@@ -112,11 +115,11 @@ class KernelRidgePath(_Path):
 
     def __init__(self, gram: Array, y: Array):
         eigenvalues, vectors = np.linalg.eigh(gram)
-        kept = eigenvalues > eigenvalues[-1] * len(y) * np.finfo(float).eps
+        positive = eigenvalues > eigenvalues[-1] * len(y) * np.finfo(float).eps
         super().__init__(
             y,
-            vectors[:, kept],
-            eigenvalues[kept],
+            vectors[:, positive],
+            eigenvalues[positive],
             eigenvalues[-1],
             penalty_unit=len(y),
             level_leverage=0,
@@ -135,17 +138,15 @@ class KernelRidgePath(_Path):
         inside = np.sum(self._projections**2 / self._shifted(alpha)[:, 0])
         return float(np.sqrt((inside + np.sum(self._outside**2) / (n * alpha)) / n))
 
-    def explained(self, cross: Array, alpha: float) -> Array:
-        """k' (K + n alpha I)^-1 k for each row k of `cross`, shape (m, n); array, shape (m,)."""
-        return (cross @ self._vectors) ** 2 @ (1 / self._shifted(alpha)[:, 0])
-
     def label_sd(self, cross: Array, variance: Array, alpha: float) -> Array:
         """Standard deviations of the labels of m bags under that normal distribution, shape (m,).
 
         `cross`, shape (m, n), is K between them and the training bags, `variance`, shape (m,), K
         of each with itself.
         """
-        unexplained = np.maximum(variance - self.explained(cross, alpha), 0)
+        # k' (K + n alpha I)^-1 k for each row k of `cross`
+        explained = (cross @ self._vectors) ** 2 @ (1 / self._shifted(alpha)[:, 0])
+        unexplained = np.maximum(variance - explained, 0)
         return self.scale(alpha) * np.sqrt(unexplained + len(self._outside) * alpha)
 
 
@@ -169,7 +170,12 @@ def held_out(
         parts.append(path.level + gram[np.ix_(test, train)] @ path.dual(tried))
     predictions = np.concatenate(parts)
     truth = y[np.concatenate([test for _, test in splits])]
-    return tried, np.mean((predictions - truth[:, None]) ** 2, axis=0), predictions
+    return tried, squared_errors(predictions, truth), predictions
+
+
+def squared_errors(predictions: Array, y: Array) -> Array:
+    """Mean squared errors of predictions, (m, l), of labels, (m,), for each penalty; (l,)."""
+    return np.mean((predictions - y[:, None]) ** 2, axis=0)
 
 
 def stacking_weights(predictions: Array, y: Array) -> Array:

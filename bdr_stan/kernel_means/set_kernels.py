@@ -28,7 +28,7 @@ from bdr_stan.kernels import Kernel, LandmarkFeatures, Polynomial, Stationary
 from bdr_stan.threads import map_in_threads
 from bdr_stan.types import Array
 
-_CHUNK_BYTES = 1 << 22  # of kernel values that a thread holds
+_BYTES_PER_THREAD = 1 << 22  # of kernel values
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ class ProjectedMeans:
         eigenvalues at rounding error.
         """
         eigenvalues, vectors = np.linalg.eigh(kernel(landmarks, landmarks))
-        kept = eigenvalues > eigenvalues[-1] * len(eigenvalues) * np.finfo(float).eps
-        root = vectors[:, kept] / np.sqrt(eigenvalues[kept])
+        positive = eigenvalues > eigenvalues[-1] * len(eigenvalues) * np.finfo(float).eps
+        root = vectors[:, positive] / np.sqrt(eigenvalues[positive])
         return cls(embed(bags, LandmarkFeatures(kernel, landmarks)).mean @ root)
 
     def products(self, others: Self | None = None) -> Array:
@@ -88,7 +88,7 @@ def bag_inner_products(
     other_weights: Array | None = None,
     *,
     n_jobs: int | None = None,
-    chunk_bytes: int = _CHUNK_BYTES,
+    chunk_bytes: int = _BYTES_PER_THREAD,
 ) -> Array:
     """Inner products of the kernel means of n and m bags, by blocks of points; shape (n, m).
 
@@ -195,10 +195,10 @@ def set_kernels(
         groups.setdefault(_sharing(kernel) or k, []).append(k)
     out = np.empty((len(kernels), len(bags), len(sides[-1])))
 
+    other_weights = None if others is None else weights[1]
+
     def alone(kernel):
-        return bag_inner_products(
-            bags, weights[0], kernel, others, None if others is None else weights[1], n_jobs=n_jobs
-        )
+        return bag_inner_products(bags, weights[0], kernel, others, other_weights, n_jobs=n_jobs)
 
     for share, members in groups.items():
         group: list[Any] = [kernels[k] for k in members]

@@ -173,10 +173,10 @@ def f_kmse(gram: ArrayLike, *, scores: Scores | None = None) -> tuple[Array, flo
     # The score may have several minima: bracket the lowest on a grid first.
     best = int(np.argmin(scores(values, vectors, np.exp(grid))))
     bracket = grid[max(best - 1, 0)], grid[min(best + 1, count - 1)]
-    found = minimize_scalar(score, bounds=bracket, method="bounded", options={"xatol": 1e-5})
-    if found.fun >= f_kmse_score(gram, 0.0):
+    lowest = minimize_scalar(score, bounds=bracket, method="bounded", options={"xatol": 1e-5})
+    if lowest.fun >= f_kmse_score(gram, 0.0):
         return equal, 0.0
-    shrinkage = float(np.exp(found.x))
+    shrinkage = float(np.exp(lowest.x))
     factors = values / (values + n * shrinkage)
     return vectors @ (factors * vectors.sum(axis=0)) / n, shrinkage
 
@@ -219,19 +219,19 @@ def _leave_one_out(values, vectors, shrinkage):
     n = len(values)
     c = (n - 1) * np.atleast_1d(shrinkage)
     d, ones = values[:, None], vectors.sum(axis=0)[:, None]
-    left = c / (d + c)  # eigenvalues of I - P
-    kept = 1 - left
+    removed = c / (d + c)  # eigenvalues of I - P
+    retained = 1 - removed
     squares = vectors**2
     # 1 - b and 1 - P_ii as sums over I - P: no difference of nearly equal numbers.
-    g = (vectors @ (left * ones)) / (squares @ left)
+    g = (vectors @ (removed * ones)) / (squares @ removed)
     # r' K r of the three parts b, -n e_i and g_i (I - P) e_i, and their products.
     parts = (
-        np.sum(d * (kept * ones) ** 2, axis=0)
+        np.sum(d * (retained * ones) ** 2, axis=0)
         + n**2 * (squares @ d)
-        + g**2 * (squares @ (d * left**2))
-        - 2 * n * (vectors @ (d * kept * ones))
-        + 2 * g * (vectors @ (d * kept * left * ones))
-        - 2 * n * g * (squares @ (d * left))
+        + g**2 * (squares @ (d * removed**2))
+        - 2 * n * (vectors @ (d * retained * ones))
+        + 2 * g * (vectors @ (d * retained * removed * ones))
+        - 2 * n * g * (squares @ (d * removed))
     )
     return np.reshape(parts.mean(axis=0) / (n - 1) ** 2, np.shape(shrinkage))
 

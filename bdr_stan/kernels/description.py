@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from bdr_stan.kernels.bandwidth_kernel import BandwidthKernel
-from bdr_stan.kernels.column_effects import LinearEffects, QuadraticEffects
 from bdr_stan.kernels.hilbert_space import HilbertProduct, HilbertSpace
+from bdr_stan.kernels.inner_products import LinearEffects, Polynomial, QuadraticEffects
 from bdr_stan.kernels.kernel import Kernel, Product, Sum
-from bdr_stan.kernels.names import KERNELS
 from bdr_stan.kernels.normal_scores import NormalScores
-from bdr_stan.kernels.polynomial import Polynomial
+from bdr_stan.kernels.shapes import KERNELS
+from bdr_stan.kernels.stationary import BandwidthKernel
 from bdr_stan.kernels.summands import fields_of
 
 _MOST_SHOWN = 4  # lengths or columns, one by one
@@ -78,7 +77,7 @@ def _effects_text(kernel, names):
         some = ", ".join(c[:_MOST_SHOWN])
         text = some if len(c) <= _MOST_SHOWN else f"{some}, .. ({len(c)} columns)"
         by_columns.setdefault(text, []).append(effect)
-    listed = [f"{' and '.join(each)} in {text}" for text, each in by_columns.items()]
+    listed = [f"{' and '.join(kinds)} in {text}" for text, kinds in by_columns.items()]
     return " + ".join([*listed, *others])
 
 

@@ -5,7 +5,8 @@ at landmarks, Nystrom features and random Fourier features are maps, as are conc
 Embeddings, rates inside bags and kernel means accept any map.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, pairwise
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
@@ -47,24 +48,20 @@ class FeatureMap:
     n_columns: int
 
     def __call__(
-        self,
-        points: Array,
-        out: Array | None = None,
-        scratch: Array | None = None,
-        log_scale: ArrayLike = 0.0,
+        self, points: Array, out: Array | None = None, log_scale: ArrayLike = 0.0
     ) -> Array:
         """Features of points, written to `out` if it is given.
 
-        `scratch`, shape (at least n, p + 2), saves an allocation; the features of point j are
-        multiplied by exp(log_scale[j]). Computed in float64 whatever the points' type.
+        The features of point j are multiplied by exp(log_scale[j]). Computed in float64 whatever
+        the points' type.
         """
         if out is None:
             out = np.empty((len(points), self.n_columns))
-        self.fill(points, out, scratch, log_scale)
+        self.fill(points, out, log_scale)
         return out
 
-    def fill(self, points: Array, out: Array, scratch: Array | None, log_scale: ArrayLike) -> None:
-        """Write features of points to `out`; `scratch` and `log_scale` as in calls."""
+    def fill(self, points: Array, out: Array, log_scale: ArrayLike) -> None:
+        """Write features of points to `out`; `log_scale` as in calls."""
         raise NotImplementedError
 
 
@@ -103,8 +100,8 @@ class LandmarkFeatures(FeatureMap):
         """Inner products of the features' representers: the kernel between landmarks, (d, d)."""
         return self.kernel(self.landmarks, self.landmarks)
 
-    def fill(self, points: Array, out: Array, scratch: Array | None, log_scale: ArrayLike) -> None:
-        self.kernel.evaluate(points, self._prepared, out, scratch, log_scale)
+    def fill(self, points: Array, out: Array, log_scale: ArrayLike) -> None:
+        self.kernel.evaluate(points, self._prepared, out, log_scale)
 
 
 class NystromFeatures(FeatureMap):
@@ -134,8 +131,8 @@ class NystromFeatures(FeatureMap):
         projection = solve_triangular(L, np.eye(len(L)), lower=True).T
         self.projection = np.ascontiguousarray(projection)
 
-    def fill(self, points: Array, out: Array, scratch: Array | None, log_scale: ArrayLike) -> None:
-        np.matmul(self._values(points, None, scratch, log_scale), self.projection, out=out)
+    def fill(self, points: Array, out: Array, log_scale: ArrayLike) -> None:
+        np.matmul(self._values(points, None, log_scale), self.projection, out=out)
 
 
 class FourierFeatures(FeatureMap):
@@ -155,13 +152,10 @@ class FourierFeatures(FeatureMap):
         check_bandwidth(bandwidth, n_features=self.n_inputs)
         self._matrix = (self.frequencies / bandwidth).T
 
-    def fill(self, points: Array, out: Array, scratch: Array | None, log_scale: ArrayLike) -> None:
-        n, p = points.shape
+    def fill(self, points: Array, out: Array, log_scale: ArrayLike) -> None:
         d = self._matrix.shape[1]
-        rows = np.empty((n, p)) if scratch is None else scratch[:n, :p]
-        np.copyto(rows, points)
         angles, sines = out[:, :d], out[:, d:]
-        np.matmul(rows, self._matrix, out=angles)
+        np.matmul(np.asarray(points, np.float64), self._matrix, out=angles)
         np.sin(angles, out=sines)
         np.cos(angles, out=angles)
         out *= np.sqrt(1 / d)
@@ -191,25 +185,31 @@ class ConcatenatedFeatures(FeatureMap):
 
     Inner products of the features are sums of the maps' inner products: for example, landmarks of a
     kernel per column make an additive kernel with fewer landmarks than one kernel of all columns.
-    ValueError for no map, or maps of points of different numbers of columns.
+    `blocks` are slices, the features of each map. ValueError for no map, or maps of points of
+    different numbers of columns.
     """
 
     def __init__(self, maps: Sequence[FeatureMap]):
         self.maps = tuple(maps)
-        inputs = {each.n_inputs for each in self.maps}
+        inputs = {feature_map.n_inputs for feature_map in self.maps}
         if len(inputs) != 1:
             raise ValueError(
                 "feature maps side by side need points of the same columns: pass at least one "
                 f"map, all of the same n_inputs, found {sorted(inputs)}"
             )
         self.n_inputs = inputs.pop()
-        self.n_columns = sum(each.n_columns for each in self.maps)
+        self.blocks = slices_of(feature_map.n_columns for feature_map in self.maps)
+        self.n_columns = self.blocks[-1].stop
 
-    def fill(self, points: Array, out: Array, scratch: Array | None, log_scale: ArrayLike) -> None:
-        first = 0
-        for each in self.maps:
-            each(points, out[:, first : first + each.n_columns], scratch, log_scale)
-            first += each.n_columns
+    def fill(self, points: Array, out: Array, log_scale: ArrayLike) -> None:
+        for feature_map, block in zip(self.maps, self.blocks, strict=True):
+            feature_map(points, out[:, block], log_scale)
+
+
+def slices_of(lengths: Iterable[int]) -> list[slice]:
+    """Slices of these lengths, one after the other."""
+    stops = [0, *accumulate(lengths)]
+    return [slice(start, stop) for start, stop in pairwise(stops)]
 
 
 def checked_rows(rows: ArrayLike, name: str) -> Array:

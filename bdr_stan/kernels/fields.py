@@ -9,12 +9,11 @@ sines or landmarks in space, and straight lines have the columns themselves.
 from collections import Counter
 from collections.abc import Sequence
 from functools import reduce
-from itertools import count, pairwise
+from itertools import count
 from operator import add
 
 import numpy as np
 
-from bdr_stan.kernels.column_effects import LinearEffects
 from bdr_stan.kernels.feature_maps import (
     ConcatenatedFeatures,
     FeatureMap,
@@ -27,9 +26,10 @@ from bdr_stan.kernels.hilbert_space import (
     HilbertSpace,
     HilbertSpaceFeatures,
 )
+from bdr_stan.kernels.inner_products import LinearEffects
 from bdr_stan.kernels.kernel import Kernel
-from bdr_stan.kernels.matern import Matern32
 from bdr_stan.kernels.normal_scores import NormalScores
+from bdr_stan.kernels.shapes import Matern32
 from bdr_stan.kernels.summands import fields_of
 from bdr_stan.types import Array, ArrayLike
 
@@ -104,7 +104,7 @@ class LinearFeatures(FeatureMap):
         self.kernel, self.n_inputs = kernel, n_inputs
         self.n_columns = len(kernel.columns_seen(n_inputs))
 
-    def fill(self, points: Array, out: Array, scratch: Array | None, log_scale: ArrayLike) -> None:
+    def fill(self, points: Array, out: Array, log_scale: ArrayLike) -> None:
         np.multiply(self.kernel.standardised(points), np.sqrt(self.kernel.variance), out=out)
         scale_rows(out, log_scale)
 
@@ -114,15 +114,13 @@ class FieldFeatures(ConcatenatedFeatures):
 
     A field's `landmarks`, rows of (d, p), have numbers in exactly its columns and NaN in the others
     or, if there are none, numbers in all columns; ValueError for a field without landmarks.
-    `fields` are kernels, `blocks` slices, the features of each.
+    `fields` are kernels, `blocks` slices, the features of each field.
     """
 
     def __init__(self, kernel: Kernel, landmarks: ArrayLike):
         self.kernel, self.landmarks = kernel, np.asarray(landmarks, np.float64)
         self.fields = fields_of(kernel)
         super().__init__([field_features(field, self.landmarks) for field in self.fields])
-        ends = np.cumsum([0, *(each.n_columns for each in self.maps)])
-        self.blocks = [slice(a, b) for a, b in pairwise(ends.tolist())]
 
     @property
     def projection(self) -> Array | None:
@@ -168,12 +166,11 @@ def landmarks_of_field(field: Kernel, landmarks: Array) -> Array:
     """Landmarks of a field among all fields' landmarks, shape (k, p), 0 in columns it ignores."""
     p = landmarks.shape[1]
     columns = list(field.columns_seen(p))
-    known = np.isfinite(landmarks)
-    in_field = np.zeros(p, bool)
-    in_field[columns] = True
-    chosen = np.all(known == in_field, axis=1)
+    has_number = np.isfinite(landmarks)
+    in_field = np.isin(np.arange(p), columns)
+    chosen = np.all(has_number == in_field, axis=1)
     if not chosen.any():
-        chosen = known.all(axis=1)
+        chosen = has_number.all(axis=1)
     if not chosen.any():
         raise ValueError(
             f"no landmark has numbers in the columns {columns} of {field!r}: give some that have "
@@ -183,6 +180,6 @@ def landmarks_of_field(field: Kernel, landmarks: Array) -> Array:
         return landmarks[chosen]
     values = landmarks[chosen][:, columns]
     first = np.sort(np.unique(values, axis=0, return_index=True)[1])  # each once, in their order
-    found = np.zeros((len(first), p))
-    found[:, columns] = values[first]
-    return found
+    in_all_columns = np.zeros((len(first), p))
+    in_all_columns[:, columns] = values[first]
+    return in_all_columns

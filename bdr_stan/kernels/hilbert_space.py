@@ -24,17 +24,17 @@ import numpy as np
 
 from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.kernels.feature_maps import FeatureMap, scale_rows
-from bdr_stan.kernels.kernel import Kernel, Product, check_positive, store_arrays
+from bdr_stan.kernels.kernel import Kernel, Product, store_arrays
 from bdr_stan.kernels.stationary import Stationary
 from bdr_stan.types import Array, ArrayLike, Seed, is_integer
 
-_SAMPLE = 20_000  # points for computing centre and reach
+_POINTS_FOR_RANGE = 20_000  # whose middle and half-widths are centre and reach
 # Half-width of the box: at least 1.2 times the points' half-width, and 4.5 lengths. Riutort-Mayol
 # et al. (2023), section 4, for Matern 3/2; smoother kernels need less.
 _BOX_PER_REACH, _BOX_PER_LENGTH = 1.2, 4.5
 # At the edge of the box the sines are 0. Points of the range are at least this number of lengths
 # away: the minimum is at the length for which both rules above give the same box.
-_MARGIN = _BOX_PER_LENGTH * (1 - 1 / _BOX_PER_REACH)
+_LENGTHS_TO_EDGE = _BOX_PER_LENGTH * (1 - 1 / _BOX_PER_REACH)
 _MOST_COLUMNS = 3
 _MOST_FUNCTIONS = 10_000  # a matrix of their products is 800 MB
 _N_PAIRS = 500
@@ -96,7 +96,7 @@ class HilbertSpace(Kernel):
     horizon: float = 0.0
 
     def __post_init__(self):
-        check_positive(self, "variance")
+        super().__post_init__()
         if not isinstance(self.base, Stationary) or not self.base.has_spectral_density:
             raise TypeError(
                 f"HilbertSpace takes RBF, Exponential, Matern32 or Matern52, found {self.base!r}"
@@ -119,18 +119,12 @@ class HilbertSpace(Kernel):
             return super().__mul__(other)
         return HilbertProduct(self, other)
 
-    def on(self, names: Any, n_columns: int) -> Self:
-        return replace(self, base=self.base.on(names, n_columns))
-
-    def columns_seen(self, n_columns: int) -> tuple[int, ...]:
-        return self.base.columns_seen(n_columns)
-
     def resolved(self, bags: BagsLike, *, seed: Seed = None) -> Self:
         bags = as_bags(bags, in_parts=True)
         base = self.base.resolved(bags, seed=seed)
         if self.reach is not None:
             return replace(self, base=base)
-        points = base.select(bags.sample_points(_SAMPLE, np.random.default_rng(seed)))
+        points = base.select(bags.sample_points(_POINTS_FOR_RANGE, np.random.default_rng(seed)))
         if points.shape[1] > _MOST_COLUMNS:
             raise ValueError(
                 f"HilbertSpace depends on {points.shape[1]} columns, of which it would need sines "
@@ -164,17 +158,14 @@ class HilbertSpace(Kernel):
         It is less near the edge of the box; the points' range, with the horizon, is always between.
         """
         centre, half, lengths = self.box()
-        inner = half - _MARGIN * lengths
+        inner = half - _LENGTHS_TO_EDGE * lengths
         return np.array([centre - inner, centre + inner])
-
-    def scaled(self, factor: float) -> Self:
-        return replace(self, base=self.base.scaled(factor))
 
     def prepare(self, landmarks: ArrayLike) -> Any:
         return self.base.prepare(landmarks)
 
-    def fill(self, points: Array, prepared: Any, out: Array, scratch: Array | None) -> None:
-        self.base.evaluate(points, prepared, out, scratch)
+    def fill(self, points: Array, prepared: Any, out: Array) -> None:
+        self.base.evaluate(points, prepared, out)
 
     def diagonal(self, x: ArrayLike) -> Array:
         return self.variance * self.base.diagonal(x)
@@ -255,15 +246,17 @@ class HilbertProduct(Product):
         return super().__mul__(other)
 
     def resolved(self, bags: BagsLike, *, seed: Seed = None) -> Self:
-        found = super().resolved(bags, seed=seed)
-        if found.pairs is not None:
-            return found
-        first, second = (features.amplitude for features in factors_features(found, 0))
-        return replace(found, pairs=strongest_pairs(first, second, self.n_functions))
+        resolved = super().resolved(bags, seed=seed)
+        if resolved.pairs is not None:
+            return resolved
+        products = np.multiply.outer(*(f.amplitude for f in factors_features(resolved, 0)))
+        order = np.argsort(-products, axis=None, kind="stable")[: self.n_functions]
+        pairs = np.column_stack(np.unravel_index(order, products.shape))  # of largest amplitude
+        return replace(resolved, pairs=pairs)
 
     def on(self, names: Sequence[str] | None, n_columns: int) -> Self:
-        found = super().on(names, n_columns)
-        columns = [part.columns_seen(n_columns) for part in (found.first, found.second)]
+        with_indices = super().on(names, n_columns)
+        columns = [part.columns_seen(n_columns) for part in with_indices.parts.values()]
         shared = sorted(set(columns[0]) & set(columns[1]))
         if shared:
             column = repr(names[shared[0]]) if names else shared[0]
@@ -276,7 +269,7 @@ class HilbertProduct(Product):
                 f"a product of HilbertSpace kernels depends on {sum(map(len, columns))} columns, "
                 f"of which it would need pairs in all directions: name at most {_MOST_COLUMNS}"
             )
-        return found
+        return with_indices
 
 
 class HilbertSpaceFeatures(FeatureMap):
@@ -298,7 +291,7 @@ class HilbertSpaceFeatures(FeatureMap):
         variance = kernel.variance * kernel.base.variance
         self.amplitude = np.sqrt(variance * density / np.prod(self._half))
 
-    def fill(self, points: Array, out: Array, scratch: Array | None, log_scale: ArrayLike) -> None:
+    def fill(self, points: Array, out: Array, log_scale: ArrayLike) -> None:
         seen = np.asarray(self.kernel.base.select(points), np.float64)
         place = np.clip((seen - self._centre) / self._half, -1, 1) + 1
         out[:] = self.amplitude
@@ -334,7 +327,7 @@ class HilbertProductFeatures(FeatureMap):
         self.kernel, self.n_inputs, self.n_columns = kernel, n_inputs, len(self._pairs)
         self._factors = factors_features(kernel, n_inputs)
 
-    def fill(self, points: Array, out: Array, scratch: Array | None, log_scale: ArrayLike) -> None:
+    def fill(self, points: Array, out: Array, log_scale: ArrayLike) -> None:
         first, second = (factor(points) for factor in self._factors)
         np.take(first, self._pairs[:, 0], axis=1, out=out)
         out *= second[:, self._pairs[:, 1]]
@@ -345,10 +338,3 @@ class HilbertProductFeatures(FeatureMap):
 def factors_features(kernel: Any, n_inputs: int) -> list[HilbertSpaceFeatures]:
     """Features of the two factors of a product."""
     return [HilbertSpaceFeatures(part, n_inputs) for part in (kernel.first, kernel.second)]
-
-
-def strongest_pairs(first: Array, second: Array, n: int) -> Array:
-    """The n pairs of functions with the largest products of their amplitudes, shape (n, 2)."""
-    products = np.multiply.outer(first, second)
-    order = np.argsort(-products, axis=None, kind="stable")[:n]
-    return np.column_stack(np.unravel_index(order, products.shape))

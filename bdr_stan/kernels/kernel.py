@@ -1,14 +1,14 @@
 """What a kernel of points is, and how kernels are added and multiplied.
 
 ``RBF(2.0)`` and ``Matern32(columns=["lon", "lat"])`` are kernels, as are their sums and products.
-Each kernel of points has its own file, for example `rbf` or `polynomial`.
+Kernels of the distance are in `shapes`, those of inner products in `inner_products`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from functools import cached_property
 from numbers import Real
-from typing import Any, ClassVar, NamedTuple, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -22,9 +22,10 @@ class Kernel:
     ``k(x, y)`` returns the values between two stacks of points, shape (n, m), in float64;
     ``k.diagonal(x)`` the value of each point with itself. ``k1 + k2`` and ``k1 * k2`` are kernels.
 
-    A kernel of your own has `prepare`, `fill`, `diagonal`, `on`, `columns_seen`, `resolved`,
-    `scaled`, `learnable` and `with_log_parameters`; one of the distance between points needs only
-    the `profile` of `Stationary`.
+    A kernel of your own has `prepare`, `fill`, `diagonal`, `on` and `columns_seen`; with numbers
+    that fit bags `resolved` and `scaled`, with parameters that are learned `learnable` and
+    `with_log_parameters`. One of the distance between points needs only the `profile` of
+    `Stationary`.
 
     Raises
     ------
@@ -50,6 +51,9 @@ class Kernel:
 
     variance: float
 
+    def __post_init__(self):
+        check_positive(self, "variance")
+
     def __call__(self, x: ArrayLike, y: ArrayLike) -> Array:
         x = np.asarray(x)
         if x.ndim != 2 or np.ndim(y) != 2 or x.shape[1] != np.shape(y)[1]:
@@ -62,12 +66,12 @@ class Kernel:
     def __repr__(self) -> str:
         """As it is written in Python, without parameters that have their defaults."""
         values = {field: getattr(self, field.name) for field in fields(cast(Any, self))}
-        given = [
+        changed = [
             f"{field.name}={value!r}"
             for field, value in values.items()
             if field.repr and not _is_default(value, field.default)
         ]
-        return f"{type(self).__name__}({', '.join(given)})"
+        return f"{type(self).__name__}({', '.join(changed)})"
 
     def __add__(self, other: "Kernel") -> "Sum":
         return Sum(self, other)
@@ -80,31 +84,35 @@ class Kernel:
         raise NotImplementedError
 
     def evaluate(
-        self,
-        points: Array,
-        prepared: Any,
-        out: Array,
-        scratch: Array | None = None,
-        log_scale: ArrayLike = 0.0,
+        self, points: Array, prepared: Any, out: Array, log_scale: ArrayLike = 0.0
     ) -> Array:
         """Values of points, shape (n, p), at landmarks, written to `out`, shape (n, d).
 
-        `prepared` is the result of `prepare` for the landmarks; `scratch`, shape (at least n, p +
-        2), saves an allocation; the values of point j are multiplied by exp(log_scale[j]). Computed
-        in float64 whatever the points' type.
+        `prepared` is the result of `prepare` for the landmarks; the values of point j are
+        multiplied by exp(log_scale[j]). Computed in float64 whatever the points' type.
         """
-        self.fill(points, prepared, out, scratch)
+        self.fill(points, prepared, out)
         one_factor = np.ndim(log_scale) == 0
         out *= self.variance if one_factor else self.variance * np.exp(log_scale)[:, None]
         return out
 
-    def fill(self, points: Array, prepared: Any, out: Array, scratch: Array | None) -> None:
+    def fill(self, points: Array, prepared: Any, out: Array) -> None:
         """Write the values at variance 1 to `out`; for parameters see `Kernel.evaluate`."""
         raise NotImplementedError
 
     def diagonal(self, x: ArrayLike) -> Array:
         """k(x_i, x_i) of each point of `x`, shape (n, p); array, shape (n,)."""
         raise NotImplementedError
+
+    @property
+    def parts(self) -> dict[str, "Kernel"]:
+        """The kernels that it is made of, by the names of their parameters."""
+        return {name: value for name, value in vars(self).items() if isinstance(value, Kernel)}
+
+    def with_parts(self, change: Callable[["Kernel"], "Kernel"]) -> Self:
+        """The kernel with `change` made to each of its parts; itself if it has none."""
+        changed: dict[str, Any] = {name: change(part) for name, part in self.parts.items()}
+        return replace(cast(Any, self), **changed) if changed else self
 
     def on(self, names: Sequence[str] | None, n_columns: int) -> Self:
         """The same kernel with its columns as indices.
@@ -120,11 +128,11 @@ class Kernel:
         ------
         ValueError : a column that the points lack.
         """
-        raise NotImplementedError
+        return self.with_parts(lambda part: part.on(names, n_columns))
 
     def columns_seen(self, n_columns: int) -> tuple[int, ...]:
         """Indices of the columns that the kernel depends on, ascending, once it is `on` them."""
-        raise NotImplementedError
+        return tuple(sorted({c for p in self.parts.values() for c in p.columns_seen(n_columns)}))
 
     def resolved(self, bags: BagsLike, *, seed: Seed = None) -> Self:
         """The kernel with numbers for these bags instead of "scaled", "ard" or "median".
@@ -139,19 +147,19 @@ class Kernel:
         ------
         ValueError : columns that are constant but may not be, or points that coincide.
         """
-        raise NotImplementedError
+        return self.with_parts(lambda part: part.resolved(bags, seed=seed))
 
     def scaled(self, factor: float) -> Self:
         """The kernel with all its bandwidths times `factor`."""
-        raise NotImplementedError
+        return self.with_parts(lambda part: part.scaled(factor))
 
     def learnable(self) -> list[tuple[str, float]]:
-        """Names and values of learnable parameters: bandwidths, variances in sums."""
-        raise NotImplementedError
+        """Names and values of learnable parameters: bandwidths, variances in sums; default none."""
+        return []
 
     def with_log_parameters(self, values: ArrayLike) -> Self:
         """The kernel with these `values` instead of its `log_parameters`, same shape."""
-        raise NotImplementedError
+        return self
 
     @property
     def parameter_names(self) -> list[str]:
@@ -170,15 +178,12 @@ def _is_default(value, default):
 
 
 class ColumnKernel(Kernel):
-    """Kernels other than sums and products: a subclass has the fields `columns` and `variance`.
-
-    Without a subclass's own methods a kernel has no bandwidth, and nothing of it is learned.
-    """
+    """Kernels other than sums and products: a subclass has the fields `columns` and `variance`."""
 
     columns: Sequence[str | int] | None
 
     def __post_init__(self):
-        check_positive(self, "variance")
+        super().__post_init__()
         if self.columns is None:
             return
         if isinstance(self.columns, str) or not np.iterable(self.columns):
@@ -195,41 +200,25 @@ class ColumnKernel(Kernel):
         if not columns:
             raise ValueError(f"{type(self).__name__} has no columns: name some, or None for all")
 
-    def resolved(self, bags: BagsLike, *, seed: Seed = None) -> Self:
-        """The kernel itself, whatever `bags` and `seed`: it has no bandwidth."""
-        return self
-
-    def scaled(self, factor: float) -> Self:
-        """The kernel itself, whatever the `factor`: it has no bandwidth."""
-        return self
-
-    def learnable(self) -> list[tuple[str, float]]:
-        return []
-
-    def with_log_parameters(self, values: ArrayLike) -> Self:
-        """The kernel itself, whatever the `values`: nothing of it is learned."""
-        return self
-
     def on(self, names: Sequence[str] | None, n_columns: int) -> Self:
         if self.columns is None:
             return self
         index: dict[Any, int] = {name: k for k, name in enumerate(names or [])}
-        found: list[int] = []
+        indices: list[int] = []
         for column in self.columns:
-            values = [k for name, k in index.items() if name.startswith(f"{column}=")]
-            if column not in index and values:  # a category, one column per value
-                found += values
+            levels = [k for name, k in index.items() if name.startswith(f"{column}=")]
+            if column not in index and levels:  # a category, one column per level
+                indices += levels
                 continue
             k = index.get(column, column)
             if not isinstance(k, (int, np.integer)) or not 0 <= k < n_columns:
-                known = ", ".join(map(str, names)) if names else f"0 to {n_columns - 1}"
+                columns = ", ".join(map(str, names)) if names else f"0 to {n_columns - 1}"
                 raise ValueError(
                     f"{type(self).__name__} depends on the column {column!r}, which the points do "
-                    f"not have; they have {known}"
+                    f"not have; they have {columns}"
                 )
-            found.append(int(k))
-        changed: Any = self
-        return replace(changed, columns=tuple(found))
+            indices.append(int(k))
+        return replace(cast(Any, self), columns=tuple(indices))
 
     def columns_seen(self, n_columns: int) -> tuple[int, ...]:
         seen: Any = range(n_columns) if self.columns is None else sorted(cast(Any, self.columns))
@@ -238,13 +227,6 @@ class ColumnKernel(Kernel):
     def select(self, points: Array) -> Array:
         """The columns of points that the kernel depends on."""
         return points if self.columns is None else points[:, np.asarray(self.columns)]
-
-
-class PreparedPair(NamedTuple):
-    """Landmarks prepared for both parts of a sum or product."""
-
-    first: Any
-    second: Any
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -263,7 +245,7 @@ class Pair(Kernel):
         for part in (self.first, self.second):
             if not isinstance(part, Kernel):
                 raise TypeError(f"only kernels can be added or multiplied, found {part!r}")
-        check_positive(self, "variance")
+        super().__post_init__()
 
     def __repr__(self) -> str:
         if self.variance != 1:
@@ -274,28 +256,12 @@ class Pair(Kernel):
         )
         return f"{first} {self.sign} {second}"
 
-    def on(self, names: Sequence[str] | None, n_columns: int) -> Self:
-        return self._with_parts(lambda part: part.on(names, n_columns))
+    def prepare(self, landmarks: ArrayLike) -> tuple[Any, Any]:
+        return self.first.prepare(landmarks), self.second.prepare(landmarks)
 
-    def columns_seen(self, n_columns: int) -> tuple[int, ...]:
-        both = {c for part in (self.first, self.second) for c in part.columns_seen(n_columns)}
-        return tuple(sorted(both))
-
-    def resolved(self, bags: BagsLike, *, seed: Seed = None) -> Self:
-        return self._with_parts(lambda part: part.resolved(bags, seed=seed))
-
-    def scaled(self, factor: float) -> Self:
-        return self._with_parts(lambda part: part.scaled(factor))
-
-    def _with_parts(self, change):
-        return replace(self, first=change(self.first), second=change(self.second))
-
-    def prepare(self, landmarks: ArrayLike) -> PreparedPair:
-        return PreparedPair(self.first.prepare(landmarks), self.second.prepare(landmarks))
-
-    def fill(self, points: Array, prepared: Any, out: Array, scratch: Array | None) -> None:
-        self.first.evaluate(points, prepared.first, out, scratch)
-        second = self.second.evaluate(points, prepared.second, np.empty_like(out), scratch)
+    def fill(self, points: Array, prepared: Any, out: Array) -> None:
+        self.first.evaluate(points, prepared[0], out)
+        second = self.second.evaluate(points, prepared[1], np.empty_like(out))
         self._join(out, second, out=out)
 
     def diagonal(self, x: ArrayLike) -> Array:

@@ -14,22 +14,20 @@ import numpy as np
 
 from bdr_stan.bags import Bags
 from bdr_stan.kernels.bandwidth import column_spreads, typical_bandwidth
-from bdr_stan.kernels.bandwidth_kernel import BandwidthKernel
-from bdr_stan.kernels.column_effects import LinearEffects, QuadraticEffects
+from bdr_stan.kernels.inner_products import LinearEffects, QuadraticEffects
 from bdr_stan.kernels.kernel import Kernel
-from bdr_stan.kernels.normal_scores import NormalScores, tail_ratios
+from bdr_stan.kernels.normal_scores import LongTails, NormalScores
+from bdr_stan.kernels.stationary import BandwidthKernel
 from bdr_stan.kernels.summands import fields_of
-from bdr_stan.types import Array, ArrayLike, Seed
+from bdr_stan.types import ArrayLike, Seed
 
 # Variances relative to the kernel of the distance, chosen on real tables, see
 # experiments/real_tables.py. Models may choose a larger one for the linear effects.
 LINEAR_VARIANCE, QUADRATIC_VARIANCE = 3.0, 1.0
 _MOST_SQUARES = 30  # quadratic effects; with more columns there would be too many features
-_SAMPLE = 10_000  # points for finding tails and distinct values
+_POINTS_LOOKED_AT = 10_000  # for tails and distinct values
 _PAIRED = 2000  # of these, for computing distances
-_MIN_POINTS = 500  # with fewer, the 1% and 99% quantiles are too uncertain
-_MIN_VALUES = 15  # of a column that is a measurement rather than a code or a small count
-_MAX_TAIL_RATIO = 5.0  # see `tail_ratios`; an exponential distribution counts as long-tailed
+_LONG_TAILS = LongTails(5.0, 500, 15)  # such as those of an exponential distribution
 
 
 def linear_plus(
@@ -40,9 +38,9 @@ def linear_plus(
     With bandwidth "scaled" columns with long tails have a second such kernel, of their normal
     scores; a bandwidth in numbers, "ard" or "median" is for the columns as they are.
     """
-    points = bags.sample_points(_SAMPLE, np.random.default_rng(seed))
+    points = bags.sample_points(_POINTS_LOOKED_AT, np.random.default_rng(seed))
     n_values = np.array([len(np.unique(column)) for column in points.T])
-    long_tailed = columns_with_long_tails(points, n_values)
+    long_tailed = _LONG_TAILS.columns(points)
     by_source = [np.flatnonzero(bags.sources == source) for source in np.unique(bags.sources)]
     numbers = [k[0] for k in by_source if n_values[k[0]] > 2]  # an indicator of gaps may follow
     squares = numbers if len(numbers) <= _MOST_SQUARES else []
@@ -73,20 +71,12 @@ def with_linear_variance(kernel: Kernel, variance: float) -> Kernel:
     return reduce(add, parts)
 
 
-def columns_with_long_tails(points: Array, n_values: Array) -> list[int]:
-    """Indices of the measurements among the columns of points, (n, p), with a long tail."""
-    if len(points) < _MIN_POINTS:
-        return []
-    long = (tail_ratios(points) > _MAX_TAIL_RATIO) & (n_values >= _MIN_VALUES)
-    return np.flatnonzero(long).tolist()
-
-
 def _on_scores(kind, points, long_tailed, sources):
     """Product of a kernel of the other columns and kernels of the scores, of one bandwidth."""
     scores = [NormalScores(kind(1.0), [k]).resolved([points]) for k in long_tailed]
     rest = [k for k in range(points.shape[1]) if k not in long_tailed]
     units = column_spreads(points[:, rest], sources[rest]) if rest else np.empty(0)
-    together = np.column_stack([points[:, rest] / units, *(each.scores(points) for each in scores)])
+    together = np.column_stack([points[:, rest] / units, *(part.scores(points) for part in scores)])
     every = -(-len(together) // _PAIRED)
     bandwidth = typical_bandwidth(together[::every], kind.metric)
     factors: list[Kernel] = [NormalScores(kind(bandwidth), [k]) for k in long_tailed]

@@ -7,28 +7,12 @@ import numpy as np
 
 from bdr_stan.bags import Bags
 from bdr_stan.kernels.bandwidth import check_bandwidth
-from bdr_stan.kernels.bandwidth_kernel import BandwidthKernel
-from bdr_stan.kernels.heavy_tails import Cauchy, InverseMultiquadric, RationalQuadratic, StudentT
 from bdr_stan.kernels.kernel import Kernel
-from bdr_stan.kernels.laplace import Laplace
 from bdr_stan.kernels.linear_plus import linear_plus
-from bdr_stan.kernels.matern import Exponential, Matern32, Matern52
-from bdr_stan.kernels.rbf import RBF
+from bdr_stan.kernels.shapes import KERNELS
+from bdr_stan.kernels.stationary import BandwidthKernel
 from bdr_stan.types import ArrayLike, Seed
 
-# By the names that estimators accept.
-KERNELS: dict[str, type[BandwidthKernel]] = {
-    "rbf": RBF,
-    "laplace": Laplace,
-    "exponential": Exponential,
-    "matern12": Exponential,
-    "matern32": Matern32,
-    "matern52": Matern52,
-    "cauchy": Cauchy,
-    "rational quadratic": RationalQuadratic,
-    "inverse multiquadric": InverseMultiquadric,
-    "student t": StudentT,
-}
 # Before the name of a kernel, or by itself: a kernel of the name on each column, added up.
 ADDITIVE = "additive"
 # Before the name of a kernel: it is added to linear and quadratic effects of each column.
@@ -46,7 +30,7 @@ def check_kernel(kernel: str | Kernel) -> None:
     """
     if isinstance(kernel, Kernel):
         return
-    if not isinstance(kernel, str) or _name_per_column(kernel) not in KERNELS:
+    if not isinstance(kernel, str) or _parsed(kernel)[1] not in KERNELS:
         names = ", ".join(map(repr, KERNELS))
         raise ValueError(
             f"kernel must be a Kernel, 'auto' or one of {names}, with 'additive' before it where "
@@ -55,14 +39,14 @@ def check_kernel(kernel: str | Kernel) -> None:
         )
 
 
-def _name_per_column(name):
-    """The name of a kernel without "additive" or "linear + "; "rbf" for "auto"."""
-    if name == AUTO:
-        return "rbf"
+def _parsed(name):
+    """ADDITIVE, LINEAR_PLUS or nothing, and the name of a kernel after it; "rbf" for "auto"."""
     if name.startswith(LINEAR_PLUS):
-        return name.removeprefix(LINEAR_PLUS)
+        return LINEAR_PLUS, name.removeprefix(LINEAR_PLUS)
     head, _, rest = name.partition(" ")
-    return (rest or "rbf") if head == ADDITIVE else name
+    if head == ADDITIVE:
+        return ADDITIVE, rest or "rbf"
+    return "", "rbf" if name == AUTO else name
 
 
 def name_for(kernel: str | Kernel, n_columns: int) -> str | Kernel:
@@ -74,23 +58,23 @@ def name_for(kernel: str | Kernel, n_columns: int) -> str | Kernel:
 
 def is_additive(kernel: str | Kernel) -> bool:
     """Whether this is the name of a kernel on each column, added up."""
-    return isinstance(kernel, str) and kernel.partition(" ")[0] == ADDITIVE
+    return isinstance(kernel, str) and _parsed(kernel)[0] == ADDITIVE
 
 
-def additive_kernel(name: str, bandwidth: ArrayLike | str, bags: Bags) -> Kernel:
-    """Sum of kernels of this name on each column of the points; a category is one column."""
+def additive_kernel(kind: type[BandwidthKernel], bandwidth: ArrayLike | str, bags: Bags) -> Kernel:
+    """Sum of kernels of this kind on each column of the points; a category is one column."""
     parts: list[Kernel] = []
     for source in np.unique(bags.sources):
         columns = np.flatnonzero(bags.sources == source)
         lengths = bandwidth if np.ndim(bandwidth) == 0 else np.asarray(bandwidth)[columns]
-        parts.append(KERNELS[name](lengths, columns=tuple(columns.tolist())))
+        parts.append(kind(lengths, columns=tuple(columns.tolist())))
     return reduce(add, parts)
 
 
 def kernel_named(name: str, bandwidth: ArrayLike | str) -> BandwidthKernel:
     """Kernel of a name in `KERNELS` and this bandwidth; ValueError if there is none."""
     check_kernel(name)
-    return KERNELS[_name_per_column(name)](bandwidth)
+    return KERNELS[_parsed(name)[1]](bandwidth)
 
 
 def check_kernel_and_bandwidth(kernel: str | Kernel, bandwidth: ArrayLike | str) -> None:
@@ -111,7 +95,7 @@ def check_kernel_and_bandwidth(kernel: str | Kernel, bandwidth: ArrayLike | str)
             "bandwidth must be 'scaled', 'ard', 'median', a positive number, or one for each "
             f"column, found {bandwidth!r}"
         )
-    kernel_named(_name_per_column(kernel), bandwidth)
+    kernel_named(kernel, bandwidth)
 
 
 def resolve_kernel(
@@ -134,14 +118,16 @@ def resolve_kernel(
     """
     check_kernel_and_bandwidth(kernel, bandwidth)
     kernel = name_for(kernel, bags.n_features)
-    if isinstance(kernel, str) and np.ndim(bandwidth):
-        check_bandwidth(bandwidth, n_features=bags.n_features)
-    if isinstance(kernel, str) and kernel.startswith(LINEAR_PLUS):
-        kernel = linear_plus(KERNELS[_name_per_column(kernel)], bandwidth, bags, seed)
-    elif is_additive(kernel):
-        kernel = additive_kernel(_name_per_column(kernel), bandwidth, bags)
-    elif not isinstance(kernel, Kernel):
-        kernel = kernel_named(kernel, bandwidth)
+    if isinstance(kernel, str):
+        if np.ndim(bandwidth):
+            check_bandwidth(bandwidth, n_features=bags.n_features)
+        prefix, name = _parsed(kernel)
+        if prefix == LINEAR_PLUS:
+            kernel = linear_plus(KERNELS[name], bandwidth, bags, seed)
+        elif prefix == ADDITIVE:
+            kernel = additive_kernel(KERNELS[name], bandwidth, bags)
+        else:
+            kernel = KERNELS[name](bandwidth)
     elif (
         isinstance(kernel, BandwidthKernel) and kernel.columns is None and np.ndim(kernel.bandwidth)
     ):

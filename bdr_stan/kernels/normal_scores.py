@@ -2,17 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.special import ndtri
 
 from bdr_stan.bags import Bags, BagsLike, as_bags
 from bdr_stan.kernels.kernel import ColumnKernel, Kernel, store_arrays
-from bdr_stan.kernels.rbf import RBF
+from bdr_stan.kernels.shapes import RBF
 from bdr_stan.types import Array, ArrayLike, Seed
 
-_SAMPLE = 20_000  # points for estimating quantiles
+_POINTS_FOR_QUANTILES = 20_000
 _KNOTS = 101  # quantiles; scores are interpolated between them
 
 
@@ -103,24 +103,22 @@ class NormalScores(ColumnKernel):
 
     def values(self, scores: Array) -> Array:
         """Values of the column with these scores: the inverse of `scores`, same shape."""
-        values, known = self._knots
-        return np.interp(scores, known, values)
+        return np.interp(scores, *self._knots[::-1])
 
     def resolved(self, bags: BagsLike, *, seed: Seed = None) -> Self:
         if self.knots is not None:
             return self
-        points = as_bags(bags, in_parts=True).sample_points(_SAMPLE, np.random.default_rng(seed))
+        points = as_bags(bags, in_parts=True).sample_points(
+            _POINTS_FOR_QUANTILES, np.random.default_rng(seed)
+        )
         changed = replace(self, knots=_quantiles(self.select(points)[:, 0], self.columns))
         scores = Bags(changed.scores(points), [0, len(points)], copy=False)
         return replace(changed, base=self.base.resolved(scores, seed=seed))
 
-    def scaled(self, factor: float) -> Self:
-        return replace(self, base=self.base.scaled(factor))
-
     def prepare(self, landmarks: ArrayLike) -> Any:
         return self.base.prepare(self.scores(np.asarray(landmarks)))
 
-    def fill(self, points: Array, prepared: Any, out: Array, scratch: Array | None) -> None:
+    def fill(self, points: Array, prepared: Any, out: Array) -> None:
         self.base.evaluate(self.scores(points), prepared, out)
 
     def diagonal(self, x: ArrayLike) -> Array:
@@ -138,6 +136,21 @@ def tail_ratios(points: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.maximum((high - median) / (right - median), (median - low) / (median - left))
     return np.where(np.isfinite(ratios), ratios, 0.0)
+
+
+class LongTails(NamedTuple):
+    """What makes a column a measurement with a long tail, whose scores a kernel should compare."""
+
+    tail_ratio: float  # above which a tail is long, see `tail_ratios`
+    n_points: int  # with fewer, the 1% and 99% quantiles are too uncertain
+    n_values: int  # distinct ones of a measurement; fewer are a code or a small count
+
+    def columns(self, points: Array) -> list[int]:
+        """Indices of such columns of points, shape (n, p)."""
+        if len(points) < self.n_points:
+            return []
+        long = np.flatnonzero(tail_ratios(points) > self.tail_ratio).tolist()
+        return [k for k in long if len(np.unique(points[:, k])) >= self.n_values]
 
 
 def _quantiles(values, columns):

@@ -4,20 +4,20 @@ A sum of kernels is the kernel of concatenated features. A summand in one column
 landmarks, which have numbers in that column and NaN in the others.
 """
 
-from collections.abc import Collection
 from dataclasses import replace
 from functools import reduce
+from itertools import groupby
 from operator import add
 from typing import Any
 
 import numpy as np
 from scipy.linalg import block_diag
 
-from bdr_stan.kernels.bandwidth_kernel import BandwidthKernel
-from bdr_stan.kernels.column_effects import LinearEffects
-from bdr_stan.kernels.feature_maps import ConcatenatedFeatures, LandmarkFeatures
+from bdr_stan.kernels.feature_maps import ConcatenatedFeatures, LandmarkFeatures, slices_of
+from bdr_stan.kernels.inner_products import LinearEffects
 from bdr_stan.kernels.kernel import Kernel, Product, Sum
 from bdr_stan.kernels.normal_scores import NormalScores
+from bdr_stan.kernels.stationary import BandwidthKernel
 from bdr_stan.types import Array, ArrayLike
 
 Columns = tuple[int, ...]
@@ -25,10 +25,10 @@ Columns = tuple[int, ...]
 
 def summands(kernel: Kernel, n_columns: int) -> dict[Columns, Kernel]:
     """The summands of a resolved kernel by their columns, merged if columns are the same."""
-    found: dict[Columns, list[Kernel]] = {}
+    by_columns: dict[Columns, list[Kernel]] = {}
     for field in fields_of(kernel):
-        found.setdefault(field.columns_seen(n_columns), []).append(field)
-    return {columns: reduce(add, fields) for columns, fields in found.items()}
+        by_columns.setdefault(field.columns_seen(n_columns), []).append(field)
+    return {columns: reduce(add, fields) for columns, fields in by_columns.items()}
 
 
 def fields_of(kernel: Any) -> list[Kernel]:
@@ -84,7 +84,7 @@ class SummandFeatures(ConcatenatedFeatures):
 
     def gram(self) -> Array:
         """Inner products of the features' representers, (d, d); 0 between summands."""
-        return block_diag(*(each.gram() for each in self.maps))
+        return block_diag(*(feature_map.gram() for feature_map in self.maps))
 
 
 def landmark_features(kernel: Kernel, landmarks: ArrayLike) -> LandmarkFeatures | SummandFeatures:
@@ -99,28 +99,15 @@ def landmark_features(kernel: Kernel, landmarks: ArrayLike) -> LandmarkFeatures 
 
 def _blocks(landmarks: Array, parts: dict[Columns, Kernel]) -> list[tuple[Columns, Array]]:
     """Runs of landmarks of one summand, with its columns."""
-    given = [tuple(np.flatnonzero(np.isfinite(row)).tolist()) for row in landmarks]
-    for k, columns in enumerate(given):
+    columns_of_rows = [tuple(np.flatnonzero(np.isfinite(row)).tolist()) for row in landmarks]
+    for k, columns in enumerate(columns_of_rows):
         if columns not in parts:
-            known = ", ".join(map(str, map(list, parts)))
+            listed = ", ".join(map(str, map(list, parts)))
             raise ValueError(
                 f"landmark {k} has numbers in the columns {list(columns)} alone, but the "
-                f"kernel's summands depend on {known}: give each landmark all columns, or those of "
-                "one summand"
+                f"kernel's summands depend on {listed}: give each landmark all columns, or those "
+                "of one summand"
             )
-    starts = [k for k in range(len(given)) if k == 0 or given[k] != given[k - 1]]
-    return [
-        (given[start], landmarks[start:stop])
-        for start, stop in zip(starts, [*starts[1:], len(given)], strict=True)
-    ]
-
-
-def shares(total: Any, parts: Collection[Any]) -> list[int]:
-    """A number of landmarks divided evenly among summands, a list of int >= 1."""
-    n = len(parts)
-    if total < n:
-        raise ValueError(
-            f"the kernel has {n} summands, each with landmarks of its own, but n_landmarks is "
-            f"{total}: ask for {n} or more"
-        )
-    return [total // n + (k < total % n) for k in range(n)]
+    runs = [(columns, len(list(run))) for columns, run in groupby(columns_of_rows)]
+    blocks = slices_of(n for _, n in runs)
+    return [(columns, landmarks[b]) for (columns, _), b in zip(runs, blocks, strict=True)]

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bdr_stan.aggregate.likelihoods.normal import NORMAL
+from bdr_stan.aggregate.likelihoods.numbers import NORMAL
 from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.embedding.compression import Rows, compress
 from bdr_stan.models.bdr import blr_data

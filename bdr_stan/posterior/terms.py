@@ -15,7 +15,7 @@ from scipy.linalg import eigh
 
 from bdr_stan.embedding.compression import Rows
 from bdr_stan.embedding.terms import Terms
-from bdr_stan.kernels.matern import Matern32
+from bdr_stan.kernels.shapes import Matern32
 from bdr_stan.posterior.mode import Mode
 from bdr_stan.posterior.priors import FIXED_LOG_SD, held_at
 from bdr_stan.types import Array

@@ -40,9 +40,9 @@ from bdr_stan.user_warnings import warn
 
 _PRIOR_POINTS = 10  # weight of the average variance of all bags
 _MOST_POINTS = 10_000  # of a bag, evenly spaced, for estimating its variance
-_NUMBERS = 500_000  # features in memory at a time (4 MB)
-_LEAST_SHARE = 1e-12  # of 1 - sum_j p_j^2, whose bag of one point has no deviations
-_ROUNDING = 1e-20  # sum of squared deviations of a constant, relative to its own squares
+_FEATURES_AT_ONCE = 500_000  # numbers in memory (4 MB)
+_LEAST_DEGREES = 1e-12  # of 1 - sum_j p_j^2, whose bag of one point has no deviations
+_CONSTANT_SHARE = 1e-20  # sum of squared deviations of a constant, relative to its own squares
 _ALIKE = 4  # standard errors below which the versions' points are uncorrelated
 _LEAST_POINTS = 50  # to find that out
 _DRAWS_OF_MODE = 1000  # of sampling errors, for a contrast under a fit with one draw
@@ -238,7 +238,7 @@ def movement(
             )
     bias, products = np.empty_like(moved), np.zeros((3, second.n_features))
     squares, concentration, n_pairs, changed = np.zeros((4, len(second)))
-    for bags, pairs in _pairs(first, second, max(1, _NUMBERS // features.n_columns)):
+    for bags, pairs in _pairs(first, second, max(1, _FEATURES_AT_ONCE // features.n_columns)):
         concentration[bags] = pairs.sums(pairs.p**2)
         bias[bags], squares[bags] = _errors(pairs, features, root, concentration[bags])
         n_pairs[bags] = np.bincount(pairs.bag)
@@ -262,9 +262,9 @@ def _pairs(first, second, most):
     cuts = np.flatnonzero(np.diff(np.cumsum(used) // most)) + 1
     shares = first.point_shares, second.point_shares
     for bags in np.split(np.arange(len(second)), cuts):
-        each = [_pairs_of_bag(first, second, *shares, i) for i in bags]
-        n = [len(arrays[0]) for arrays in each]
-        joined = (np.concatenate(arrays) for arrays in zip(*each, strict=True))
+        by_bag = [_pairs_of_bag(first, second, *shares, i) for i in bags]
+        n = [len(arrays[0]) for arrays in by_bag]
+        joined = (np.concatenate(arrays) for arrays in zip(*by_bag, strict=True))
         yield bags, _Pairs(*joined, np.cumsum([0, *n[:-1]]), np.repeat(np.arange(len(bags)), n))
 
 
@@ -304,10 +304,10 @@ def _pairs_of_bag(first, second, shares_after, shares_before, i):
 
 def _errors(pairs, features, root, concentration):
     """Correction of each bag's movement, (n, d), and sum of the squared errors of points, (n,)."""
-    several = np.maximum(1 - concentration, _LEAST_SHARE)
+    several = np.maximum(1 - concentration, _LEAST_DEGREES)
     added = np.where(pairs.p > 0, 0.0, pairs.q)  # added points are exact
     q, others = pairs.q - added, 1 - pairs.sums(added)[pairs.bag]
-    raised = q / np.maximum(others, _LEAST_SHARE) - pairs.p
+    raised = q / np.maximum(others, _LEAST_DEGREES) - pairs.p
     raised[pairs.sums(np.any(pairs.before != pairs.after, axis=1))[pairs.bag] > 0] = 0.0
     raised = (raised / several[pairs.bag])[:, None]
     after = pairs.deviations(features(pairs.after), q)
@@ -321,7 +321,7 @@ def _products(pairs):
     """Sums of products, and of squares, of the deviations of both versions by column, (3, p)."""
     ones = np.ones(len(pairs.p))
     x, y = (pairs.deviations(values, ones) for values in (pairs.before, pairs.after))
-    rounding = [_ROUNDING * np.sum(v**2, axis=0) for v in (pairs.before, pairs.after)]
+    rounding = [_CONSTANT_SHARE * np.sum(v**2, axis=0) for v in (pairs.before, pairs.after)]
     return np.sum([x * y, x**2, y**2], axis=1) - [np.zeros(x.shape[1]), *rounding]
 
 

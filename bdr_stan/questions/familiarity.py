@@ -29,10 +29,10 @@ from bdr_stan.questions.protocol import Fit
 from bdr_stan.types import Array, DataFrame
 
 _MIN_BAGS = 20  # with fewer no bag could be an outlier at the 5% level
-_MOST_BAGS = 20_000  # for computing distances
+_MOST_DISTANCES = 20_000  # for computing distances
 _FOLDS = 10  # more change nothing
 _BAGS_PER_CLASS = 30
-_MOST_CLASSES = 10
+_MOST_SIZE_CLASSES = 10
 _LEVELS = np.unique(np.r_[np.geomspace(1e-6, 1, 121), 0.05, 0.01, 0.001])[::-1]
 _TAIL = 0.1  # share of the distances for estimating the decay beyond the largest
 UNFAMILIAR = 0.001
@@ -67,10 +67,10 @@ class Familiarity(Kept):
         if len(embedding.sizes) < _MIN_BAGS:
             return None
         order = np.argsort(np.sum(embedding.deviations.rows**2, axis=1), kind="stable")
-        kept = np.linspace(0, len(order) - 1, min(len(order), _MOST_BAGS)).astype(int)
-        embedding = embedding.take(order[kept])
+        some = np.linspace(0, len(order) - 1, min(len(order), _MOST_DISTANCES)).astype(int)
+        embedding = embedding.take(order[some])
         training = replace(training, embedding=embedding)
-        distances, fold = np.empty(len(kept)), np.arange(len(kept)) % _FOLDS
+        distances, fold = np.empty(len(some)), np.arange(len(some)) % _FOLDS
         for k in range(_FOLDS):
             others = replace(training, embedding=embedding.take(fold != k))
             distances[fold == k] = _squared(*_space(others), embedding.take(fold == k))
@@ -86,11 +86,11 @@ class Familiarity(Kept):
     def p_values(self, embedding: Embedding) -> Array:
         """Probability that a bag like the training bags is as far from their average, (n,)."""
         squared, classes = self._squared(embedding), _class_of(self.first_sizes, embedding.sizes)
-        found = np.empty(len(squared))
+        p = np.empty(len(squared))
         for c, values in enumerate(self.at_levels):
-            own = classes == c
-            found[own] = np.exp(np.interp(squared[own], values, np.log(_LEVELS)))
-        return found
+            members = classes == c
+            p[members] = np.exp(np.interp(squared[members], values, np.log(_LEVELS)))
+        return p
 
     def _squared(self, embedding):
         return _squared(self.m0, self.basis, self.lam, embedding)
@@ -211,7 +211,7 @@ def _squared(m0, basis, lam, embedding):
 def _first_sizes(sizes):
     """Smallest size of each class: about as many bags in each, and equal sizes together."""
     n, ordered, starts = len(sizes), np.sort(sizes), [0]
-    n_classes = int(np.clip(n // _BAGS_PER_CLASS, 1, _MOST_CLASSES))
+    n_classes = int(np.clip(n // _BAGS_PER_CLASS, 1, _MOST_SIZE_CLASSES))
     for cut in np.arange(1, n_classes) * n // n_classes:
         start = int(np.searchsorted(ordered, ordered[cut]))
         if min(start - starts[-1], n - start) >= _BAGS_PER_CLASS // 2:

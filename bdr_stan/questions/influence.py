@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from bdr_stan.aggregate.links.of_points import IDENTITY
+from bdr_stan.aggregate.links import IDENTITY
 from bdr_stan.bags import BagsLike, TableColumns
 from bdr_stan.kernels import FeatureMap
 from bdr_stan.predictive.distributions import interval_ends
@@ -283,7 +283,7 @@ class AlongColumn(FeatureMap):
         self._features, self._column, self._points = features, column, points
         self.n_columns = features.n_columns
 
-    def fill(self, points: Array, out: Array, scratch: Array | None, log_scale: ArrayLike) -> None:
+    def fill(self, points: Array, out: Array, log_scale: ArrayLike) -> None:
         for row, value in zip(out, points[:, 0], strict=True):
             changed = self._column.set_to(self._points, value)
-            row[:] = self._features(changed, None, scratch, log_scale).mean(axis=0)
+            row[:] = self._features(changed, None, log_scale).mean(axis=0)

@@ -6,7 +6,7 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan import AggregateRegressor, Bags
-from bdr_stan.aggregate.mean_points import mean_points
+from bdr_stan.aggregate.rows import mean_points
 from bdr_stan.aggregate.training import AggregateFeatures
 from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.bags.record import BagsRecord

@@ -12,7 +12,6 @@ from bdr_stan.aggregate.bag_effects import (
     TrainingEffects,
     dispersion_inside,
     gamma_effects,
-    numbered,
     standard_effects,
     training_bags,
 )
@@ -91,10 +90,11 @@ def test_training_bags_have_the_same_id_and_the_same_points():
 
 
 def test_districts_are_found_by_id():
-    ids = np.array(["10", "20"])
-    np.testing.assert_array_equal(numbered([20, None, "10", np.nan], ids, "bag"), [1, -1, 0, -1])
+    training = TrainingEffects(np.zeros((1, 2)), np.array(["10", "20"]), None)
+    numbers = training.numbers([20, None, "10", np.nan], "bag")
+    np.testing.assert_array_equal(numbers, [1, -1, 0, -1])
     with pytest.raises(ValueError, match="district 'x' of point 1 is no bag of the fit"):
-        numbered(["10", "x"], ids, "point")
+        training.numbers(["10", "x"], "point")
 
 
 def test_scatter_inside_a_training_bag():

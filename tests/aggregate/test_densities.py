@@ -28,8 +28,7 @@ def factors(p):
     X = rows.rows * np.sqrt(rows.weights)[:, None]
     blocks = [np.linalg.qr(X[a : a + m], mode="r") for a, m in zip(rows.start, rows.length)]
     length = np.array([len(block) for block in blocks])
-    start = np.cumsum(length) - length
-    triangles = replace(rows, rows=np.vstack(blocks), start=start, length=length, weights=None)
+    triangles = replace(rows, rows=np.vstack(blocks), length=length, weights=None)
     return {"points": replace(rows, rows=X, weights=None), "triangles": triangles}
 
 

@@ -10,7 +10,7 @@ from bdr_stan.aggregate.effect_columns import (
     effects_given_totals,
     subsets_given_totals,
 )
-from bdr_stan.aggregate.mean_points import mean_points
+from bdr_stan.aggregate.rows import mean_points
 
 
 def random_covariance(rng, K):

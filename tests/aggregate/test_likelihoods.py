@@ -8,7 +8,7 @@ from scipy.special import expit, gammaln
 
 from bdr_stan.aggregate.likelihoods import LIKELIHOODS, likelihood_named
 from bdr_stan.aggregate.likelihoods.counts import log_rising
-from bdr_stan.aggregate.likelihoods.positive import log_normaliser
+from bdr_stan.aggregate.likelihoods.numbers import log_normaliser
 from bdr_stan.aggregate.links import LINKS
 from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.cmdstan.programs import compile_program
@@ -291,7 +291,7 @@ def test_noise_of_a_point_is_that_of_totals_over_their_factors(rng):
     sizes = np.array([2.0, 10.0, 200.0])
     noise = 3 * np.sqrt(sizes) * [1, -1, 1]
     noise -= sizes * noise.sum() / sizes.sum()  # no change of the common rate
-    rows = AggregateRows(np.ones((3, 1)), np.arange(3), np.ones(3), None, sizes, np.sqrt(sizes))
+    rows = AggregateRows(np.ones((3, 1)), np.ones(3, int), None, sizes, np.sqrt(sizes))
     found = LIKELIHOODS["normal"].default_priors(rows, 5 * sizes + noise)
     expected = np.sqrt(np.mean(noise**2 / sizes))
     assert found == {"sigma_scale": pytest.approx(expected)}

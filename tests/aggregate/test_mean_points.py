@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from builders.counted_bags import counts_of_weighted_points
 
-from bdr_stan.aggregate.mean_points import mean_points
+from bdr_stan.aggregate.rows import mean_points
 
 
 def test_mean_points():

@@ -205,7 +205,7 @@ def test_what_fields_leave_out_of_each_bag(bags, monkeypatch, points_at_once):
         for weights, points in zip(np.split(bags.weights, bags.offsets[1:-1]), bags)
     ]
     assert min(expected) > 0
-    monkeypatch.setattr(aggregation, "_CHUNK_BYTES", 8 * (18 + 5) * points_at_once)
+    monkeypatch.setattr(aggregation, "_BYTES_OF_ROWS", 8 * (18 + 5) * points_at_once)
     for rows in (
         square_factors(bags, features),
         point_rows(bags, features, with_residual_variance=True),
@@ -277,7 +277,7 @@ def test_chunks_and_threads_do_not_matter(
     bags, features, thetas, monkeypatch, points_at_once, n_jobs
 ):
     whole = everything(bags, features, thetas)
-    monkeypatch.setattr(aggregation, "_CHUNK_BYTES", 8 * (9 + 3) * points_at_once)
+    monkeypatch.setattr(aggregation, "_BYTES_OF_ROWS", 8 * (9 + 3) * points_at_once)
     monkeypatch.setattr(threads, "effective_n_jobs", lambda _: n_jobs)
     for one, other in zip(whole, everything(bags, features, thetas), strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-9)
@@ -314,7 +314,7 @@ def test_memory_maps(bags, features, thetas, tmp_path, monkeypatch):
     mapped = np.load(tmp_path / "points.npy", mmap_mode="r")
     of_file = Bags(mapped, bags.offsets, weights=bags.weights)
     assert of_file.is_memory_map
-    monkeypatch.setattr(aggregation, "_CHUNK_BYTES", 8 * (9 + 3) * 50)
+    monkeypatch.setattr(aggregation, "_BYTES_OF_ROWS", 8 * (9 + 3) * 50)
     for one, other in zip(*(everything(b, features, thetas) for b in (bags, of_file)), strict=True):
         np.testing.assert_array_equal(other, one)
 

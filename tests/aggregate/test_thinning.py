@@ -6,8 +6,8 @@ import pytest
 from bdr_stan import threads
 from bdr_stan.aggregate import rows as aggregation
 from bdr_stan.aggregate.links import LINKS
-from bdr_stan.aggregate.rows import point_rows
-from bdr_stan.aggregate.thinning import thin, thinned_bags, thinned_point_rows, thinning_error
+from bdr_stan.aggregate.rows import point_rows, with_ones
+from bdr_stan.aggregate.thinning import thin, thinned_bags, thinned_rows, thinning_error
 from bdr_stan.bags import Bags
 from bdr_stan.kernels import RBF, NystromFeatures
 
@@ -70,7 +70,7 @@ def test_equal_points_become_one_without_error():
 def test_error_falls_with_the_number_of_points_to_zero(bags, features, thetas, link):
     errors = []
     for n_points in (1, 4, 16, 64, 300):
-        thinned = thinned_point_rows(bags, features, n_points)
+        thinned = thinned_rows(bags, with_ones(features), n_points)
         assert thinned.length.max() <= n_points
         errors.append(np.abs(thinning_error(bags, features, thinned, thetas, LINKS[link].rate)))
     assert errors[0].shape == (30, 5)
@@ -81,7 +81,7 @@ def test_error_falls_with_the_number_of_points_to_zero(bags, features, thetas, l
 
 
 def test_error_is_that_of_the_totals_of_all_points(bags, features, thetas):
-    thinned = thinned_point_rows(bags, features, 5)
+    thinned = thinned_rows(bags, with_ones(features), 5)
     rows = point_rows(bags, features)
     error = thinning_error(bags, features, thinned, thetas, np.exp)
     for a in range(len(bags)):
@@ -93,10 +93,10 @@ def test_error_is_that_of_the_totals_of_all_points(bags, features, thetas):
 
 
 def test_bags_read_in_pieces_are_thinned_as_a_whole(bags, features, thetas, monkeypatch):
-    whole = thinned_point_rows(bags, features, 30)
-    monkeypatch.setattr(aggregation, "_CHUNK_BYTES", 4096)
+    whole = thinned_rows(bags, with_ones(features), 30)
+    monkeypatch.setattr(aggregation, "_BYTES_OF_ROWS", 4096)
     monkeypatch.setattr(threads, "effective_n_jobs", lambda _: 2)
-    pieces = thinned_point_rows(bags, features, 30)
+    pieces = thinned_rows(bags, with_ones(features), 30)
     np.testing.assert_array_equal(pieces.length, whole.length)
     np.testing.assert_allclose(
         np.add.reduceat(pieces.weights, pieces.start), np.add.reduceat(whole.weights, whole.start)
@@ -109,7 +109,7 @@ def test_bags_read_in_pieces_are_thinned_as_a_whole(bags, features, thetas, monk
 
 
 def test_rows_tell_of_the_bags_as_the_points_do(bags, features):
-    thinned, rows = thinned_point_rows(bags, features, 5), point_rows(bags, features)
+    thinned, rows = thinned_rows(bags, with_ones(features), 5), point_rows(bags, features)
     np.testing.assert_allclose(thinned.total, rows.total)
     np.testing.assert_allclose(thinned.noise_factor, rows.noise_factor)
     np.testing.assert_allclose(thinned.rows[:, -1], 1)
@@ -117,7 +117,7 @@ def test_rows_tell_of_the_bags_as_the_points_do(bags, features):
 
 def test_no_points_are_refused(bags, features):
     with pytest.raises(ValueError, match="n_points must be at least 1, found 0"):
-        thinned_point_rows(bags, features, 0)
+        thinned_rows(bags, with_ones(features), 0)
 
 
 def test_thinned_bags_keep_weights_means_and_columns_without_spread(rng):

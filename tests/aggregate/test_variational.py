@@ -42,7 +42,7 @@ def rows_of(rng, sizes, d):
     p = rng.uniform(0.5, 2, len(X))
     start = np.cumsum(sizes) - sizes
     total, noise = np.add.reduceat(p, start), np.sqrt(np.add.reduceat(p**2, start))
-    return AggregateRows(X, start, sizes, p, total, noise, residual_variance=0.3 * total)
+    return AggregateRows(X, sizes, p, total, noise, residual_variance=0.3 * total)
 
 
 def labels(rng, rows, link, likelihood="poisson", level=1.5):
@@ -349,7 +349,7 @@ def test_exponentials_of_many_points_are_too_narrow(rng):
 def test_errors(rng):
     rows = rows_of(rng, [3, 4], d=2)
     y = np.array([1.0, 2])
-    factors = AggregateRows(rows.rows, rows.start, rows.length, None, rows.total, rows.noise_factor)
+    factors = AggregateRows(rows.rows, rows.length, None, rows.total, rows.noise_factor)
     *most, last = map(repr, NAMES)
     with pytest.raises(ValueError, match=f"choose {', '.join(most)} or {last} with link 'square'"):
         expected_log_likelihood(rows, y, "binomial", "logit")

@@ -203,7 +203,8 @@ def gradient(p, data, point):
 def surveys(p):
     """Rows of the places as a fit takes them."""
     rows = totals.point_rows(replace(p.totals, psi=p.psi, weights=p.weights))
-    return SurveyRows(rows, p.positives, p.examined.astype(float), p.survey, p.names)
+    examined = p.examined.astype(float)
+    return SurveyRows(None, p.positives, examined, p.survey, p.names, rows=rows)
 
 
 def package_model(p):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 from scipy import stats
+from scipy.linalg import cho_factor, cho_solve
 
 from bdr_stan.embedding.mean_embedding import Embedding
 
@@ -427,3 +428,26 @@ def columns(draws, names):
     blocks = [np.atleast_3d(draws[name]) for name in names]
     labels = [f"{n}[{k}]" for n, block in zip(names, blocks) for k in range(block.shape[2])]
     return np.concatenate(blocks, axis=2), labels
+
+
+def posterior_moments(mean, sizes, m0, covariance, prior_gram, eta):
+    """Posterior means M, shape (n, d), and covariances C, shape (n, d, d), at the landmarks.
+
+        M_i = m0 + eta R (eta R + Sigma / N_i)^-1 (mu_hat_i - m0)
+        C_i = eta R - eta R (eta R + Sigma / N_i)^-1 eta R
+
+    Law et al. (2018), section 3.2. Dense, where the models use `joint_basis` and
+    `shrinkage_factors`.
+    """
+    mean, sizes = np.asarray(mean, float), np.asarray(sizes, float)
+    n, d = mean.shape
+    M, C = np.empty((n, d)), np.empty((n, d, d))
+    R = eta * np.asarray(prior_gram, float)
+    for size in np.unique(sizes):
+        members = sizes == size
+        # R (R + Sigma / N)^-1 as the transpose of a Cholesky solve: both matrices are symmetric.
+        gain = cho_solve(cho_factor(R + covariance / size), R).T
+        M[members] = m0 + (mean[members] - m0) @ gain.T
+        posterior = R - gain @ R
+        C[members] = (posterior + posterior.T) / 2
+    return M, C

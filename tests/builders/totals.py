@@ -269,7 +269,7 @@ class Given:
     def __init__(self, d):
         self.n_inputs = self.n_columns = d
 
-    def __call__(self, points, out=None, scratch=None, log_scale=0.0):
+    def __call__(self, points, out=None, log_scale=0.0):
         if out is None:
             return np.array(points, float)
         out[:] = points
@@ -290,11 +290,10 @@ def point_rows(p):
     psi = np.vstack(p.psi)
     total = np.array([weights.sum() for weights in p.weights])
     noise = np.array([np.linalg.norm(weights) for weights in p.weights])
-    start = np.cumsum(length) - length
     rows = np.column_stack([psi, np.ones(len(psi))])
     weights, known = np.concatenate(p.weights), p.error_variance
     return AggregateRows(
-        rows, start, length, weights, total, noise, p.residual_variance, known_variance=known
+        rows, length, weights, total, noise, p.residual_variance, known_variance=known
     )
 
 

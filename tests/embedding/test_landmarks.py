@@ -12,7 +12,7 @@ from bdr_stan.embedding.landmarks import (
     sample_rows,
 )
 from bdr_stan.kernels import RBF
-from bdr_stan.kernels.column_effects import LinearEffects
+from bdr_stan.kernels.inner_products import LinearEffects
 
 
 @pytest.fixture
@@ -170,8 +170,6 @@ def test_few_distinct_points_are_all_landmarks():
         ({"method": [[0, 1], [np.nan, 2]]}, ValueError, "landmark 1, column 0 is nan"),
         ({"method": [[0, 1], [2, 2], [0, 1]]}, ValueError,
          "landmarks 0 and 2 are the same point: give each landmark once"),
-        ({"method": [[0, 1]], "n_landmarks": 3}, ValueError,
-         "n_landmarks is 3, but 1 landmarks were given: leave n_landmarks out"),
     ],
 )  # fmt: skip
 def test_bad_landmarks(bags, arguments, error, message):

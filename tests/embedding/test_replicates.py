@@ -58,7 +58,7 @@ def by_definition(bags, features):
 @pytest.mark.parametrize("numbers", [10, 200, 10**6])
 def test_sizes_are_those_of_the_definition(rng, monkeypatch, numbers):
     """However the bags are cut to save memory."""
-    monkeypatch.setattr(replicates, "_NUMBERS", numbers)
+    monkeypatch.setattr(replicates, "_SUMS_AT_ONCE", numbers)
     n = 40
     bags = Bags.from_points(
         rng.normal(5, 1, size=(n, 2)),

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from builders import reference
+from builders.reference import posterior_moments
 from builders.training import moment_estimate
 from scipy import stats
 
@@ -10,7 +11,6 @@ from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.shrinkage import (
     between_bag_covariance,
     joint_basis,
-    posterior_moments,
     shrinkage_factors,
 )
 from data_gen.gamma import gamma_bags

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bdr_stan import BLR, Bags
-from bdr_stan.embedding.training import skewed_columns
+from bdr_stan.embedding.training import LONG_TAILS
 from bdr_stan.kernels import RBF, NormalScores
 
 
@@ -30,14 +30,14 @@ def columns(rng, n):
 def test_long_tails_are_found_and_no_others(n):
     for seed in range(20):
         table = columns(np.random.default_rng(seed), n)
-        found = skewed_columns(np.column_stack(list(table.values())).astype(float))
+        found = LONG_TAILS.columns(np.column_stack(list(table.values())).astype(float))
         assert [list(table)[k] for k in found] == ["income", "loss"]
 
 
 def test_few_points_are_not_judged():
     for seed in range(20):
         table = columns(np.random.default_rng(seed), 200)
-        assert len(skewed_columns(np.column_stack(list(table.values())).astype(float))) == 0
+        assert len(LONG_TAILS.columns(np.column_stack(list(table.values())).astype(float))) == 0
 
 
 def test_a_fit_warns_once_of_columns_with_long_tails():

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from builders.reference import posterior_moments
 
 from bdr_stan import Bags, Shrinkage
 from bdr_stan.embedding.mean_embedding import embed
-from bdr_stan.embedding.shrinkage import posterior_moments
 from bdr_stan.kernels import RBF, LandmarkFeatures
 from experiments import learned_landmarks as module
 from experiments.learned_landmarks import ProfiledLoss, learn_landmarks, shrinkage_model

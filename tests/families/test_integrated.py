@@ -9,7 +9,7 @@ from scipy import integrate, optimize
 from scipy.special import polygamma
 
 from bdr_stan.families import label_densities
-from bdr_stan.families.shares import _trigamma
+from bdr_stan.families.counts import _trigamma
 
 VARIANCES = [1e-8, 1e-4, 0.01, 1.0, 10.0, 100.0]
 

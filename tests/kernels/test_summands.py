@@ -6,7 +6,7 @@ from builders.problems import location_bags, quiet_fit
 
 from bdr_stan import BDR, RBF, Bags, Matern32, Polynomial, RBFNetwork, Shrinkage, load, tune
 from bdr_stan.bags import as_bags
-from bdr_stan.embedding.landmarks import landmarks_of_kernel
+from bdr_stan.embedding.landmarks import even_shares, landmarks_of_kernel
 from bdr_stan.embedding.mean_embedding import embed
 from bdr_stan.embedding.training import training_features
 from bdr_stan.kernels import (
@@ -15,7 +15,6 @@ from bdr_stan.kernels import (
     kernel_text,
     landmark_features,
     resolve_kernel,
-    shares,
     summands,
 )
 
@@ -151,7 +150,7 @@ def test_tune_chooses_among_kernels():
 
 
 def test_shares_are_even():
-    assert shares(11, "abc") == [4, 4, 3]
+    assert even_shares(11, 3) == [4, 4, 3]
 
 
 def test_what_is_wrong_is_told(bags):

@@ -6,7 +6,7 @@ from builders.counted_bags import counts_of_weighted_points
 from sklearn.base import clone
 
 from bdr_stan import AggregateRegressor
-from bdr_stan.aggregate.mean_points import mean_points
+from bdr_stan.aggregate.rows import mean_points
 from experiments.papers import BagPixel
 
 

@@ -40,7 +40,7 @@ class Problem:
         total = np.array([p.sum() for p in self.weights])
         noise = np.sqrt([np.sum(p**2) for p in self.weights])
         n = len(total)
-        rows = AggregateRows(np.array(sums), np.arange(n), np.ones(n, int), None, total, noise)
+        rows = AggregateRows(np.array(sums), np.ones(n, int), None, total, noise)
         return replace(rows, known_variance=self.error_sd**2)
 
     def sums(self):

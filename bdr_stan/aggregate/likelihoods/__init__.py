@@ -1,13 +1,12 @@
 """Likelihoods of totals of bags, one object each."""
 
 from bdr_stan.aggregate.likelihoods.base import LabelDensity as LabelDensity
+from bdr_stan.aggregate.likelihoods.base import LabelDistribution as LabelDistribution
 from bdr_stan.aggregate.likelihoods.base import Likelihood as Likelihood
 from bdr_stan.aggregate.likelihoods.base import Scale as Scale
-from bdr_stan.aggregate.likelihoods.binomial import BINOMIAL
-from bdr_stan.aggregate.likelihoods.binomial import Binomial as Binomial
-from bdr_stan.aggregate.likelihoods.counts import NEGATIVE_BINOMIAL, POISSON
-from bdr_stan.aggregate.likelihoods.normal import NORMAL
-from bdr_stan.aggregate.likelihoods.positive import EXPONENTIAL, GAMMA
+from bdr_stan.aggregate.likelihoods.counts import BINOMIAL, NEGATIVE_BINOMIAL, POISSON
+from bdr_stan.aggregate.likelihoods.counts import Binomial as Binomial
+from bdr_stan.aggregate.likelihoods.numbers import EXPONENTIAL, GAMMA, NORMAL
 
 __all__ = ["LIKELIHOODS"]
 

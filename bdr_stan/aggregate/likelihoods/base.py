@@ -52,17 +52,43 @@ def with_errors(dispersion: Array | float, error_variance: Array | float) -> Arr
     return np.sqrt(np.square(dispersion) + error_variance)
 
 
-class Likelihood:
-    """Base of the likelihoods of totals; each has one object in `LIKELIHOODS`."""
+def shape_with_errors(given: Mapping[str, Any]) -> Array | float:
+    """Shape of labels with what is known of them, see `label_density`: errors add to dispersion."""
+    return shape_of(with_errors(given.get("dispersion", 0.0), given.get("error_variance", 0.0)))
+
+
+class LabelDistribution:
+    """Distribution of labels given their means: base of likelihoods of totals, and of families."""
 
     name: ClassVar[str]
-    links: ClassVar[tuple[str, ...]]  # names of those with a Stan program, the default first
     # Its own, for example "dispersion", in the order of Stan's array.
     scales: ClassVar[Mapping[str, Scale]] = {}
-    # In ``stan/fast/functions/aggregate.stanfunctions``, if it is there.
-    program_number: ClassVar[int]
     is_count: ClassVar[bool] = False  # whether labels are 0, 1, 2, ...
     has_trials: ClassVar[bool] = False  # whether counts are out of a number of trials
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    def distribution(self, mean: Array, **given: Any) -> rv_frozen:
+        """SciPy's distribution of labels given their means, of counts with trials probabilities.
+
+        `given` are its own scales (`dispersion`; for the normal `sigma` per label) and `trials` of
+        such counts, which broadcast with the mean. Each uses its own and ignores the rest.
+        """
+        raise NotImplementedError
+
+    def cdf_and_density(self, x: Array, mean: Array, **given: Any) -> tuple[Array, Array]:
+        """Cumulative probability and density at numbers `x`; for the rest see `distribution`."""
+        distribution = self.distribution(mean, **given)
+        return distribution.cdf(x), distribution.pdf(x)
+
+
+class Likelihood(LabelDistribution):
+    """Base of the likelihoods of totals; each has one object in `LIKELIHOODS`."""
+
+    links: ClassVar[tuple[str, ...]]  # names of those with a Stan program, the default first
+    # In ``stan/fast/functions/aggregate.stanfunctions``, if it is there.
+    program_number: ClassVar[int]
     is_positive: ClassVar[bool] = False  # whether labels are numbers > 0
     # Whether its labels determine effects of their bags; see `draw_effects`.
     has_effects: ClassVar[bool] = False
@@ -75,9 +101,6 @@ class Likelihood:
     gamma_effects: ClassVar[str | None] = None
     # Terms of the variational bound, by the names of the links that have some.
     expected_terms: ClassVar[Mapping[str, Terms]] = {}
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
 
     def check_labels(self, bags: BagsLike, y: ArrayLike, trials: ArrayLike | None = None) -> Array:
         """Labels of `bags`, each the total of its points, as float64, shape (n,).
@@ -150,19 +173,6 @@ class Likelihood:
         """
         return 0.0
 
-    def distribution(self, mean: Array, **given: Any) -> rv_frozen:
-        """SciPy's distribution of labels given their means, of the binomial probabilities.
-
-        `given` are its own scales (`dispersion`; for the normal `sigma` per label) and `trials` of
-        the binomial, which broadcast with the mean. Each uses its own and ignores the rest.
-        """
-        raise NotImplementedError
-
-    def cdf_and_density(self, x: Array, mean: Array, **given: Any) -> tuple[Array, Array]:
-        """Cumulative probability and density at numbers `x`; for the rest see `distribution`."""
-        distribution = self.distribution(mean, **given)
-        return distribution.cdf(x), distribution.pdf(x)
-
     def label_on_log_scale(self, y: Array, trials: Array | None = None) -> tuple[Array, Array]:
         """Labels on the scale of bags' effects, and their information on the effects, (n,).
 
@@ -174,18 +184,3 @@ class Likelihood:
     def program_data(self, y: Array, trials: Array | None = None) -> dict[str, Any]:
         """Likelihood, labels `y` and, of the binomial, `trials` in the data of a Stan program."""
         return {"y": y, "likelihood": self.program_number, "n_scales": len(self.scales)}
-
-
-class Dispersed(Likelihood):
-    """Base of those with a dispersion; known errors of labels add to its square."""
-
-    links = ("square", "exp")
-    takes_errors = True
-
-    def label_density(self, y: Array, **given: Any) -> Callable[[Array], LabelDensity]:
-        dispersion, errors = given.get("dispersion", 0.0), given.get("error_variance", 0.0)
-        return self.density_of_shape(y, shape_of(with_errors(dispersion, errors)))
-
-    def density_of_shape(self, y: Array, shape: Array | float) -> Callable[[Array], LabelDensity]:
-        """As `label_density`, of the `shape` dispersion^-2 with errors."""
-        raise NotImplementedError

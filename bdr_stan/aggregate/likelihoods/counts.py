@@ -1,27 +1,32 @@
-"""Counts of mean lambda: of variance lambda, or lambda + dispersion^2 lambda^2."""
+"""Counts: Poisson, negative binomial, and binomial out of numbers of trials.
+
+With mean lambda their variance is lambda, or lambda + dispersion^2 lambda^2. Of counts out of
+trials the average rate of a bag's points is the probability.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy import stats
-from scipy.special import gammaln
+from scipy.special import digamma, gammaln, logit, polygamma
 from scipy.stats.distributions import rv_frozen
 
 from bdr_stan.aggregate.bag_effects import dispersion_inside, gamma_effects
 from bdr_stan.aggregate.likelihoods.base import (
     LARGE_SHAPE,
-    Dispersed,
     LabelDensity,
     Likelihood,
     Scale,
     Terms,
     shape_of,
+    shape_with_errors,
 )
 from bdr_stan.types import Array, Seed
 
 # SciPy's distribution loses its digits below this dispersion, and is the Poisson's to 1e-5 there.
-_SMALLEST = 1e-5
+_LEAST_DISPERSION = 1e-5
+_LARGEST_SHAPE = 1e8  # above which digits are lost, and effects are negligible relative to chance
 
 
 def _poisson_square(y, M, V):
@@ -62,6 +67,11 @@ class Poisson(Likelihood):
 
     def distribution(self, mean: Array, **given: Any) -> rv_frozen:
         return stats.poisson(mean)
+
+
+def log_choose(trials: Any, y: Array) -> Array:
+    """Logarithm of the number of ways to choose y out of the trials."""
+    return gammaln(trials + 1) - gammaln(y + 1) - gammaln(trials - y + 1)
 
 
 def log_rising(y: Array, shape: Array | float) -> Array:
@@ -111,10 +121,12 @@ def _negative_binomial_exp(y, low, total, harmonic, *, dispersion):
     return value, y / low, -(y + shape) / (shape + total), np.zeros_like(total)
 
 
-class NegativeBinomial(Dispersed):
+class NegativeBinomial(Likelihood):
     """y_a ~ NegativeBinomial(mean lambda_a, shape dispersion^-2): Poisson with gamma effects."""
 
     name = "negative binomial"
+    links = ("square", "exp")
+    takes_errors = True
     scales: ClassVar[Mapping[str, Scale]] = {
         "dispersion": Scale("of the labels: variance lambda + dispersion^2 lambda^2")
     }
@@ -130,8 +142,8 @@ class NegativeBinomial(Dispersed):
         "exp": _negative_binomial_exp,
     }
 
-    def density_of_shape(self, y: Array, shape: Array | float) -> Callable[[Array], LabelDensity]:
-        return negative_binomial(y, shape)
+    def label_density(self, y: Array, **given: Any) -> Callable[[Array], LabelDensity]:
+        return negative_binomial(y, shape_with_errors(given))
 
     def draw_effects(self, y: Array, means: Array, seed: Seed, **given: Array) -> Array:
         return gamma_effects(y, means, given["dispersion"], seed, given["error_variance"])
@@ -143,8 +155,75 @@ class NegativeBinomial(Dispersed):
         return np.sum(log_rising(y, shape_of(scales.get("dispersion", 0.0))) - gammaln(y + 1))
 
     def distribution(self, mean: Array, **given: Any) -> rv_frozen:
-        square = np.maximum(given.get("dispersion", 0.0), _SMALLEST) ** 2
+        square = np.maximum(given.get("dispersion", 0.0), _LEAST_DISPERSION) ** 2
         return stats.nbinom(1 / square, 1 / (1 + square * mean))
 
 
-POISSON, NEGATIVE_BINOMIAL = Poisson(), NegativeBinomial()
+class Binomial(Likelihood):
+    """y_a ~ Binomial(trials_a, lambda_a), lambda_a the average of the points' probabilities."""
+
+    name = "binomial"
+    links = ("logit",)
+    is_count = True
+    has_trials = True
+
+    def label_density(self, y: Array, **given: Any) -> Callable[[Array], LabelDensity]:
+        trials, tau = np.asarray(given["trials"]), given.get("tau", 0.0)
+        rest = trials - y
+        if tau > 0:
+            share = (y.sum() + 0.5) / (trials.sum() + 1)
+            shape = 1 / (tau**2 * share * (1 - share))  # at this share tau is the sd of log odds
+            return _beta_binomial(y, trials, min(shape, _LARGEST_SHAPE))
+
+        def density(mean):
+            spread = mean * (1 - mean)
+            value = log_choose(trials, y) + (y * np.log(mean) + rest * np.log1p(-mean))
+            return LabelDensity(
+                value.sum(),
+                y / mean - rest / (1 - mean),
+                trials / spread,
+                y / mean**2 + rest / (1 - mean) ** 2,
+                -trials * (1 - 2 * mean) / spread**2,
+            )
+
+        return density
+
+    def label_on_log_scale(self, y: Array, trials: Array | None = None) -> tuple[Array, Array]:
+        share = (y + 0.5) / (np.asarray(trials) + 1)
+        return logit(share), np.asarray(trials) * share * (1 - share)
+
+    def distribution(self, mean: Array, **given: Any) -> rv_frozen:
+        return stats.binom(np.asarray(given.get("trials", 1)).astype(np.int64), mean)
+
+    def program_data(self, y: Array, trials: Array | None = None) -> dict[str, Any]:
+        return {"y": y.astype(int), "trials": np.asarray(trials).astype(int)}
+
+
+def _beta_binomial(y, trials, shape):
+    """Density if probabilities are beta(shape lambda, shape (1 - lambda)).
+
+    The information, which has no closed form, is one over the variance of the share y / trials.
+    """
+    rest = trials - y
+    constant = log_choose(trials, y) - log_rising(trials, shape)
+
+    def density(mean):
+        a, b = shape * mean, shape * (1 - mean)
+        value = constant + log_rising(y, a) + log_rising(rest, b)
+        value += y * np.log(mean) + rest * np.log1p(-mean)
+        score = digamma(y + a) - digamma(a) - digamma(rest + b) + digamma(b)
+        bend = polygamma(1, y + a) - polygamma(1, a) + polygamma(1, rest + b) - polygamma(1, b)
+        spread = mean * (1 - mean)
+        information = trials * (shape + 1) / ((shape + trials) * spread)
+        return LabelDensity(
+            value.sum(),
+            shape * score,
+            information,
+            -(shape**2) * bend,
+            -information * (1 - 2 * mean) / spread,
+        )
+
+    return density
+
+
+POISSON, NEGATIVE_BINOMIAL, BINOMIAL = Poisson(), NegativeBinomial(), Binomial()

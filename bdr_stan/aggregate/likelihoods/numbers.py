@@ -1,10 +1,10 @@
-"""Positive totals of mean lambda: exponential, or gamma of standard deviation dispersion lambda.
+"""Totals of mean lambda that are numbers: normal, exponential and gamma.
 
-The dispersion is the relative error of a total, the same for bags of every size, as in gamma
-regression and in the negative binomial with large counts. The other choice, variance proportional
-to the mean, would treat the outcomes of points as independent: the relative error of large bags
-would vanish, which is wrong for rainfall or costs in a region. The gamma contains the exponential,
-at dispersion 1, and has no unit to choose.
+The gamma has the standard deviation dispersion lambda. The dispersion is the relative error of a
+total, the same for bags of every size, as in gamma regression and in the negative binomial with
+large counts. The other choice, variance proportional to the mean, would treat the outcomes of
+points as independent: the relative error of large bags would vanish, which is wrong for rainfall or
+costs in a region. The gamma contains the exponential, at dispersion 1, and has no unit to choose.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,16 +17,52 @@ from scipy.stats.distributions import rv_frozen
 
 from bdr_stan.aggregate.likelihoods.base import (
     LARGE_SHAPE,
-    Dispersed,
     LabelDensity,
     Likelihood,
     Scale,
     Terms,
     shape_of,
+    shape_with_errors,
 )
+from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.types import Array
 
-_SMALLEST = 1e-6  # dispersion below which SciPy's distribution loses its digits
+_LEAST_DISPERSION = 1e-6  # dispersion below which SciPy's distribution loses its digits
+
+
+class Normal(Likelihood):
+    """y_a ~ Normal(lambda_a, sigma sqrt(sum_j p_j^2)): sums of outcomes Normal(f_j, sigma).
+
+    `bdr_stan.models.totals` is its model, which Stan samples as a linear regression.
+    """
+
+    name = "normal"
+    links = ("identity",)
+    takes_errors = True
+    scales: ClassVar[Mapping[str, Scale]] = {
+        "sigma": Scale("noise standard deviation of one point", "y / weight")
+    }
+
+    def label_density(self, y: Array, **given: Any) -> Callable[[Array], LabelDensity]:
+        noise_factor = np.asarray(given.get("noise_factor", 1.0))
+        noise = np.broadcast_to(given["sigma"] * noise_factor, np.shape(y))
+
+        def density(mean):
+            z = (y - mean) / noise
+            value = -np.sum(0.5 * z**2 + np.log(noise) + 0.5 * np.log(2 * np.pi))
+            precision = noise**-2.0
+            return LabelDensity(value, z / noise, precision, precision, np.zeros(len(y)))
+
+        return density
+
+    def default_priors(self, rows: AggregateRows, y: Array) -> dict[str, float]:
+        """sigma_scale for noise that explains differences of `y` from a common rate."""
+        level = float(np.sum(y) / np.sum(rows.total))
+        noise = (y - level * rows.total) / rows.noise_factor
+        return {"sigma_scale": float(np.sqrt(np.mean(noise**2)))}
+
+    def distribution(self, mean: Array, **given: Any) -> rv_frozen:
+        return stats.norm(mean, given.get("sigma", 1.0))
 
 
 def _expected_square(y, M, V):
@@ -76,7 +112,7 @@ class Exponential(Likelihood):
         return -np.expm1(-x / mean), np.exp(-x / mean) / mean
 
 
-EXPONENTIAL = Exponential()
+NORMAL, EXPONENTIAL = Normal(), Exponential()
 
 
 def _lomax(y, shape):
@@ -111,19 +147,21 @@ def _expected(link):
 
     def terms(y, *moments, dispersion):
         of_exponential = EXPONENTIAL.expected_terms[link](y, *moments)
-        return tuple(shape_of(dispersion) * each for each in of_exponential)
+        return tuple(shape_of(dispersion) * term for term in of_exponential)
 
     return terms
 
 
 def _shape_for_scipy(given):
-    return np.maximum(given.get("dispersion", 0.0), _SMALLEST) ** -2.0
+    return np.maximum(given.get("dispersion", 0.0), _LEAST_DISPERSION) ** -2.0
 
 
-class Gamma(Dispersed):
+class Gamma(Likelihood):
     """y_a ~ Gamma(shape dispersion^-2, mean lambda_a), of variance dispersion^2 lambda_a^2."""
 
     name = "gamma"
+    links = ("square", "exp")
+    takes_errors = True
     scales: ClassVar[Mapping[str, Scale]] = {
         "dispersion": Scale("of the labels: variance dispersion^2 lambda^2")
     }
@@ -137,7 +175,8 @@ class Gamma(Dispersed):
         link: _expected(link) for link in EXPONENTIAL.expected_terms
     }
 
-    def density_of_shape(self, y: Array, shape: Array | float) -> Callable[[Array], LabelDensity]:
+    def label_density(self, y: Array, **given: Any) -> Callable[[Array], LabelDensity]:
+        shape = shape_with_errors(given)
         of_exponential, constant = EXPONENTIAL.label_density(y), log_normaliser(shape)
 
         def density(mean):
@@ -145,7 +184,7 @@ class Gamma(Dispersed):
             # If the shape is large, its products must not be computed before the sum.
             error = y / mean - 1
             value = np.sum(shape * (np.log1p(error) - error) + constant - np.log(y))
-            return LabelDensity(value, *(shape * each for each in derivatives))
+            return LabelDensity(value, *(shape * slope for slope in derivatives))
 
         return density
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from bdr_stan.kernels import rbf_convolution
+from bdr_stan.embedding.prior import rbf_convolution
 
 
 def k(x, y, bandwidth):

@@ -1,25 +1,85 @@
-"""Linear and quadratic effects of columns, by the standardised columns and their squares."""
+"""Kernels of inner products: polynomials, and linear and quadratic effects of columns."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
 from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.kernels.bandwidth import column_spreads
 from bdr_stan.kernels.kernel import ColumnKernel, store_arrays
-from bdr_stan.types import Array, ArrayLike, Seed
+from bdr_stan.types import Array, ArrayLike, Seed, is_number
 
-_SAMPLE = 2000  # points for estimating means and standard deviations of columns
+_POINTS_FOR_UNITS = 2000  # for estimating means and standard deviations of columns
 _CUT = 3.0  # columns are clipped at this many standard deviations, so no square dominates
 
 
-class PreparedColumns(NamedTuple):
-    """Landmarks u prepared for ((x - c) / s)'((u - c) / s) = x'A - c'A."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Polynomial(ColumnKernel):
+    """(x'y + constant)^degree.
 
-    matrix: Array  # A = (u - c)' / s^2, shape (k, d)
-    offset: Array  # c'A, shape (d,)
+    Parameters
+    ----------
+    degree : int, >= 1, default 2, the power
+    constant : float, >= 0, default 1, in the squared units of the points
+    columns : as for `Stationary`
+    variance : float, > 0, default 1, factor on the values
+
+    Raises
+    ------
+    TypeError, ValueError : an invalid parameter.
+
+    Examples
+    --------
+    >>> from bdr_stan import Polynomial
+    >>> kernel = Polynomial(degree=2, constant=1.0)
+    >>> kernel([[1.0, 2.0]], [[1.0, 0.0], [3.0, 4.0]])
+    array([[  4., 144.]])
+    """
+
+    degree: int = 2
+    constant: float = 1.0
+    columns: Sequence[str | int] | None = None
+    variance: float = 1.0
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not isinstance(self.degree, (int, np.integer)) or self.degree < 1:
+            raise ValueError(f"degree of Polynomial must be an integer >= 1, found {self.degree!r}")
+        if not (is_number(self.constant) and 0 <= self.constant < np.inf):
+            raise ValueError(
+                f"constant of Polynomial must be a number >= 0, found {self.constant!r}"
+            )
+
+    def prepare(self, landmarks: ArrayLike) -> Array:
+        """The transposed landmarks."""
+        return np.ascontiguousarray(self.select(np.asarray(landmarks, np.float64)).T)
+
+    def fill(self, points: Array, prepared: Any, out: Array) -> None:
+        np.matmul(np.asarray(self.select(points), np.float64), prepared, out=out)
+        out += self.constant
+        base = out.copy() if self.degree > 1 else None
+        for _ in range(self.degree - 1):
+            out *= base
+
+    def diagonal(self, x: ArrayLike) -> Array:
+        x = np.asarray(self.select(np.asarray(x)), np.float64)
+        return self.variance * (np.einsum("ij,ij->i", x, x) + self.constant) ** self.degree
+
+
+def Linear(columns: Sequence[str | int] | None = None, variance: float = 1.0) -> Polynomial:
+    """x'y: `Polynomial` of degree 1 and constant 0; the parameters are as there.
+
+    Examples
+    --------
+    >>> from bdr_stan import Linear
+    >>> Linear()([[1.0, 2.0]], [[1.0, 0.0], [3.0, 4.0]])
+    array([[ 1., 11.]])
+    >>> Linear(columns=[1])([[1.0, 2.0]], [[1.0, 0.0], [3.0, 4.0]])
+    array([[0., 8.]])
+    """
+    return Polynomial(1, 0.0, columns, variance)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -28,10 +88,8 @@ class LinearEffects(ColumnKernel):
 
     Parameters
     ----------
-    columns : sequence of names or indices, optional
-        Columns that the kernel depends on; default all.
-    variance : float, > 0, default 1
-        Factor on the values.
+    columns : as for `Stationary`
+    variance : float, > 0, default 1, factor on the values
     centre, units : arrays of shape (k,), optional, in the units of the points
         Means and standard deviations of these columns, set by estimators: years and dollars have
         equal weight.
@@ -71,7 +129,7 @@ class LinearEffects(ColumnKernel):
         if self.units is not None:
             return self
         bags = as_bags(bags, in_parts=True)
-        points = self.select(bags.sample_points(_SAMPLE, np.random.default_rng(seed)))
+        points = self.select(bags.sample_points(_POINTS_FOR_UNITS, np.random.default_rng(seed)))
         units = column_spreads(points, self.select(bags.sources[None])[0])
         return replace(self, centre=points.mean(axis=0), units=units)
 
@@ -86,13 +144,15 @@ class LinearEffects(ColumnKernel):
         return (seen - np.asarray(self.centre)) / self.units
 
     def prepare(self, landmarks: ArrayLike) -> Any:
+        """A = (u - c)' / s^2 of `landmarks` u, and c'A: ((x - c) / s)'((u - c) / s) = x'A - c'A."""
         values = self.standardised(np.asarray(landmarks))
         matrix = np.ascontiguousarray((values / self.units).T)
-        return PreparedColumns(matrix, self.centre @ matrix)
+        return matrix, self.centre @ matrix
 
-    def fill(self, points: Array, prepared: Any, out: Array, scratch: Array | None) -> None:
-        np.matmul(np.asarray(self.select(points), np.float64), prepared.matrix, out=out)
-        out -= prepared.offset
+    def fill(self, points: Array, prepared: Any, out: Array) -> None:
+        matrix, offset = prepared
+        np.matmul(np.asarray(self.select(points), np.float64), matrix, out=out)
+        out -= offset
 
     def diagonal(self, x: ArrayLike) -> Array:
         values = self.standardised(np.asarray(x))
@@ -126,5 +186,5 @@ class QuadraticEffects(LinearEffects):
     def prepare(self, landmarks: ArrayLike) -> Array:
         return self.standardised(np.asarray(landmarks))
 
-    def fill(self, points: Array, prepared: Any, out: Array, scratch: Array | None) -> None:
+    def fill(self, points: Array, prepared: Any, out: Array) -> None:
         np.matmul(self.standardised(points), prepared.T, out=out)
