@@ -55,8 +55,7 @@ from bdr_stan.families import KNOWN
 from bdr_stan.kernels import Kernel, check_kernel_and_bandwidth, landmark_features
 from bdr_stan.kernels.names import AUTO, name_for
 from bdr_stan.kernels.summands import single_bandwidth
-from bdr_stan.models.label_shape import label_advice
-from bdr_stan.models.overdispersion import Overdispersion
+from bdr_stan.models.overdispersion import Overdispersion, label_advice
 from bdr_stan.models.plain import (
     DATA,
     StanData,

@@ -53,7 +53,6 @@ class Role(Enum):
     SPLIT = auto()  # an array of scales, which draws have under their own names
     ARRAY = auto()  # an array of scales, which draws keep
     PREDICTION = auto()  # predictions need it
-    OPTIONAL = auto()  # the program may lack it
     SAMPLER = auto()  # of the sampler alone: draws do not keep it
 
 
@@ -67,12 +66,6 @@ class Variable(NamedTuple):
 SCALE, PREDICTION, SAMPLER = (Variable(r) for r in (Role.SCALE, Role.PREDICTION, Role.SAMPLER))
 Variables = dict[str, Variable]  # by their names in the program; scales in the order of the search
 
-_OF_WEIGHTS: Variables = {
-    "w": PREDICTION,
-    "gamma": Variable(Role.OPTIONAL),
-    "intercept": PREDICTION,
-    **dict.fromkeys(("t", "precision"), SAMPLER),
-}
 # Of programs with terms: coordinates, and steps to the effects.
 _OF_TERMS = dict.fromkeys(("theta", "t_effect", "by_theta", "effect_sd", "found", "share"), SAMPLER)
 _OF_PRIOR_ALONE = ("rho", "term_length")  # scales that predictions do not need
@@ -112,8 +105,14 @@ class LatentGaussianModel(Model):
             arrays = term_arrays(self.terms).items()
             of_terms = {name: Variable(Role.ARRAY, entries) for name, entries in arrays}
             of_terms |= _OF_TERMS | ({"term_effect": PREDICTION} if self.terms.names else {})
-        needed = {"gamma": PREDICTION} if self.n_covariates else {}
-        self.all_variables = {**_OF_WEIGHTS, **needed, **self.variables(), **of_terms}
+        self.all_variables = {
+            "w": PREDICTION,
+            **({"gamma": PREDICTION} if self.n_covariates else {}),
+            "intercept": PREDICTION,
+            **self.variables(),
+            **of_terms,
+            **dict.fromkeys(("t", "precision"), SAMPLER),
+        }
 
     # ------------------------------------------------------------ what a model is
 
@@ -252,13 +251,13 @@ class LatentGaussianModel(Model):
         ValueError if the user's program lacks a variable that predictions need.
         """
         drawn = without_arrays(drawn, self.arrays(Role.SPLIT))
-        needed: list[str] = []
-        for name, variable in self.all_variables.items():
-            if variable.role is Role.SPLIT:
-                needed += variable.entries
-            elif variable.role in (Role.SCALE, Role.PREDICTION) or variable.entries:
-                needed.append(name)
-        needed = [name for name in needed if name not in _OF_PRIOR_ALONE]
+        needed = [
+            name
+            for variable, (role, entries) in self.all_variables.items()
+            for name in (entries if role is Role.SPLIT else [variable])
+            if role in (Role.SCALE, Role.PREDICTION) or entries
+            if name not in _OF_PRIOR_ALONE
+        ]
         missing = [name for name in needed if name not in drawn]
         if missing:
             raise ValueError(
