@@ -8,7 +8,7 @@ PACKAGE = Path(__file__).parents[1] / "bdr_stan"
 # Lines of Python, docstrings and blank lines included. A new capability makes room for itself.
 BUDGETS = {
     ".": 2980,
-    "aggregate": 2970,
+    "aggregate": 2950,
     "bags": 5250,
     "cli": 1170,
     "cmdstan": 960,
@@ -19,9 +19,9 @@ BUDGETS = {
     "kernel_means": 1130,
     "kernels": 2670,
     "maps": 1920,
-    "models": 3890,
+    "models": 3880,
     "plots": 1710,
-    "posterior": 2420,
+    "posterior": 2440,
     "predictive": 3710,
     "report": 1420,
     "results": 1300,
