@@ -1,4 +1,4 @@
-"""Posteriors of weights and scales without Stan: normal ones, and those of Laplace's method."""
+"""Posteriors of weights and scales without Stan: normal ones, and by Laplace's method."""
 
 from collections.abc import Mapping
 from typing import Any

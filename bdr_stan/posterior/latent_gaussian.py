@@ -122,7 +122,7 @@ class LatentGaussianModel(Model):
 
     @abstractmethod
     def variables(self) -> Variables:
-        """The program's variables, without those of weights and terms, and what each is."""
+        """The program's variables, except for weights and terms, and what each is."""
 
     @abstractmethod
     def likelihood(self, *, level: float = 0.0, **scales: float) -> LogLikelihood:
@@ -133,7 +133,7 @@ class LatentGaussianModel(Model):
 
     @abstractmethod
     def program_data(self) -> dict[str, Any]:
-        """Data of the program, except for those of `whitening`."""
+        """Data of the program, except for `whitening`."""
 
     @abstractmethod
     def own_constants(self) -> dict[str, tuple[ArrayLike, list[str]]]:
@@ -200,7 +200,7 @@ class LatentGaussianModel(Model):
         return np.repeat([scales[name] for name in self.rho_names], self.blocks)
 
     def mode_at(self, scales: Mapping[str, float], **search: Any) -> Mode:
-        """The mode of theta given all scales, its intercept less the level.
+        """The mode of theta given all scales; its intercept counts from the level.
 
         `search` are arguments of `find_mode`.
         """

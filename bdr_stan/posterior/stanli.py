@@ -298,7 +298,7 @@ def mode_of_density(
         },
     )
     if optimum.status == 1:
-        raise RuntimeError(f"no mode was optimum in {optimum.nit} iterations: set iter to more")
+        raise RuntimeError(f"no mode was found in {optimum.nit} iterations: set iter to more")
     # If rounding ends the search, the predicted gain of a step along the gradient is negligible.
     if np.max(np.abs(optimum.jac), initial=0.0) ** 2 > _PROMISED * (1 + abs(optimum.fun)):
         raise RuntimeError(
