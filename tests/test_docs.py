@@ -15,8 +15,7 @@ from builders.public_names import names_in_modules, public_objects
 import bdr_stan
 from bdr_stan.cmdstan.programs import program_names, program_path
 from bdr_stan.datasets import county_table
-from bdr_stan.models.plain import DATA, DATA_OF_TOTALS
-from bdr_stan.models.plain_inverse import INVERSE_DATA
+from bdr_stan.models.plain import DATA, DATA_OF_TOTALS, INVERSE_DATA
 from bdr_stan.posterior.declarations import declared
 
 ROOT = Path(__file__).parents[1]

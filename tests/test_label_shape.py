@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bdr_stan import BLR, InverseBDR
-from bdr_stan.models.label_shape import label_advice
+from bdr_stan.models.overdispersion import label_advice
 
 NORMAL = np.random.default_rng(0).normal(size=200)
 

@@ -27,8 +27,7 @@ from bdr_stan.kernels import Kernel, check_kernel_and_bandwidth, landmark_featur
 from bdr_stan.kernels.names import AUTO, name_for
 from bdr_stan.kernels.summands import single_bandwidth
 from bdr_stan.labels import Labels
-from bdr_stan.models.label_shape import label_advice
-from bdr_stan.models.overdispersion import Overdispersion
+from bdr_stan.models.overdispersion import Overdispersion, label_advice
 from bdr_stan.parameters import estimator
 from bdr_stan.posterior.sampling import Posterior, sample_posterior
 from bdr_stan.posterior.settings import SamplerSettings

@@ -16,7 +16,7 @@ from bdr_stan.models.bayes_rule import InverseCoordinates, inverse_predictive
 from bdr_stan.models.inverse import inverse_model
 from bdr_stan.models.label_distribution import LABEL_DISTRIBUTIONS, label_distribution, open_ends
 from bdr_stan.models.label_errors import LABEL_NOISE, spread_of_true_labels
-from bdr_stan.models.plain_inverse import (
+from bdr_stan.models.plain import (
     INVERSE_DATA,
     density_given_labels,
     inverse_data_of_bags,

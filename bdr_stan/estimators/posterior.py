@@ -18,12 +18,12 @@ from bdr_stan.extras import require_stanli
 from bdr_stan.kernels import kernel_text
 from bdr_stan.labels import Labels
 from bdr_stan.parameters import estimator
-from bdr_stan.posterior.engines import check_engine
 from bdr_stan.posterior.log_density import LogDensity
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.priors import table
 from bdr_stan.posterior.sampling import Posterior
 from bdr_stan.posterior.settings import METHODS, WARMUP, WARMUP_OF_VARIANTS, SamplerSettings
+from bdr_stan.posterior.stanli import check_engine
 from bdr_stan.results.advice import FEW_BAGS, headline, report, sampling_warnings
 from bdr_stan.results.arviz_groups import LARGEST_POINTWISE
 from bdr_stan.results.diagnostics import diagnostics, summary

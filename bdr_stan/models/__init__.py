@@ -1,1 +1,1 @@
-"""Statistical models as values: one file for each, no scikit-learn."""
+"""Statistical models as classes, each with its data; no scikit-learn."""

@@ -1,6 +1,7 @@
-"""Whether counts scatter more than Poisson or binomial numbers: a test that such a fit makes.
+"""Whether labels suit the likelihood of their fit: scatter of counts, shape of other labels.
 
-The same model with negative binomial or beta-binomial counts contains the narrow one, at dispersion
+Whether counts scatter more than Poisson or binomial numbers is a test that such a fit makes. The
+same model with negative binomial or beta-binomial counts contains the narrow one, at dispersion
 0. Both are fitted by evidence, the density of the labels with the weights integrated out, which
 also penalises a function flexible enough to follow every label.
 """
@@ -21,6 +22,9 @@ from bdr_stan.types import Array
 # Log evidence that the dispersion must gain. Twice the gain is, of counts without it, 0 or
 # chi-square of one degree of freedom with equal probability: it is above 3 in 0.7% of such fits.
 LARGE_GAIN = 3.0
+_HEAP_SHARE = 0.1  # share of equal labels
+_NEAR_BOUND_SHARE = 0.1  # share of labels within two standard deviations of the errors of a bound
+_MIN_LABELS = 5  # labels that count as a share
 _NAMES = {"poisson": ("Poisson", "negative binomial"), "binomial": ("binomial", "beta-binomial")}
 
 
@@ -121,3 +125,40 @@ def overdispersion(
     scales, mode, _ = most_probable_scales(wide_model, start=start)
     gain = max(float(mode.log_evidence - log_evidence), 0.0)
     return Overdispersion(float(scales["dispersion"]), gain, **words)
+
+
+def label_advice(y: Array, sigma: float) -> list[str]:
+    """A line on misfit of labels (n,) to normal errors of sd sigma; none without misfit."""
+    values, counts = np.unique(y, return_counts=True)
+    most = counts.max()
+    if _MIN_LABELS <= most < len(y) and most >= _HEAP_SHARE * len(y):
+        finding = f"{most / len(y):.0%} of the labels are {values[counts.argmax()]:g}"
+    else:
+        bounds = [0.0, 1.0] if y.min() >= 0 and y.max() <= 1 else [0.0] if y.min() >= 0 else []
+        shares = [np.mean(np.abs(y - bound) < 2 * sigma) for bound in bounds]
+        if not shares or max(shares) < max(_NEAR_BOUND_SHARE, _MIN_LABELS / len(y)):
+            return []
+        finding = (
+            f"{max(shares):.0%} of the labels are within two sd of the errors of "
+            f"{bounds[int(np.argmax(shares))]:g}, and none beyond"
+        )
+    return [
+        f"Labels: {finding}, which normal errors do not describe. Compare with InverseBDR() and "
+        f"Stacked().{_families(y)}"
+    ]
+
+
+def _families(y):
+    """A sentence on suitable families for the labels."""
+    if y.min() < 0:
+        return ""
+    if np.all(y == np.floor(y)):
+        if y.max() == 1:
+            return " Two classes, 0 and 1, are predicted by BDRClassifier()."
+        return (
+            " Counts have families of their own: BDR(family='negative_binomial') or, out of known "
+            "numbers of trials, 'beta_binomial'."
+        )
+    if y.min() > 0 and y.max() < 1:
+        return " Shares have a family of their own: BDR(family='beta')."
+    return " Labels > 0 have families of their own: BDR(family='gamma')." if y.min() > 0 else ""

@@ -1,6 +1,6 @@
 """Two classes of bags, by logistic regression on exact embeddings or probit on uncertain ones.
 
-Probit regression is that of Law et al. 2018, appendix B.
+The probit model is from Law et al. 2018, appendix B.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Posteriors of weights and scales without Stan: normal ones, and those of Laplace's method."""
+"""Posteriors of weights and scales without Stan: normal ones, and by Laplace's method."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel, Role, most_probable_scales
-from bdr_stan.posterior.mode import Mode, blas_threads
+from bdr_stan.posterior.mode import blas_threads
 from bdr_stan.posterior.sampling import Posterior
 from bdr_stan.posterior.terms import split_effects, without_effects
 from bdr_stan.posterior.whitening import whitened_coordinates
@@ -28,13 +28,19 @@ def normal_posterior(
     seed: int | None = None,
 ) -> Posterior:
     """Independent draws of theta ~ N(mean, factor factor'), one chain, with fixed scales."""
-    d, rng = len(model.prior_factor), np.random.default_rng(seed)
-    theta = mean + rng.standard_normal((1, draws, len(mean))) @ factor.T
-    drawn = {"w": theta[..., :d], "intercept": theta[..., -1]}
-    drawn |= {name: np.full((1, draws), value) for name, value in scales.items()}
-    if model.n_covariates:
-        drawn["gamma"] = theta[..., d:-1]
-    return Posterior(model.with_landmark_weights(drawn), {}, attrs)
+    noise = np.random.default_rng(seed).standard_normal((draws, len(mean)))
+    fixed = {name: np.full(draws, value) for name, value in scales.items()}
+    return _posterior(model, mean + noise @ factor.T, fixed, attrs)
+
+
+def _posterior(model, theta, scales, attrs):
+    """One chain of draws of theta, (S, D), and of the scales, arrays of them included, (S, ...)."""
+    d = len(model.prior_factor)
+    base, effects = split_effects(theta[0], sum(model.terms.n_effects))
+    drawn = {"w": theta[:, :d], "intercept": theta[:, -1], **scales}
+    drawn |= {"gamma": theta[:, base[d:-1]], "term_effect": theta[:, effects]}
+    chain = {name: values[None] for name, values in drawn.items() if values.size}
+    return Posterior(model.with_landmark_weights(chain), {}, attrs)
 
 
 def laplace_posterior(
@@ -56,22 +62,11 @@ def laplace_posterior(
     for array, entries in model.arrays(Role.ARRAY).items():
         if entries:
             drawn[array] = np.column_stack([drawn.pop(name) for name in entries])
-    d = len(model.prior_factor)
-    base, effects = split_effects(theta[0], sum(model.terms.n_effects))
-    drawn |= {"w": theta[:, :d], "intercept": theta[:, -1]}
-    drawn |= {"gamma": theta[:, base[d:-1]], "term_effect": theta[:, effects]}
-    chain = {name: values[None] for name, values in drawn.items() if values.size}
     attrs = {"inference_method": "laplace", "log_evidence": mode.log_evidence}
-    return Posterior(model.with_landmark_weights(chain), {}, attrs)
+    return _posterior(model, theta, drawn, attrs)
 
 
-def _slopes(
-    model: LatentGaussianModel,
-    scales: Mapping[str, float],
-    mode: Mode,
-    covariance: Array,
-    which: list[int],
-) -> Array:
+def _slopes(model, scales, mode, covariance, which):
     """Changes of the mode of theta with the logarithms of the scales `which`, shape (K, D)."""
     names, steps = list(scales), np.minimum(np.sqrt(np.diag(covariance)), _MOST_LOG_STEP)
     level = np.append(np.zeros(len(mode.theta) - 1), model.level)
@@ -90,18 +85,10 @@ def _slopes(
     return np.reshape(slopes, (len(which), len(mode.theta)))
 
 
-def _given_rho(
-    model: LatentGaussianModel,
-    scales: Mapping[str, float],
-    mode: Mode,
-    drawn: Mapping[str, Array],
-    rng: np.random.Generator,
-) -> Array:
+def _given_rho(model, scales, mode, drawn, rng):
     """Draws of theta, shape (S, D), given draws of rho and the most probable other scales."""
     of_rest, _ = without_effects(mode, model.terms, scales)
-    whitened: dict[str, Any] = whitened_coordinates(
-        of_rest, model.prior_factor, model.rho_of(scales), model.blocks
-    )
+    whitened = whitened_coordinates(of_rest, model.prior_factor, model.rho_of(scales), model.blocks)
     d, rho = len(model.prior_factor), np.array([drawn[name] for name in model.rho_names])
     n_draws, D = rho.shape[1], len(of_rest.theta)
     t = rng.standard_normal((n_draws, D))

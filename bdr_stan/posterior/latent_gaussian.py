@@ -53,7 +53,6 @@ class Role(Enum):
     SPLIT = auto()  # an array of scales, which draws have under their own names
     ARRAY = auto()  # an array of scales, which draws keep
     PREDICTION = auto()  # predictions need it
-    OPTIONAL = auto()  # the program may lack it
     SAMPLER = auto()  # of the sampler alone: draws do not keep it
 
 
@@ -67,12 +66,6 @@ class Variable(NamedTuple):
 SCALE, PREDICTION, SAMPLER = (Variable(r) for r in (Role.SCALE, Role.PREDICTION, Role.SAMPLER))
 Variables = dict[str, Variable]  # by their names in the program; scales in the order of the search
 
-_OF_WEIGHTS: Variables = {
-    "w": PREDICTION,
-    "gamma": Variable(Role.OPTIONAL),
-    "intercept": PREDICTION,
-    **dict.fromkeys(("t", "precision"), SAMPLER),
-}
 # Of programs with terms: coordinates, and steps to the effects.
 _OF_TERMS = dict.fromkeys(("theta", "t_effect", "by_theta", "effect_sd", "found", "share"), SAMPLER)
 _OF_PRIOR_ALONE = ("rho", "term_length")  # scales that predictions do not need
@@ -112,8 +105,14 @@ class LatentGaussianModel(Model):
             arrays = term_arrays(self.terms).items()
             of_terms = {name: Variable(Role.ARRAY, entries) for name, entries in arrays}
             of_terms |= _OF_TERMS | ({"term_effect": PREDICTION} if self.terms.names else {})
-        needed = {"gamma": PREDICTION} if self.n_covariates else {}
-        self.all_variables = {**_OF_WEIGHTS, **needed, **self.variables(), **of_terms}
+        self.all_variables = {
+            "w": PREDICTION,
+            **({"gamma": PREDICTION} if self.n_covariates else {}),
+            "intercept": PREDICTION,
+            **self.variables(),
+            **of_terms,
+            **dict.fromkeys(("t", "precision"), SAMPLER),
+        }
 
     # ------------------------------------------------------------ what a model is
 
@@ -123,7 +122,7 @@ class LatentGaussianModel(Model):
 
     @abstractmethod
     def variables(self) -> Variables:
-        """The program's variables, without those of weights and terms, and what each is."""
+        """The program's variables, except for weights and terms, and what each is."""
 
     @abstractmethod
     def likelihood(self, *, level: float = 0.0, **scales: float) -> LogLikelihood:
@@ -134,7 +133,7 @@ class LatentGaussianModel(Model):
 
     @abstractmethod
     def program_data(self) -> dict[str, Any]:
-        """Data of the program, except for those of `whitening`."""
+        """Data of the program, except for `whitening`."""
 
     @abstractmethod
     def own_constants(self) -> dict[str, tuple[ArrayLike, list[str]]]:
@@ -201,7 +200,7 @@ class LatentGaussianModel(Model):
         return np.repeat([scales[name] for name in self.rho_names], self.blocks)
 
     def mode_at(self, scales: Mapping[str, float], **search: Any) -> Mode:
-        """The mode of theta given all scales, its intercept less the level.
+        """The mode of theta given all scales; its intercept counts from the level.
 
         `search` are arguments of `find_mode`.
         """
@@ -252,13 +251,13 @@ class LatentGaussianModel(Model):
         ValueError if the user's program lacks a variable that predictions need.
         """
         drawn = without_arrays(drawn, self.arrays(Role.SPLIT))
-        needed: list[str] = []
-        for name, variable in self.all_variables.items():
-            if variable.role is Role.SPLIT:
-                needed += variable.entries
-            elif variable.role in (Role.SCALE, Role.PREDICTION) or variable.entries:
-                needed.append(name)
-        needed = [name for name in needed if name not in _OF_PRIOR_ALONE]
+        needed = [
+            name
+            for variable, (role, entries) in self.all_variables.items()
+            for name in (entries if role is Role.SPLIT else [variable])
+            if role in (Role.SCALE, Role.PREDICTION) or entries
+            if name not in _OF_PRIOR_ALONE
+        ]
         missing = [name for name in needed if name not in drawn]
         if missing:
             raise ValueError(

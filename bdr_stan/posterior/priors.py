@@ -191,31 +191,18 @@ def check_prior_number(name: Any, value: Any) -> None:
 
 def prior_centres(priors: Mapping[str, float], names: Iterable[str]) -> dict[str, float]:
     """A central value of each scale's prior: half a half-normal's scale, or the median."""
+    numbers = {name: _prior_of_scale(priors, name) for name in names}
     return {
-        name: _number(priors, name, "scale") / 2
-        if _is_half_normal(priors, name)
-        else _number(priors, name, "median")
-        for name in names
+        name: scale / 2 if median is None else median
+        for name, (scale, median, _) in numbers.items()
     }
 
 
 def draw_scale(priors: Mapping[str, float], name: str, n: int, rng: np.random.Generator) -> Array:
     """Draws of a scale from its prior, half-normal or lognormal, shape (n,)."""
     z = rng.standard_normal(n)
-    if _is_half_normal(priors, name):
-        return _number(priors, name, "scale") * np.abs(z)
-    return _number(priors, name, "median") * np.exp(_number(priors, name, "log_sd") * z)
-
-
-def _is_half_normal(priors, name):
-    return f"{name.split('[')[0]}_scale" in priors
-
-
-def _number(priors, name, what):
-    """A number of a scale's prior: entries of an array, "eta[1]", may share it."""
-    kind, bracket, entry = name.partition("[")
-    key = f"{kind}_{what}{bracket}{entry}"
-    return priors[key if key in priors else f"{kind}_{what}"]
+    scale, median, log_sd = _prior_of_scale(priors, name)
+    return scale * np.abs(z) if median is None else median * np.exp(log_sd * z)
 
 
 def log_prior_of_scales(priors: Mapping[str, float]) -> Callable[..., float]:
@@ -223,15 +210,25 @@ def log_prior_of_scales(priors: Mapping[str, float]) -> Callable[..., float]:
 
     def log_prior(**scales):
         value = 0.0
-        for name, scale in scales.items():
-            if _is_half_normal(priors, name):
-                value += np.log(scale) - 0.5 * (scale / _number(priors, name, "scale")) ** 2
+        for name, x in scales.items():
+            scale, median, log_sd = _prior_of_scale(priors, name)
+            if median is None:
+                value += np.log(x) - 0.5 * (x / scale) ** 2
             else:
-                distance = np.log(scale / _number(priors, name, "median"))
-                value -= 0.5 * (distance / _number(priors, name, "log_sd")) ** 2
+                value -= 0.5 * (np.log(x / median) / log_sd) ** 2
         return value
 
     return log_prior
+
+
+def _prior_of_scale(priors, name):
+    """Scale of a half-normal prior, median and log sd of a lognormal one; else None.
+
+    Entries of an array, "eta[1]", may share them.
+    """
+    kind, bracket, entry = name.partition("[")
+    keys = ((f"{kind}_{n}{bracket}{entry}", f"{kind}_{n}") for n in ("scale", "median", "log_sd"))
+    return [priors.get(key, priors.get(shared)) for key, shared in keys]
 
 
 def table(priors: Mapping[str, float], texts: Mapping[str, tuple[str, str, str]]) -> "pd.DataFrame":

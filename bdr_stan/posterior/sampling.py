@@ -14,7 +14,6 @@ from bdr_stan.cmdstan.data_file import write_data
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.posterior import stanli
 from bdr_stan.posterior.chains import ChainProgress, sample_on_workers
-from bdr_stan.posterior.engines import engine_of_run
 from bdr_stan.posterior.log_density import LogDensity
 from bdr_stan.posterior.model import Draws, Model, StanInput
 from bdr_stan.posterior.settings import SamplerSettings, check_options
@@ -73,7 +72,7 @@ def run(
     for an option that the method does not support; RuntimeError with Stan's message.
     """
     check_options(settings.method, settings.options, warmup=settings.warmup, engine=settings.engine)
-    if engine_of_run(program, settings) == "stanli":
+    if stanli.engine_of_run(program, settings) == "stanli":
         return stanli.run(program, stan_input, settings)
     method, chains, draws = settings.method, settings.chains, settings.draws
     options, inits = {**stan_input.options, **settings.options}, stan_input.inits

@@ -98,15 +98,11 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     ),
     "laplace": ("opt_args", *_OF_ALL),
 }
-# Options that stanli also supports.
-STANLI_OPTIONS: dict[str, tuple[str, ...]] = {
-    "nuts": (
-        *("adapt_delta", "max_treedepth", "step_size", "thin", "metric", "inv_metric"),
-        *("adapt_engaged", "parallel_chains", "threads_per_chain", "inits"),
-    ),
-    "optimize": ("iter", "jacobian", "history_size", "inits"),
-    "laplace": (),
+_OF_STANLI = {
+    *("adapt_delta", "max_treedepth", "step_size", "thin", "metric", "inv_metric", "adapt_engaged"),
+    *("inits", "parallel_chains", "threads_per_chain", "iter", "jacobian", "history_size"),
 }
+STANLI_OPTIONS = {m: tuple(n for n in OPTIONS[m] if n in _OF_STANLI) for m in OPTIONS}
 _OF_FIT = ("chains", "warmup", "draws", "seed", "progress", "label_sd")
 # Arguments of CmdStanPy that have another name in `fit`.
 _INSTEAD = {

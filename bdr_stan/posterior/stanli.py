@@ -1,7 +1,8 @@
-"""Run a Stan program by stanli, an interpreter of Stan in this process, instead of CmdStan."""
+"""Which engine runs a Stan program, CmdStan or stanli, and runs by stanli, in this process."""
 
 import os
 import re
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,15 +12,22 @@ from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 
 from bdr_stan.cmdstan.data_file import write_data
-from bdr_stan.cmdstan.programs import ProgramError, fast_directory, source_path
-from bdr_stan.extras import STANLI_VERSION, require_main_thread
+from bdr_stan.cmdstan.programs import ProgramError, fast_directory, runs_at_once, source_path
+from bdr_stan.extras import (
+    STANLI_VERSION,
+    in_main_thread,
+    require_main_thread,
+    require_stanli,
+    stanli_version,
+)
 from bdr_stan.posterior.declarations import block_of, declared
 from bdr_stan.posterior.model import Draws, StanInput
-from bdr_stan.posterior.settings import SamplerSettings
+from bdr_stan.posterior.settings import ENGINES, STANLI_OPTIONS, SamplerSettings
 from bdr_stan.progress import status
 from bdr_stan.results.draws import renamed_stats
 from bdr_stan.scratch import scratch_folder
 from bdr_stan.types import Array, ArrayLike, PathName
+from bdr_stan.user_warnings import warn
 
 # Options by CmdStanPy's names -> stanli's, and options of the search for the mode.
 _RENAMED = {"adapt_delta": "delta", "max_treedepth": "max_depth"}
@@ -32,6 +40,39 @@ Density = Callable[[Array], tuple[float, Array]]  # RuntimeError if it cannot be
 _TOO_FAR = 1e3  # value, in units of the start's, of points without a density
 _PROMISED = 1e-6  # squared slope at a mode, relative to the log density
 _STEP = 1e-4  # of central differences of the gradient; error of order step^2
+
+
+def check_engine(engine: Any) -> None:
+    """Raise ValueError or ImportError unless an engine, None for the default, can run."""
+    if engine is not None and engine not in ENGINES:
+        raise ValueError(f"engine must be None, 'cmdstan' or 'stanli', found {engine!r}")
+    if engine == "stanli":
+        require_stanli("engine='stanli'")
+
+
+def engine_of_run(program: PathName, settings: SamplerSettings) -> str:
+    """The engine of a run: from the settings, else CmdStan.
+
+    If CmdStan is not set up it is stanli, with a warning, if it is installed, has the options, and
+    this is the main thread; on Windows always.
+    """
+    if settings.engine is not None:
+        return settings.engine
+    if not set(settings.options) <= set(STANLI_OPTIONS[settings.method]):
+        return "cmdstan"
+    if stanli_version() != STANLI_VERSION or not in_main_thread():
+        return "cmdstan"
+    if sys.platform == "win32":
+        return "stanli"
+    with scratch_folder():  # comes before CmdStanPy, which keeps files there from its import on
+        if runs_at_once(program):
+            return "cmdstan"
+    warn(
+        f"CmdStan is not set up, so {Path(program).stem} runs on stanli, an interpreter of Stan "
+        "that is still in its alpha stage: install CmdStan by install_cmdstan, or set "
+        "engine='stanli' to choose it without this warning"
+    )
+    return "stanli"
 
 
 def run(

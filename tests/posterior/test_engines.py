@@ -8,9 +8,9 @@ import pytest
 from builders.training import labelled_bags
 
 from bdr_stan import BLR
-from bdr_stan.posterior import engines
-from bdr_stan.posterior.engines import engine_of_run
+from bdr_stan.posterior import stanli
 from bdr_stan.posterior.settings import SamplerSettings
+from bdr_stan.posterior.stanli import engine_of_run
 
 
 @pytest.fixture
@@ -18,8 +18,8 @@ def state(monkeypatch):
     """Sets whether CmdStan would run at once, and the installed version of stanli."""
 
     def set_state(ready, version):
-        monkeypatch.setattr(engines, "runs_at_once", lambda program: ready)
-        monkeypatch.setattr(engines, "stanli_version", lambda: version)
+        monkeypatch.setattr(stanli, "runs_at_once", lambda program: ready)
+        monkeypatch.setattr(stanli, "stanli_version", lambda: version)
 
     return set_state
 
