@@ -47,7 +47,7 @@ def is_integer(value: Any) -> bool:
 
 
 def numbers_or_nan(values: Any) -> Array:
-    """Values as an array of at least one dimension; of what are no numbers one NaN."""
+    """Values as an array of at least one dimension; a single NaN if they are not numbers."""
     try:
         return np.atleast_1d(np.asarray(values, float))
     except (TypeError, ValueError):

@@ -7,6 +7,8 @@ from pathlib import Path
 import cmdstanpy
 import pytest
 
+from bdr_stan.questions.protocol import FOR_MODULES
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -150,6 +152,12 @@ def test_mathematics_know_no_question_and_questions_no_estimator():
             f"{module}.".split(".")[1] for module in modules if module.startswith("bdr_stan.")
         }
         assert not folders & HIGHER.get(folder, set()), name
+
+
+def test_names_for_questions_are_of_estimators():
+    folders = ("bdr_stan.estimators.", "bdr_stan.questions.")
+    trees = [tree for name, tree in TREES.items() if name.startswith(folders)]
+    assert {name for tree in trees for name in own_attributes(tree)} >= FOR_MODULES
 
 
 def used_of_cmdstanpy(tree):

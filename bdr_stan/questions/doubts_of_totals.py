@@ -84,8 +84,7 @@ class DoubtedRates(Fit):
         Returns
         -------
         Doubts
-            Its ``print`` is a table: reason for doubt, answer under it, strength needed to change
-            the conclusion. `to_dataframe()` returns the table.
+            A table of reasons with the answer under each: ``print`` it, or `to_dataframe()`.
 
         Raises
         ------
