@@ -541,10 +541,6 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, ProgramOfBags)
         """Coordinates of the embeddings of a model."""
         return self.coordinates.from_constants({n: v for n, (v, _) in model.constants.items()})
 
-    def _model(self, training: TrainingFeatures, labels: Labels) -> Any:
-        """The statistical model with its data, priors and constants."""
-        raise NotImplementedError
-
     def predictive_of_draws(
         self, coordinates: Any, embedding: Embedding, labels: Labels, draws: Mapping[str, Array]
     ) -> Any:

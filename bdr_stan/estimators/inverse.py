@@ -1,7 +1,8 @@
 """Inverse distribution regression: labels by Bayes' rule from embeddings given the label."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from bdr_stan.estimators.label_models import ClassLabels, LabelModel
 from bdr_stan.estimators.own_program import FEWEST_DRAWS, is_plain
 from bdr_stan.estimators.prediction import ProbabilisticClassifier, ProbabilisticRegressor
 from bdr_stan.estimators.validation import check_bounds, check_choice
+from bdr_stan.labels import Labels
 from bdr_stan.models.bayes_rule import InverseCoordinates, inverse_predictive
 from bdr_stan.models.inverse import inverse_model
 from bdr_stan.models.label_distribution import LABEL_DISTRIBUTIONS, label_distribution, open_ends
@@ -134,7 +136,9 @@ class InverseEstimator(EmbeddingEstimator):
     def program_step(self, n_bags: int, n_draws: int | None = None) -> int:
         return -(-(self._n_draws if n_draws is None else n_draws) // FEWEST_DRAWS)
 
-    def predictive_of_draws(self, coordinates, embedding, labels, draws):
+    def predictive_of_draws(
+        self, coordinates: Any, embedding: Embedding, labels: Labels, draws: Mapping[str, Array]
+    ) -> Any:
         variance = labels.error_variance
         return inverse_predictive(
             coordinates,

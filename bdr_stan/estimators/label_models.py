@@ -327,7 +327,7 @@ class TotalLabels(LabelModel):
     scales = ()
 
     def __init__(self, likelihood: Likelihood, link: Link, *, bound: bool = False):
-        super().__init__(f"the {likelihood.name} likelihood")
+        super().__init__(likelihood.name)
         self.likelihood, self.link = likelihood, link
         self.bound = bound  # whether the fit maximises a variational bound
         self.takes = ("trials",) * likelihood.has_trials
@@ -347,8 +347,8 @@ class TotalLabels(LabelModel):
         trials = given.get("trials")
         if self.takes and trials is None:
             raise ValueError(
-                f"{self.owner} needs trials, the people asked in each bag: "
-                "pass numbers, or the name of a column of the bags' metadata"
+                f"the {self.likelihood.name} likelihood needs trials, the people asked in each "
+                "bag: pass numbers, or the name of a column of the bags' metadata"
             )
         columns = {"trials": trials} if isinstance(trials, str) else {}
         if trials is not None:
@@ -361,8 +361,9 @@ class TotalLabels(LabelModel):
     def checked_errors(self, bags: Bags, y: Array, label_sd: ArrayLike | str) -> Array:
         if not self.likelihood.takes_errors:
             raise TypeError(
-                f"{self.owner} has no scale that label_sd could add to: leave "
-                "them out, or use 'negative binomial' for counts, 'gamma' or 'normal' for totals"
+                f"the {self.likelihood.name} likelihood has no scale that label_sd could add to: "
+                "leave them out, or use 'negative binomial' for counts, 'gamma' or 'normal' for "
+                "totals"
             )
         if self.bound and not self.link.is_linear:
             raise TypeError("method='vb' takes label_sd with link 'identity' alone: use 'laplace'")
@@ -386,8 +387,8 @@ class TotalLabels(LabelModel):
         trials = given["trials"]
         if trials is None and self.takes:
             raise ValueError(
-                f"{self.owner} needs trials to predict a bag's label: pass "
-                "trials=; for scikit-learn's searches and folds fit with the name of a column "
+                f"the {self.likelihood.name} likelihood needs trials to predict a bag's label: "
+                "pass trials=; for scikit-learn's searches and folds fit with the name of a column "
                 "of the bags' metadata, or switch on routing by "
                 "sklearn.set_config(enable_metadata_routing=True) and set_fit_request, "
                 "set_predict_request and set_score_request(trials=True)"
@@ -395,7 +396,9 @@ class TotalLabels(LabelModel):
         if trials is None:
             return Labels()
         if not self.takes:
-            raise ValueError(f"{self.owner} takes no trials: leave them out")
+            raise ValueError(
+                f"the {self.likelihood.name} likelihood takes no trials: leave them out"
+            )
         trials = values_of_bags(bags, trials, "trials")
         if np.ndim(trials) == 0:
             trials = np.full(len(bags), trials)

@@ -9,6 +9,7 @@ from sklearn.base import clone
 
 from bdr_stan.bags import BagsLike, Samples, as_bags
 from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.estimators.own_program import (
     FEWEST_DRAWS,
     MOST_NUMBERS,
@@ -72,6 +73,10 @@ class ProgramOfBags(PosteriorEstimator):
             stock = model._model(training, labels)
             plain = model._plain_model(stock, training.embedding, labels)
         return data_of_training_bags(plain)
+
+    def _model(self, training: TrainingFeatures, labels: Labels) -> Any:
+        """The statistical model with its data, priors and constants."""
+        raise NotImplementedError
 
     def _needed_data(self, labels: Labels) -> dict[str, str]:
         """Names of data that a plain program must declare -> this fit's data of these names."""

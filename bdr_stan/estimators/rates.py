@@ -46,7 +46,7 @@ _MAX_SHARE_BEYOND = 0.05  # of the points, above which a warning is given
 
 
 class RatePredictions(ProbabilisticRegressor, ProgramOfTotals):
-    """Predictions of bags and points by a fit to totals."""
+    """Predictions of bags and points of a fit to totals."""
 
     feature_map_: FieldFeatures
     effect_columns_: EffectColumns | None
