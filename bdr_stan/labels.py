@@ -36,6 +36,12 @@ class Labels:
         return {name: array for name, array in values.items() if array is not None}
 
     @property
+    def constants(self) -> dict[str, tuple[Array, list[str]]]:
+        """What a fit keeps of its labels, besides these: name -> (values, dimensions)."""
+        errors = {} if self.label_sd is None else {"label_sd": self.label_sd}
+        return {name: (array, ["bag"]) for name, array in (errors | self.given).items()}
+
+    @property
     def offsets(self) -> Array | None:
         """Offset plus log exposure of each bag, shape (n,); None if there is neither."""
         if self.exposure is None:

@@ -40,6 +40,14 @@ class SamplesFeatures(TrainingFeatures):
         ]
         return {"sample": list(self.samples), "landmark": named, "component": named}
 
+    @property
+    def constants(self) -> dict[str, tuple[Array, list[str]]]:
+        of_samples = {
+            f"landmarks_{name}": (features.landmarks, [f"landmark_{name}", f"feature_{name}"])
+            for name, features in self.samples.items()
+        }
+        return of_samples | {"bag_size": (self.embedding.sizes, ["bag", "sample"])}
+
     def take(self, bags: ArrayLike) -> Self:
         chosen = np.arange(len(self.record))[bags]
         samples, present = {}, {}

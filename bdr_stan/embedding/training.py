@@ -79,6 +79,14 @@ class TrainingFeatures:
         return {}
 
     @property
+    def constants(self) -> dict[str, tuple[Array, list[str]]]:
+        """What predictions need of the training bags: name -> (values, dimensions)."""
+        return {
+            "landmarks": (self.landmarks, ["landmark", "feature"]),
+            "bag_size": (self.embedding.sizes, ["bag"]),
+        }
+
+    @property
     def terms(self) -> Terms:
         """Groups and smooth functions of the regression."""
         return NO_TERMS if self.covariates is None else self.covariates.terms

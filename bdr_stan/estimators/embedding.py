@@ -17,6 +17,7 @@ from bdr_stan.embedding.training import TrainingFeatures, training_features
 from bdr_stan.estimators.label_models import LabelModel
 from bdr_stan.estimators.own_program import is_plain, own_data_of_new_bags, with_own_data
 from bdr_stan.estimators.program_of_bags import ProgramOfBags
+from bdr_stan.estimators.samples import SeveralSamples
 from bdr_stan.estimators.validation import (
     LANDMARKS,
     check_landmarks,
@@ -42,11 +43,9 @@ from bdr_stan.threads import limited_blas
 from bdr_stan.types import Array, ArrayLike
 from bdr_stan.user_warnings import warn
 
-_OF_SAMPLES = ("kernel", "bandwidth", "n_landmarks", "landmarks")  # may be dicts, one for each
-
 
 @estimator
-class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, ProgramOfBags):
+class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, SeveralSamples, ProgramOfBags):
     """Base of the Bayesian estimators on mean embeddings, of labels and of classes.
 
     Bags become mean embeddings at landmarks (`training_features`), these the data of a model
@@ -79,7 +78,6 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, ProgramOfBags)
     landmarks: str | ArrayLike = "kmeans"
 
     takes_label_sd: ClassVar[bool] = False  # whether its noise can be split into parts
-    takes_samples: ClassVar[bool] = False  # whether bags may have several samples of points
     coordinates: ClassVar[Any] = Coordinates  # of its model
     # Whether the posterior is conditioned on p(y | bag, draw), as leave-one-out needs.
     has_likelihood: ClassVar[bool] = True
@@ -201,7 +199,8 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, ProgramOfBags)
         posterior, constants = self._sample(model, settings)
         program = self._own_program_of(posterior, labels, settings)
         constants = {
-            **_constants(training, labels),
+            **training.constants,
+            **labels.constants,
             **({} if familiarity is None else familiarity.constants()),
             **constants,
         }
@@ -474,34 +473,6 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, ProgramOfBags)
             check_kernel_and_bandwidth(one.kernel, one.bandwidth)
             check_landmarks(one.landmarks, one.n_landmarks, LANDMARKS)
 
-    def _named_samples(self):
-        """Names of samples in parameters that are dicts."""
-        given = (getattr(self, parameter) for parameter in _OF_SAMPLES)
-        return sorted({name for value in given if isinstance(value, Mapping) for name in value})
-
-    def for_sample(self, name: str) -> Self:
-        """An estimator of only the sample `name` of bags, without covariates and terms."""
-        named = {parameter: getattr(self, parameter) for parameter in _OF_SAMPLES}
-        others = {"prior": None, "stan_file": None, **dict.fromkeys(self._columns())}
-        own = {p: value[name] for p, value in named.items() if isinstance(value, Mapping)}
-        params = self.get_params(deep=False)
-        one = type(self)(**{**params, **{k: v for k, v in others.items() if k in params}, **own})
-        if "classes_" in vars(self):
-            one.classes_ = self.classes_
-        return one
-
-    def check_samples(self, bags: Samples | SamplesFeatures, label_sd: Any) -> None:
-        """Raise if the parameters do not match the samples of the bags."""
-        if self.stan_file is not None:
-            raise ValueError("stan_file is for bags with one sample: leave it out")
-        for parameter in _OF_SAMPLES:
-            value = getattr(self, parameter)
-            if isinstance(value, Mapping) and set(value) != set(bags.samples):
-                raise ValueError(
-                    f"{parameter} is given for {', '.join(value)}, but the samples of the bags are "
-                    f"{', '.join(bags.samples)}: give one for each of these, or one for all"
-                )
-
     def _columns(self):
         """Columns of the bags' metadata by their roles, as lists."""
         named = {"covariates": getattr(self, "covariates", None)}
@@ -620,21 +591,3 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, ProgramOfBags)
 def _roles(named):
     given = [f"{role}={list(names)}" for role, names in named.items()]
     return " and ".join(given) or "no such columns"
-
-
-def _constants(training, labels):
-    """What predictions need of the training bags: name -> (values, dimensions)."""
-    arrays = labels.given | ({} if labels.label_sd is None else {"label_sd": labels.label_sd})
-    landmarks, sizes = training.landmarks, training.embedding.sizes
-    if isinstance(landmarks, Mapping):
-        of_points = {
-            f"landmarks_{name}": (values, [f"landmark_{name}", f"feature_{name}"])
-            for name, values in landmarks.items()
-        }
-    else:
-        of_points = {"landmarks": (landmarks, ["landmark", "feature"])}
-    return {
-        **of_points,
-        "bag_size": (sizes, ["bag", "sample"][: sizes.ndim]),
-        **{name: (values, ["bag"]) for name, values in arrays.items()},
-    }

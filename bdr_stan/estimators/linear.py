@@ -1,8 +1,8 @@
 """Estimators that are linear in the embedding: a label is the average of a function of points."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import KW_ONLY, asdict, replace
+from dataclasses import KW_ONLY, asdict
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -10,9 +10,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import check_is_fitted
 
-from bdr_stan.bags import BagsLike, Samples
-from bdr_stan.embedding.coordinates import Coordinates
-from bdr_stan.embedding.samples import SamplesFeatures
+from bdr_stan.bags import BagsLike
 from bdr_stan.embedding.terms import NO_TERMS, smooth_columns
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.estimators.base import scored
@@ -20,9 +18,8 @@ from bdr_stan.estimators.embedding import EmbeddingEstimator
 from bdr_stan.estimators.label_models import ClassLabels, LabelModel, labels_of_family
 from bdr_stan.estimators.prediction import ProbabilisticClassifier, ProbabilisticRegressor
 from bdr_stan.estimators.validation import check_choice
-from bdr_stan.families import NormalNumbers
 from bdr_stan.labels import Labels
-from bdr_stan.models.bdr_glm import samples_model, without_deviations
+from bdr_stan.models.bdr_glm import without_deviations
 from bdr_stan.models.label_errors import LABEL_NOISE
 from bdr_stan.models.latent import contributions
 from bdr_stan.models.overdispersion import overdispersion
@@ -39,7 +36,6 @@ from bdr_stan.questions.population import Population
 from bdr_stan.questions.prior_predictive import PriorPredictive
 from bdr_stan.questions.protocol import check_stock
 from bdr_stan.questions.sensitivity import Sensitivity
-from bdr_stan.results.result import Result
 from bdr_stan.types import Array, ArrayLike, check_counts, check_flags
 from bdr_stan.user_warnings import warn
 
@@ -64,34 +60,6 @@ class LinearEstimator(
 
     _: KW_ONLY
     covariates: Sequence[str] | None = None
-
-    def fit_of_sample(self, sample: str | None) -> Any:
-        """If bags have several samples, this fit as a fit to only this sample."""
-        check_is_fitted(self, "result_")
-        result = self.result_
-        samples = result.settings.get("samples")
-        if samples is None:
-            if sample is not None:
-                raise ValueError(f"the bags have one sample: leave sample={sample!r} out")
-            return self
-        if sample not in samples:
-            raise ValueError(
-                f"sample must be one of {', '.join(map(repr, samples))}, found {sample!r}"
-            )
-        m = list(samples).index(sample)
-        own = np.flatnonzero(self.coordinates_.sample == m)
-        has = np.flatnonzero(result.constants["bag_size"][:, m])
-        where: dict[str, Any] = dict.fromkeys(("landmark", "component", "component_row"), own)
-        where |= {"sample": m, "bag": has}
-        names = ("posterior", "constant_data", "observed_data")
-        groups = {name: result.groups[name].isel(where, missing_dims="ignore") for name in names}
-        one: Any = self.with_result(Result(groups, samples[sample]))
-        one.coordinates_ = replace(Coordinates.from_constants(one.result_.constants), sample=None)
-        one.kernel_, one.landmarks_ = self.kernel_[sample], self.landmarks_[sample]
-        one.feature_map_, one.covariates_ = self.feature_map_[sample], None
-        for role in self._columns():
-            setattr(one, role, None)
-        return one
 
 
 @estimator
@@ -148,7 +116,6 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
 
     takes_label_sd = True
     takes_samples = True
-    exact_embeddings: ClassVar[bool] = True  # whether bags of all sizes have equal variances
 
     def __sklearn_tags__(self):
         """Tags of a classifier if labels are categories: folds are stratified, for example."""
@@ -311,48 +278,6 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         effects = self.result_.draws("term_effect")[:, terms.slices[terms.names.index(name)]]
         drawn = effects @ columns.T
         return values, Contrast(lambda i: drawn[:, i], len(values), len(drawn))
-
-    def check_samples(self, bags: Samples | SamplesFeatures, label_sd: Any) -> None:
-        super().check_samples(bags, label_sd)
-        given = {
-            "label_sd": label_sd is not None,
-            "label_noise='size'": self.label_noise == "size",
-            "method='exact'": self.method == "exact",
-        }
-        for name in (name for name, is_given in given.items() if is_given):
-            raise ValueError(f"{name} is for bags with one sample: leave it out")
-        self._check_complete(bags, bags.samples)
-
-    def _check_complete(self, bags: Samples | SamplesFeatures, names: Iterable[str]) -> None:
-        """Raise ValueError if a bag lacks a sample, but embeddings are taken as exact."""
-        for name in names if self.exact_embeddings else ():
-            lacking = np.flatnonzero(~bags.has(name))
-            if len(lacking):
-                raise ValueError(
-                    f"{bags.name(lacking[0])} has no {name!r} ({len(lacking)} in all), but "
-                    f"{type(self).__name__} takes embeddings as exact: use BDR or Shrinkage"
-                )
-
-    def like_training(self, bags: BagsLike, *, need_weights: bool = True) -> Any:
-        like = super().like_training(bags, need_weights=need_weights)
-        if isinstance(like, Samples):
-            self._check_complete(like, self.result_.settings["samples"])
-        return like
-
-    def _model_of_samples(self, training: SamplesFeatures, labels: Labels) -> LatentGaussianModel:
-        """The model of bags with several samples, from one model per sample."""
-        alone, y = {}, labels.y
-        for name, features in training.samples.items():
-            has = training.has(name)
-            if has.sum() < 2 or np.ptp(y[has]) == 0:
-                raise ValueError(
-                    f"the {has.sum()} bags with {name!r} do not have different labels: leave this "
-                    "sample out"
-                )
-            alone[name] = self.for_sample(name)._model(features, labels.take(has))
-        family = self.label_model.distribution or NormalNumbers()
-        of_model = self.label_model.of_model(labels)
-        return samples_model(training, of_model, family, alone, prior=self.prior)
 
     def check_parameters(self) -> None:
         kind = self.label_model
