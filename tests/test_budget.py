@@ -7,14 +7,14 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "bdr_stan"
 # Lines of Python, docstrings and blank lines included. A new capability makes room for itself.
 BUDGETS = {
-    ".": 2910,
+    ".": 2920,
     "aggregate": 2820,
     "bags": 5190,
     "cli": 1140,
     "cmdstan": 960,
     "datasets": 320,
-    "embedding": 2590,
-    "estimators": 6610,
+    "embedding": 2610,
+    "estimators": 6620,
     "families": 750,
     "kernel_means": 1120,
     "kernels": 2500,

@@ -33,6 +33,7 @@ PRIVATE_ELSEWHERE = {
     "bdr_stan.bags.container": {"_made"},  # of Bags, whose readers have a file
     "bdr_stan.bags.readers": {"_read_from"},
     "bdr_stan.estimators.linear": {"_model"},  # of other fits of the same class
+    "bdr_stan.estimators.samples": {"_model"},
     "bdr_stan.maps.page_data": {"_asdict"},  # a namedtuple's, as is _replace
     "bdr_stan.questions.contrast": {"_replace"},
     "bdr_stan.questions.ecological": {"_replace"},

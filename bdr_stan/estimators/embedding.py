@@ -16,6 +16,7 @@ from bdr_stan.embedding.samples import SamplesFeatures, embedded, samples_featur
 from bdr_stan.embedding.training import TrainingFeatures, training_features
 from bdr_stan.estimators.label_models import LabelModel
 from bdr_stan.estimators.own_program import is_plain, own_data_of_new_bags, with_own_data
+from bdr_stan.estimators.posterior import PosteriorEstimator
 from bdr_stan.estimators.program_of_bags import ProgramOfBags
 from bdr_stan.estimators.samples import SeveralSamples
 from bdr_stan.estimators.validation import (
@@ -45,7 +46,9 @@ from bdr_stan.user_warnings import warn
 
 
 @estimator
-class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, SeveralSamples, ProgramOfBags):
+class EmbeddingEstimator(
+    Conformal, DoubtedPredictions, Familiar, SeveralSamples, ProgramOfBags, PosteriorEstimator
+):
     """Base of the Bayesian estimators on mean embeddings, of labels and of classes.
 
     Bags become mean embeddings at landmarks (`training_features`), these the data of a model
@@ -264,7 +267,9 @@ class EmbeddingEstimator(Conformal, DoubtedPredictions, Familiar, SeveralSamples
         draws = posterior.flat(step)
         terms = [draws[name] for name in ("gamma", "term_effect") if name in draws]
         used = {name: draws[name] for name in self.predicts_from if name in draws}
-        return step, used | ({"gamma": np.concatenate(terms, axis=-1)} if terms else {})
+        if terms:
+            used["gamma"] = np.ascontiguousarray(np.concatenate(terms, axis=-1))
+        return step, used
 
     def report(self) -> str:
         """Diagnostics, kernel, and labels that the errors of the model do not describe; a str."""

@@ -10,7 +10,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import check_is_fitted
 
-from bdr_stan.bags import BagsLike
+from bdr_stan.bags import BagsLike, Samples
 from bdr_stan.embedding.terms import NO_TERMS, smooth_columns
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.estimators.base import scored
@@ -278,6 +278,12 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         effects = self.result_.draws("term_effect")[:, terms.slices[terms.names.index(name)]]
         drawn = effects @ columns.T
         return values, Contrast(lambda i: drawn[:, i], len(values), len(drawn))
+
+    def like_training(self, bags: BagsLike, *, need_weights: bool = True) -> Any:
+        like = super().like_training(bags, need_weights=need_weights)
+        if isinstance(like, Samples):
+            self.check_complete(like, self.result_.settings["samples"])
+        return like
 
     def check_parameters(self) -> None:
         kind = self.label_model

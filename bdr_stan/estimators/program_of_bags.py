@@ -17,20 +17,20 @@ from bdr_stan.estimators.own_program import (
     draws_of_program,
     program_to_run,
 )
-from bdr_stan.estimators.posterior import PosteriorEstimator
 from bdr_stan.labels import Labels
 from bdr_stan.models.plain import DATA, StanData, data_of_bags, data_of_training_bags, plain_model
+from bdr_stan.questions.protocol import Fit
 from bdr_stan.threads import limited_blas
 from bdr_stan.types import ArrayLike
 
 
-class ProgramOfBags(PosteriorEstimator):
+class ProgramOfBags(Fit):
     """What a model on mean embeddings does with a plain program of the user's own."""
 
     program_data: ClassVar[tuple[str, ...]] = DATA
 
     def stan_data(
-        self,
+        self: Any,
         bags: BagsLike,
         y: ArrayLike,
         *,
@@ -78,7 +78,7 @@ class ProgramOfBags(PosteriorEstimator):
         """The statistical model with its data, priors and constants."""
         raise NotImplementedError
 
-    def _needed_data(self, labels: Labels) -> dict[str, str]:
+    def _needed_data(self: Any, labels: Labels) -> dict[str, str]:
         """Names of data that a plain program must declare -> this fit's data of these names."""
         columns = {role: names for role, names in self._columns().items() if names}
         return {
@@ -90,7 +90,7 @@ class ProgramOfBags(PosteriorEstimator):
             * (getattr(self, "label_noise", "constant") == "size"),
         }
 
-    def _plain_model(self, stock: Any, embedding: Embedding, labels: Labels) -> Any:
+    def _plain_model(self: Any, stock: Any, embedding: Embedding, labels: Labels) -> Any:
         """The model of the plain program in the place of a stock model."""
         return plain_model(stock, embedding, self.label_model.of_program(labels))
 
@@ -101,7 +101,7 @@ class ProgramOfBags(PosteriorEstimator):
         of_any = replace(labels, y=possible.astype(y.dtype))
         return data_of_bags(coordinates, embedding, of_any), at_labels
 
-    def program_step(self, n_bags: int, n_draws: int | None = None) -> int:
+    def program_step(self: Any, n_bags: int, n_draws: int | None = None) -> int:
         """k, if a program's predictions use every k-th draw of each chain; families use fewer."""
         n_draws = self._n_draws if n_draws is None else n_draws
         integrated = self.label_model.distribution is not None
@@ -109,7 +109,7 @@ class ProgramOfBags(PosteriorEstimator):
         return -(-n_draws // max(most, FEWEST_DRAWS))
 
     def program_predictive(
-        self, embedding: Embedding, labels: Labels, step: int | None = None
+        self: Any, embedding: Embedding, labels: Labels, step: int | None = None
     ) -> Any:
         """Predictive distribution by the user's own program, at every k-th draw of each chain."""
         program = program_to_run(self)

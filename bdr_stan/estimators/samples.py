@@ -2,38 +2,36 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from bdr_stan.bags import BagsLike, Samples
+from bdr_stan.bags import Samples
 from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.samples import SamplesFeatures
-from bdr_stan.estimators.posterior import PosteriorEstimator
 from bdr_stan.families import NormalNumbers
 from bdr_stan.labels import Labels
 from bdr_stan.models.bdr_glm import samples_model
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
+from bdr_stan.questions.protocol import Fit
 from bdr_stan.results.result import Result
 
 _OF_SAMPLES = ("kernel", "bandwidth", "n_landmarks", "landmarks")  # may be dicts, one for each
 
 
-class SeveralSamples(PosteriorEstimator):
+class SeveralSamples(Fit):
     """Parameters for each sample, and fits as those to a single sample."""
 
     takes_samples: ClassVar[bool] = False  # whether bags may have several samples of points
     exact_embeddings: ClassVar[bool] = True  # whether bags of all sizes have equal variances
-    label_noise: str
-    label_model: Any
 
     def _named_samples(self):
         """Names of samples in parameters that are dicts."""
         given = (getattr(self, parameter) for parameter in _OF_SAMPLES)
         return sorted({name for value in given if isinstance(value, Mapping) for name in value})
 
-    def for_sample(self, name: str) -> Self:
+    def for_sample(self: Any, name: str) -> Any:
         """An estimator of only the sample `name` of bags, without covariates and terms."""
         named = {parameter: getattr(self, parameter) for parameter in _OF_SAMPLES}
         others = {"prior": None, "stan_file": None, **dict.fromkeys(self._columns())}
@@ -44,7 +42,7 @@ class SeveralSamples(PosteriorEstimator):
             one.classes_ = self.classes_
         return one
 
-    def check_samples(self, bags: Samples | SamplesFeatures, label_sd: Any) -> None:
+    def check_samples(self: Any, bags: Samples | SamplesFeatures, label_sd: Any) -> None:
         """Raise if the parameters do not match the samples of the bags."""
         if self.stan_file is not None:
             raise ValueError("stan_file is for bags with one sample: leave it out")
@@ -62,9 +60,9 @@ class SeveralSamples(PosteriorEstimator):
         }
         for name in (name for name, is_given in for_one_sample.items() if is_given):
             raise ValueError(f"{name} is for bags with one sample: leave it out")
-        self._check_complete(bags, bags.samples)
+        self.check_complete(bags, bags.samples)
 
-    def _check_complete(self, bags: Samples | SamplesFeatures, names: Iterable[str]) -> None:
+    def check_complete(self: Any, bags: Samples | SamplesFeatures, names: Iterable[str]) -> None:
         """Raise ValueError if a bag lacks a sample, but embeddings are taken as exact."""
         for name in names if self.exact_embeddings else ():
             lacking = np.flatnonzero(~bags.has(name))
@@ -74,13 +72,9 @@ class SeveralSamples(PosteriorEstimator):
                     f"{type(self).__name__} takes embeddings as exact: use BDR or Shrinkage"
                 )
 
-    def like_training(self, bags: BagsLike, *, need_weights: bool = True) -> Any:
-        like = super().like_training(bags, need_weights=need_weights)
-        if isinstance(like, Samples):
-            self._check_complete(like, self.result_.settings["samples"])
-        return like
-
-    def _model_of_samples(self, training: SamplesFeatures, labels: Labels) -> LatentGaussianModel:
+    def _model_of_samples(
+        self: Any, training: SamplesFeatures, labels: Labels
+    ) -> LatentGaussianModel:
         """The model of bags with several samples, from one model per sample."""
         alone, y = {}, labels.y
         for name, features in training.samples.items():
@@ -95,7 +89,7 @@ class SeveralSamples(PosteriorEstimator):
         of_model = self.label_model.of_model(labels)
         return samples_model(training, of_model, family, alone, prior=self.prior)
 
-    def fit_of_sample(self, sample: str | None) -> Any:
+    def fit_of_sample(self: Any, sample: str | None) -> Any:
         """If bags have several samples, this fit as a fit to only this sample."""
         check_is_fitted(self, "result_")
         result = self.result_

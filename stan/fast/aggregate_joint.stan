@@ -34,7 +34,7 @@
 // their prior means. Whatever the whitening's data, the posterior is the same.
 // Units: y and p as given, exp(intercept) in units of y per p; w, rho, tau,
 // effects and overall on the scale of log rates, survey_intercept of log odds.
-// Data: bdr_stan/models/joint.py, joint_data().
+// Data: bdr_stan/models/joint.py, JointModel.program_data().
 // Source: Lucas, Nandi, Chestnutt et al. (2021), "Mapping malaria by sharing
 // spatial information between incidence and prevalence data sets", with a line
 // as the link between the two.

@@ -19,7 +19,7 @@
 // the unit of t also does.
 // Units: intercept, gamma, w, rho in sds of the latent noise; eta, z and x have
 // none.
-// Data: bdr_stan/models/bdr_probit.py, bdr_probit_data().
+// Data: bdr_stan/models/two_classes.py, bdr_probit_data().
 // Source: Law, Sutherland, Sejdinovic, Flaxman (2018), appendix B.
 functions {
   #include functions/finite.stanfunctions

@@ -17,7 +17,7 @@
 // NUTS samples t, whitened coordinates of theta = [w; gamma; intercept]: there
 // the posterior is nearly standard normal, and theta has the same posterior.
 // Units: as y; z, x and term_length have none.
-// Data: bdr_stan/models/blr.py, blr_data().
+// Data: bdr_stan/models/bdr.py, blr_data().
 // Source: Law, Sutherland, Sejdinovic, Flaxman (2018), section 3.1.
 functions {
   #include functions/finite.stanfunctions

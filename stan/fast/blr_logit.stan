@@ -9,7 +9,7 @@
 // NUTS samples t, whitened coordinates of theta = [w; gamma; intercept]: there
 // the posterior is nearly standard normal, and theta has the same posterior.
 // Units: intercept, gamma, w, rho on the scale of log odds; z and x have none.
-// Data: bdr_stan/models/blr_logit.py, blr_logit_data().
+// Data: bdr_stan/models/two_classes.py, blr_logit_data().
 // Source: Law, Sutherland, Sejdinovic, Flaxman (2018), section 3.1, with
 // logistic instead of normal labels.
 functions {

@@ -155,7 +155,7 @@ def test_large_bags_are_thinned_for_their_variance(rng, monkeypatch):
     after = [bag + (bag > 0) for bag in bags]
     mean, sd = moved(after, bags)
     monkeypatch.setattr("bdr_stan.questions.contrast._MOST_POINTS", 2000)
-    monkeypatch.setattr("bdr_stan.questions.contrast._NUMBERS", 100)
+    monkeypatch.setattr("bdr_stan.questions.contrast._FEATURES_AT_ONCE", 100)
     again, thinned = moved(after, bags)
     assert_allclose(again, mean, rtol=1e-10)
     assert_allclose(thinned, sd, rtol=0.2)  # 4 standard errors of a standard deviation are 6%

@@ -52,9 +52,9 @@ def fitted(request):
     return FITS[request.param](), trials
 
 
-def expected_by_draw(model, embedding):
+def expected_by_draw(model, embedding, labels):
     """Expected label of each bag under each draw, (S, n)."""
-    found = model.predictive_of_draws(embedding, model.draws(), getattr(model, "classes_", None))
+    found = model.predictive_of_draws(model.coordinates_, embedding, labels, model.draws())
     return found.expected(np.arange(len(found)))
 
 
@@ -69,10 +69,10 @@ def expected_bounds(bounds, i, factors):
 def test_bounds_cover_the_prediction_by_any_weights_within_the_factor(fitted):
     model, trials = fitted
     bounds = model.sensitivity(WEIGHTED, selection=[1, 1.5], **trials, n_draws=5000)
-    known = model.known_of_bags(WEIGHTED, **trials)
-    embedding = replace(embed(WEIGHTED, model.feature_map_), **known)
+    labels = model.labels_of_new(WEIGHTED, **trials)
+    embedding = model.embedding_of(WEIGHTED)
     low, high = expected_bounds(bounds, np.arange(40), [1.0, 1.5])
-    plain = expected_by_draw(model, embedding)
+    plain = expected_by_draw(model, embedding, labels)
     np.testing.assert_allclose(low[0], plain, rtol=1e-12)
     np.testing.assert_allclose(high[0], plain, rtol=1e-12)
     rng = np.random.default_rng(0)
@@ -81,7 +81,7 @@ def test_bounds_cover_the_prediction_by_any_weights_within_the_factor(fitted):
         other = Bags(WEIGHTED.points, WEIGHTED.offsets, weights=WEIGHTED.weights * factor)
         # Sizes are as given: selection is a matter of what the points show, not of their number.
         moved = replace(embedding, mean=embed(other, model.feature_map_).mean)
-        drawn = expected_by_draw(model, moved)
+        drawn = expected_by_draw(model, moved, labels)
         tolerance = 1e-10 * np.abs(plain).max()
         assert np.all((low[1] - tolerance <= drawn) & (drawn <= high[1] + tolerance))
 
