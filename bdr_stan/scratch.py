@@ -33,10 +33,7 @@ _MIN_FREE_BYTES = 1 << 20  # with less, chains have most likely failed for lack 
 
 @contextmanager
 def scratch_folder(what: str = "the fit") -> Iterator[str]:
-    """An empty folder; on an error, processes that still run in it are ended.
-
-    `what` names the activity there in the message about a full disk.
-    """
+    """An empty folder for `what`; on an error, processes that still run in it are ended."""
     folder = None
     try:
         folder = Path(tempfile.mkdtemp(dir=_existing_process_folder()))

@@ -44,10 +44,7 @@ def check_obs_columns(adata: Any, roles: ColumnRoles) -> None:
 def cell_features(
     adata: Any, features: str | Sequence[str]
 ) -> tuple[tuple[str, str | None], Array | None, list[str]]:
-    """Location, column indices and names of features: an obsm key, a layer, "X" or variables.
-
-    The location is ("X", None), ("obsm", key) or ("layers", key); indices None mean all columns.
-    """
+    """Location, ("X", None) or (part, key), column indices, None for all, and names of features."""
     if not isinstance(features, str):
         columns = _variables(adata, list(features))
         return ("X", None), columns, list(features)

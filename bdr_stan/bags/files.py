@@ -25,10 +25,7 @@ _LINE_OPTIONS = (
 
 
 def csv_table(path: PathName, roles: ColumnRoles, options: dict[str, Any]) -> Any:
-    """The table in a CSV file, a pandas DataFrame, with ids from `ids_of_text`.
-
-    `options` are for pandas. Reads only the named columns if the features are known.
-    """
+    """The table in a CSV file, a pandas DataFrame; only the named columns if features are known."""
     import pandas as pd
 
     if not Path(path).exists():
@@ -282,10 +279,7 @@ def _parquet_files(path):
 
 
 def _folder_columns(files):
-    """Partitioning of files by the names of their folders ("year=2020"), with codes as text.
-
-    A column has codes if a number in it has leading zeros: "01" is not 1.
-    """
+    """Partitioning of files by their folders ("year=2020"); columns with "01" are text."""
     import pyarrow as pa
     import pyarrow.dataset as ds
 

@@ -26,10 +26,7 @@ def _all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def option(shown: str, text: str | None = None, **more: Any) -> Callable[[Any], Any]:
-    """An option from its name and value, as on its help page, and its help.
-
-    The value is a word, "--bag COLUMN", or one of some names, "--missing [error|drop]".
-    """
+    """An option as on its help page, "--bag COLUMN", or with choices, "--missing [error|drop]"."""
     name, _, value = shown.partition(" ")
     if value.startswith("["):
         more["type"] = click.Choice(value[1:-1].split("|"))

@@ -90,10 +90,7 @@ def writing() -> Iterator[None]:
 
 
 def lock(name: str) -> FileLock:
-    """The lock called `name` in the cache folder, not acquired yet.
-
-    The system releases it when the process ends, however it ends.
-    """
+    """The lock called `name` in the cache folder, not acquired yet; it ends with the process."""
     folder = cache_directory() / "locks"
     with writing():
         folder.mkdir(parents=True, exist_ok=True)
@@ -102,10 +99,7 @@ def lock(name: str) -> FileLock:
 
 @contextmanager
 def whole(target: Path) -> Iterator[Path]:
-    """An empty folder that becomes `target` when the block ends without an error.
-
-    Call it under the lock of the target.
-    """
+    """An empty folder that becomes `target` at the end of the block; lock the target before."""
     new = target.with_name(f"{target.name}.new")
     try:
         with writing():

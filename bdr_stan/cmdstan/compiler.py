@@ -62,10 +62,7 @@ def compiler_version(program: str) -> str:
 
 
 def run_make(home: Path, folder: str, what: str, *arguments: str) -> tuple[int, str]:
-    """Run make in a home, with temporary files in `folder`; its exit code and all output.
-
-    `what` is the compiled object, for messages.
-    """
+    """Run make to compile `what`, with temporary files in `folder`; exit code and output."""
     # Flags of a make that called this process must not be inherited.
     inherited = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL")}
     process = subprocess.Popen(

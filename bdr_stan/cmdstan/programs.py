@@ -401,12 +401,7 @@ def _errors(output):
 
 
 def source_path(program: PathName) -> Path:
-    """Path of a stock program, by its name, or of a user's file.
-
-    Raises
-    ------
-    ValueError, TypeError, FileNotFoundError : the program does not exist.
-    """
+    """Path of a stock program, by its name, or of a user's file; raises if it does not exist."""
     if not isinstance(program, (str, os.PathLike)):
         raise TypeError(f"program must be a name or the path of a .stan file, found {program!r}")
     text = os.fspath(program)
@@ -424,10 +419,7 @@ def _include_folders(source):
 
 
 def _includes(source, folders):
-    """Files that a program includes, directly or not: name in the program -> path.
-
-    Files that are not found are left to stanc: its message has the line.
-    """
+    """Files that a program includes, directly or not, name -> path; stanc reports missing ones."""
     found = {}
     pending = [source]
     while pending:

@@ -15,11 +15,7 @@ _ROUNDING = 1e-9  # of a cell: far above the rounding of coordinates and far bel
 
 
 def cells_by_share(polygon: Any, shape: tuple[int, int]) -> tuple[Array, Array, Array]:
-    """Row, column and covered share, each of shape (n,), of the cells that a polygon touches.
-
-    `polygon` is in cells (x counts columns, y rows, from the corner of the grid); `shape` is (rows,
-    columns), and parts of the polygon outside the grid are dropped.
-    """
+    """Row, column and share, each (n,), of grid cells in a polygon, whose x are columns, y rows."""
     polygon = _within(polygon, shape)
     if polygon.area == 0:
         return _no_cells()

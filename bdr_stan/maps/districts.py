@@ -108,11 +108,7 @@ def _check_are_areas(shapes):
 
 
 def in_turn_of(table: "GeoDataFrame", grid: Grid) -> "GeoDataFrame":
-    """Districts with the longitudes of the raster: of parts beyond its turn of 360 degrees moved.
-
-    Raises ValueError for a polygon that seems to cross the whole map, for example across 180
-    degrees with longitudes that jump from 180 to -180.
-    """
+    """Districts in the raster's turn of 360 degrees; ValueError for jumps from 180 to -180."""
     import shapely
 
     if not grid.crs.is_geographic:

@@ -290,10 +290,7 @@ def _checked(table, grid):
 
 
 def borders(table: "GeoDataFrame", grid: Grid, aspect: float) -> list[dict[str, Any]]:
-    """Name and rings of each district: x and y by turns, from the corner of the grid.
-
-    Lengths are in heights of cells, `aspect` is the width of a cell.
-    """
+    """Name and rings of each district: x, `aspect` times columns, and y, rows, by turns."""
     import shapely
 
     def numbers(ring):

@@ -63,11 +63,7 @@ def summary(
     *,
     skip: Collection[str] = (),
 ) -> "DataFrame":
-    """Posterior mean, sd and central 95% interval of each parameter, one row per element.
-
-    For MCMC also ess_bulk, ess_tail and r_hat (of the halves of a single chain). For a single draw
-    (optimisation) only the mean. Variables in `skip` are dropped.
-    """
+    """Mean, sd, 95% interval and after NUTS ESS and R-hat of each element of the parameters."""
     import pandas as pd
 
     parts = []

@@ -88,11 +88,7 @@ def checked_output(path: PathName) -> Path:
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """Temporary path of a file that is renamed to `path` when the block ends without an error.
-
-    Temporary files of killed processes of this machine are removed. OSError or PermissionError if
-    the disk is full or the folder is not writable.
-    """
+    """Temporary path of a file that is renamed to `path` when the block ends without an error."""
     partial = None
     try:
         with saving_to(path):

@@ -96,10 +96,7 @@ class Result:
 
 
 def run_settings(settings: SamplerSettings, engine: str | None = None) -> dict[str, Any]:
-    """Arguments of `fit` that are numbers or text, and versions of the libraries.
-
-    Also name and version of an `engine` that replaced CmdStan.
-    """
+    """Arguments of `fit` that are numbers or text; versions of libraries and of an `engine`."""
     arguments = {**settings.iterations, "seed": settings.seed, **settings.options}
     return {
         "arguments": {n: v for n, v in arguments.items() if isinstance(v, (bool, int, float, str))},
