@@ -388,10 +388,7 @@ class Bags(Readers, Exports):
         return np.add.reduceat(values, self.offsets[:-1], axis=0)
 
     def chunks(self, n_points: int) -> list[Chunk]:
-        """Chunks of the stack of points of at most `n_points`, in order.
-
-        Each has whole bags, or is a piece of one bag of more than `n_points`.
-        """
+        """The stack of points in chunks of at most `n_points`, see `cut_chunks`."""
         return cut_chunks(self.offsets, n_points)
 
     def map_parts(
@@ -475,9 +472,7 @@ BagsLike: TypeAlias = Bags | PartitionedBags | Samples | Mapping | Sequence[Arra
 @overload
 def as_bags(X: BagsLike) -> Bags: ...
 @overload
-def as_bags(X: BagsLike, *, in_parts: bool = False, samples: bool) -> Any: ...
-@overload
-def as_bags(X: BagsLike, *, in_parts: bool) -> Any: ...
+def as_bags(X: BagsLike, *, in_parts: bool = ..., samples: bool = ...) -> Any: ...
 def as_bags(X: BagsLike, *, in_parts: bool = False, samples: bool = False) -> Any:
     """User input as `Bags`.
 

@@ -54,8 +54,11 @@ def _read(path, roles, options):
     named = roles.named(list(header))
     if roles.features is not None:
         options = {"usecols": named} | options
-    else:
-        _check_named_header(path, header)
+    elif unnamed := [name for name in header if str(name).startswith("Unnamed:")]:
+        raise ValueError(
+            f"{path} has a column without a name ({unnamed[0]!r}), most likely the rows' numbers: "
+            "name the columns of a point by features"
+        )
     bag, kinds = roles.bag, options.get("dtype")
     ids_as_written = bag not in (options.get("converters") or {}) and (
         kinds is None or (isinstance(kinds, Mapping) and bag not in kinds)
@@ -80,15 +83,6 @@ def _check_header(path, options):
     if len(twice):
         raise ValueError(
             f"{path} has the column {twice.iloc[0]!r} twice: give each column its own name"
-        )
-
-
-def _check_named_header(path, header):
-    unnamed = [name for name in header if str(name).startswith("Unnamed:")]
-    if unnamed:
-        raise ValueError(
-            f"{path} has a column without a name ({unnamed[0]!r}), most likely the rows' numbers: "
-            "name the columns of a point by features"
         )
 
 

@@ -285,7 +285,8 @@ def _on_part(table, keep, per_bag, shared):
 
 
 def _rows_of_part(table, keep, rows, reader):
-    return reader.points(reader.rows(table, keep)[rows.tolist(), :])
+    points = reader.rows(table, keep)[rows.tolist(), :]
+    return reader.columns.points(points, unseen=reader.unseen)
 
 
 def _unchanged(bags):
