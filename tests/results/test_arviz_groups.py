@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bdr_stan import BLR
-from bdr_stan.estimators import linear
+from bdr_stan.estimators import label_models
 from bdr_stan.results import arviz_groups
 from bdr_stan.results.arviz_groups import named_groups, training_groups
 
@@ -86,7 +86,7 @@ def test_groups_too_large_are_left_out(monkeypatch, largest, kept):
 def test_what_is_left_out_is_not_computed(monkeypatch):
     bags = [np.array([[x], [x + 1]]) for x in range(6)]
     monkeypatch.setattr(arviz_groups, "LARGEST_POINTWISE", 299)
-    monkeypatch.setattr(linear, "label_predictive", None)
+    monkeypatch.setattr(label_models, "label_predictive", None)
     BLR(2, method="exact").fit(bags, np.arange(6.0), draws=50, seed=4)
 
 
