@@ -12,7 +12,6 @@ import secrets
 import shutil
 import signal
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
-from bdr_stan.extras import ToolchainError
+from bdr_stan.extras import ToolchainError, in_main_thread
 
 if TYPE_CHECKING:
     import psutil
@@ -75,8 +74,7 @@ def _end_all_on_interrupt(folder):
     handlers of interrupts are left in place.
     """
     raises = signal.default_int_handler
-    in_main = threading.current_thread() is threading.main_thread()
-    if not in_main or signal.getsignal(signal.SIGINT) is not raises:
+    if not in_main_thread() or signal.getsignal(signal.SIGINT) is not raises:
         yield
         return
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bdr_stan.bags.checks import LARGEST_VALUE, checked_numbers, describe, plain
+from bdr_stan.bags.checks import LARGEST_VALUE, as_vector, checked_numbers, describe, plain
 from bdr_stan.bags.column_values import as_values
 from bdr_stan.bags.container import Bags, BagsLike
 from bdr_stan.bags.matching import match_to_ids
@@ -163,11 +163,7 @@ def values_of_bags(bags: BagsLike, values: ArrayLike | str, name: str) -> ArrayL
 
 def check_label_sd(label_sd: ArrayLike, n: int, ids: Array | None = None) -> Array:
     """Standard errors of the labels of n bags, finite and > 0; float64, shape (n,)."""
-    values = np.asarray(label_sd)
-    if values.shape != (n,):
-        raise ValueError(
-            f"label_sd has shape {values.shape}, but there are {n} bags: pass one number per bag"
-        )
+    values = as_vector(label_sd, n, "label_sd", "bag")
     if values.dtype == bool:
         raise TypeError("label_sd is true or false: pass one number per bag")
     values = checked_numbers(values, "label_sd", ids)

@@ -10,6 +10,7 @@ import click
 from bdr_stan.cli.models import MODELS
 
 METHODS = "[nuts|exact|optimize|laplace|vb]"
+MODEL = f"--model [{'|'.join(MODELS)}]"
 PATH = click.Path(path_type=Path)
 PROBABILITY = click.FloatRange(0, 1, min_open=True, max_open=True)
 
@@ -203,16 +204,6 @@ force = click.option("--force", is_flag=True, help="Replace an existing output."
 def output(text: str, *, required: bool = True) -> Callable[[Any], Any]:
     """The option -o of a command that writes a file."""
     return click.option("-o", "--output", type=PATH, required=required, help=text)
-
-
-def models(*, several: bool) -> Callable[[Any], Any]:
-    """The option --model, once or several times."""
-    return option(
-        f"--model [{'|'.join(MODELS)}]",
-        "Give it several times to compare models." if several else None,
-        default=["bdr"] if several else "bdr",
-        multiple=several,
-    )
 
 
 new_table = _all_of(

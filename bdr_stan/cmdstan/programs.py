@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,6 +33,7 @@ from bdr_stan.cmdstan.compiler import (
 from bdr_stan.cmdstan.discovery import find, identity, require_cmdstan
 from bdr_stan.extras import ToolchainError
 from bdr_stan.progress import status
+from bdr_stan.results.files import written_whole
 from bdr_stan.scratch import scratch_folder
 from bdr_stan.types import PathName, as_path, check_flags, saving_to
 
@@ -141,19 +143,11 @@ def eject(name: str, target: PathName, *, fast: bool = False, force: bool = Fals
     taken = [path for path in texts if path.exists()]
     if taken and not force:
         raise FileExistsError(f"{taken[0]} exists already; force=True (--force) overwrites it")
-    fresh = {path.with_name(path.name + ".new"): path for path in texts}
-    try:
-        with saving_to(target):
-            for new, path in fresh.items():
-                new.parent.mkdir(parents=True, exist_ok=True)
-                new.unlink(missing_ok=True)
-                with new.open("x", encoding="utf-8") as file:  # which follows no link
-                    file.write(texts[path])
-            for new, path in fresh.items():
-                new.replace(path)
-    finally:
-        for new in fresh:
-            new.unlink(missing_ok=True)
+    with saving_to(target), ExitStack() as files:  # renamed once all are complete
+        for path, text in texts.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial = files.enter_context(written_whole(path))
+            partial.write_text(text, encoding="utf-8")
     return list(texts)
 
 

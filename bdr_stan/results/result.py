@@ -47,12 +47,7 @@ class Result:
         groups: Groups,
         **kept: Any,
     ) -> Self:
-        """Result of Bayesian inference.
-
-        `constants`, (values, dimensions) by name, are for predictions, in addition to the model's;
-        `coordinates` name entries along dimensions of draws; `groups` are predictions of the
-        training bags. What else is `kept` are settings.
-        """
+        """Result of Bayesian inference; `groups` are of training bags, `kept` are more settings."""
         draws, attrs = posterior.draws, posterior.attrs
         of_fit = named_groups(
             draws,
