@@ -27,6 +27,7 @@ from bdr_stan.cmdstan.compiler import (
     compiler_version,
     cxx_program,
     missing_programs,
+    output_of,
     require_compiler,
     run_make,
 )
@@ -294,14 +295,9 @@ def _trial(executable):
     state = (executable, executable.stat().st_mtime_ns)
     if state in _RUN_BEFORE:
         return ""
-    try:
-        output = subprocess.run(
-            [executable, "info"], check=False, capture_output=True, text=True, errors="replace"
-        )
-    except OSError as error:
-        return str(error.strerror)
-    if output.returncode != 0 or "stan_version_major" not in output.stdout:
-        return output.stderr.strip() or f"exit code {output.returncode}"
+    text, problem = output_of(executable, "info")
+    if problem or "stan_version_major" not in text:
+        return problem or "exit code 0"
     _RUN_BEFORE.add(state)
     return ""
 
