@@ -278,8 +278,6 @@ def _checked(table, grid):
 
     if not isinstance(table, gpd.GeoDataFrame):
         raise TypeError(f"districts must be GeoDataFrames, found a {type(table).__name__}")
-    if len(table) == 0:
-        raise ValueError("there are no districts: the table has no rows")
     twice = table.index[table.index.duplicated()]
     if len(twice):
         raise ValueError(

@@ -93,10 +93,9 @@ def _range_along(fit, column):
 
 
 def _draw_along(fit, column, name):
-    if hasattr(fit.model, "influence_along"):
-        ax = plots.influence(fit.model, column, fit.bags, n_points=200)
-    else:
-        ax = plots.influence(fit.model, column, fit.bags)
+    of_rates = not hasattr(fit.model, "influence_along")
+    ax = plots.influence(fit.model, column, fit.bags, n_points=None if of_rates else 200)
+    if of_rates:
         ax.set_ylabel(f"average {_rate_unit(fit)}")
     ax.set_xlabel(name)
     return ax
