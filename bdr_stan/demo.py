@@ -88,7 +88,7 @@ def _bags(n, seed):
     """Bags of the training half of the images, columns as in ``python -m data_gen.digits``."""
     from bdr_stan.datasets import digits_bags
 
-    bags, y = digits_bags(n, seed=seed, split="train")  # for both: differ by chance
+    bags, y = digits_bags(n, seed=seed, split="train")  # the sets differ only by chance
     bags.features = [f"x{k}" for k in range(1, bags.n_features + 1)]
     return bags, y
 

@@ -48,11 +48,9 @@ def programs_directory() -> Path:
 
 
 def check_trusted() -> None:
-    """Raise ToolchainError if other users could write programs into the user's cache folder.
-
-    A folder named by BDR_STAN_CACHE, for example one that a group shares, is trusted.
-    """
+    """Raise ToolchainError if other users could write programs into the user's cache folder."""
     folder = cache_directory()
+    # A folder that the variable names, for example one that a group shares, is trusted.
     if os.environ.get("BDR_STAN_CACHE") or not folder.exists():
         return
     state = folder.stat()
