@@ -23,13 +23,7 @@ Its label is the mean of the digits that person tends to write, not of those in 
 
 
 def run(output="demo_output", quick=False):
-    """Fit BLR and BDR to bags of handwritten digits and compare their intervals by bag size.
-
-    Prints progress and results, and writes ``fit.nc`` (the BDR fit) and ``demo.png`` (predictive
-    intervals of both models) into the folder `output`, replacing files of an earlier run. Returns
-    "BLR" and "BDR" -> DataFrame, see `metrics.table_by_size`. ImportError without matplotlib,
-    OSError if the folder is not writable.
-    """
+    """Fit both models; write ``fit.nc``, of BDR, and ``demo.png``; return "BLR", "BDR" -> table."""
     from bdr_stan import BDR, BLR, plots
 
     output = Path(output)
@@ -63,10 +57,7 @@ def run(output="demo_output", quick=False):
 
 
 def conclusion(tables):
-    """What the coverage of both models shows, as one sentence with its numbers.
-
-    Coverage counts as correct within three standard errors of `LEVEL`.
-    """
+    """What coverage shows, in a sentence; within three standard errors of `LEVEL` it is correct."""
     by_size = {name: table.drop(index="all") for name, table in tables.items()}
     error = {name: (table["coverage"] - LEVEL).abs() for name, table in by_size.items()}
     chance = 3 * np.sqrt(LEVEL * (1 - LEVEL) / by_size["BLR"]["n_bags"])
@@ -94,13 +85,10 @@ def _images(size):
 
 
 def _bags(n, seed):
-    """Bags of the training half of the images, columns named as in ``python -m data_gen.digits``.
-
-    Both sets are from that half, so they differ only by chance.
-    """
+    """Bags of the training half of the images, columns as in ``python -m data_gen.digits``."""
     from bdr_stan.datasets import digits_bags
 
-    bags, y = digits_bags(n, seed=seed, split="train")
+    bags, y = digits_bags(n, seed=seed, split="train")  # the sets differ only by chance
     bags.features = [f"x{k}" for k in range(1, bags.n_features + 1)]
     return bags, y
 

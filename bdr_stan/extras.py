@@ -63,10 +63,7 @@ def stanli_version() -> str | None:
 
 
 def require_stanli(what: str) -> None:
-    """ImportError with advice on installation if stanli is missing or of an untested version.
-
-    RuntimeError in another thread than the main one.
-    """
+    """ImportError without the tested stanli, RuntimeError in another thread than the main one."""
     require_main_thread()
     require(f"{what} needs stanli, which is not installed: {STANLI_HINT}", "stanli")
     found = stanli_version()

@@ -39,16 +39,14 @@ def status(
 
     thread = threading.Thread(target=update, daemon=True)
     thread.start()
+    seconds = None  # of a block that raises no error
     try:
         yield
-    except BaseException:
+        seconds = time.monotonic() - start
+    finally:
         done.set()
         thread.join()
-        lines.end(None)
-        raise
-    done.set()
-    thread.join()
-    lines.end(time.monotonic() - start)
+        lines.end(seconds)
 
 
 def time_left(seconds: float) -> str:

@@ -12,7 +12,6 @@ import secrets
 import shutil
 import signal
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
-from bdr_stan.extras import ToolchainError
+from bdr_stan.extras import ToolchainError, in_main_thread
 
 if TYPE_CHECKING:
     import psutil
@@ -33,10 +32,7 @@ _MIN_FREE_BYTES = 1 << 20  # with less, chains have most likely failed for lack 
 
 @contextmanager
 def scratch_folder(what: str = "the fit") -> Iterator[str]:
-    """An empty folder; on an error, processes that still run in it are ended.
-
-    `what` names the activity there in the message about a full disk.
-    """
+    """An empty folder for `what`; on an error, processes that still run in it are ended."""
     folder = None
     try:
         folder = Path(tempfile.mkdtemp(dir=_existing_process_folder()))
@@ -78,8 +74,7 @@ def _end_all_on_interrupt(folder):
     handlers of interrupts are left in place.
     """
     raises = signal.default_int_handler
-    in_main = threading.current_thread() is threading.main_thread()
-    if not in_main or signal.getsignal(signal.SIGINT) is not raises:
+    if not in_main_thread() or signal.getsignal(signal.SIGINT) is not raises:
         yield
         return
 

@@ -7,25 +7,25 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "bdr_stan"
 # Lines of Python, docstrings and blank lines included. A new capability makes room for itself.
 BUDGETS = {
-    ".": 2920,
+    ".": 2900,
     "aggregate": 2820,
-    "bags": 5190,
-    "cli": 1140,
-    "cmdstan": 960,
+    "bags": 5100,
+    "cli": 1110,
+    "cmdstan": 920,
     "datasets": 320,
     "embedding": 2610,
     "estimators": 6620,
     "families": 750,
     "kernel_means": 1120,
     "kernels": 2500,
-    "maps": 1860,
+    "maps": 1820,
     "models": 3890,
-    "plots": 1370,
+    "plots": 1360,
     "posterior": 2450,
     "predictive": 2680,
     "questions": 3740,
-    "report": 1400,
-    "results": 1350,
+    "report": 1380,
+    "results": 1310,
 }
 
 

@@ -203,10 +203,7 @@ class BagsBase:
         whose: str = "the bags",
         known: str = "the model was fitted to",
     ) -> None:
-        """Raise ValueError unless the points have these columns, made by the same transformer.
-
-        In the message `whose` names these bags; `known` is, for example, "the training bags have".
-        """
+        """Raise ValueError unless `whose` points have the same columns as `known` says."""
         if not same_transformer(columns, features, self.columns, self.features):
             raise ValueError(
                 f"the columns of {whose} were made by another transformer than those that {known}, "

@@ -17,8 +17,8 @@ from bdr_stan.types import Array
 _CHUNK_BYTES = 1 << 26  # of float64 values read at a time: far less than most embeddings
 
 
-def check_anndata(adata: Any) -> None:
-    """Raise unless this is an AnnData object with at least one cell."""
+def check_anndata(adata: Any, roles: ColumnRoles) -> None:
+    """Raise unless this is an AnnData object with cells and, in obs, the columns of the roles."""
     require("reading cells needs anndata: pip install 'bdr-stan[anndata]'", "anndata")
     from anndata import AnnData
 
@@ -29,10 +29,6 @@ def check_anndata(adata: Any) -> None:
         )
     if adata.n_obs == 0:
         raise ValueError("adata has no cells: there are no bags")
-
-
-def check_obs_columns(adata: Any, roles: ColumnRoles) -> None:
-    """Raise unless `adata.obs` has the columns of bag and metadata, each once."""
     columns = list(adata.obs.columns)
     for name in roles.given:
         if name not in columns:
@@ -44,10 +40,7 @@ def check_obs_columns(adata: Any, roles: ColumnRoles) -> None:
 def cell_features(
     adata: Any, features: str | Sequence[str]
 ) -> tuple[tuple[str, str | None], Array | None, list[str]]:
-    """Location, column indices and names of features: an obsm key, a layer, "X" or variables.
-
-    The location is ("X", None), ("obsm", key) or ("layers", key); indices None mean all columns.
-    """
+    """Location, ("X", None) or (part, key), column indices, None for all, and names of features."""
     if not isinstance(features, str):
         columns = _variables(adata, list(features))
         return ("X", None), columns, list(features)

@@ -243,11 +243,7 @@ def as_replicates(
     offsets: Array,
     ids: Array | None,
 ) -> tuple[Array | None, Array | None]:
-    """Replicate weights, (N_points, R), and their scales, (R,), as float64; None without.
-
-    They may be negative, as some of the American Community Survey are: estimates divide by their
-    sums over a bag, which are positive.
-    """
+    """Replicate weights, (N_points, R), and their scales, (R,), as float64; None without."""
     if replicates is None:
         if scale is not None:
             raise ValueError("replicate_scale goes with replicate_weights: leave it out")

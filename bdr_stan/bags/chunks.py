@@ -25,11 +25,7 @@ class Chunk:
 
 
 def cut_chunks(offsets: Array, n_points: int) -> list[Chunk]:
-    """Cut a stack of points, with bags starting at `offsets`, into chunks of at most `n_points`.
-
-    A chunk has as many whole bags as fit. A larger bag is cut into pieces of equal size, up to one
-    point, and none shares its chunk with another bag.
-    """
+    """Whole bags in chunks of at most `n_points`, in order; larger bags in pieces of equal size."""
     if n_points < 1:
         raise ValueError(f"a chunk must have at least one point, found n_points={n_points!r}")
     chunks = []

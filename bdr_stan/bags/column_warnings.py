@@ -96,11 +96,8 @@ def _restated_labels(points, offsets, features, metadata):
 
 
 def warn_of_values(bags: Any) -> None:
-    """Warn of codes of missing values in points and weights of `Bags`, and of odd sums of weights.
-
-    The points of a memory map are not read before a fit.
-    """
-    if not bags.is_memory_map:
+    """Warn of codes of missing values in `Bags` in memory, and of odd sums of weights."""
+    if not bags.is_memory_map:  # which is not read before a fit
         warn_of_codes(ends_of_points(bags), "points", CODES_OF_POINTS)
     if bags.weights is not None:
         warn_of_codes({"weights": ends_of(bags.weights)}, "points", "leave these points out")
@@ -133,10 +130,7 @@ def ends_of_points(bags: Any) -> dict[Any, Ends]:
 
 
 def warn_of_copies(points: Array, offsets: Array) -> None:
-    """Warn if every row seems to occur several times in its bag, as after a join.
-
-    Only the smallest bags are compared; a table of whole numbers may well have equal rows.
-    """
+    """Warn if every row of the smallest bags occurs several times in its bag, as after a join."""
     import pandas as pd
 
     sizes = np.diff(offsets)
@@ -146,7 +140,7 @@ def warn_of_copies(points: Array, offsets: Array) -> None:
     smallest = smallest[: 1 + np.searchsorted(np.cumsum(sizes[smallest]), _ROWS_COMPARED)]
     rows = np.concatenate([points[offsets[i] : offsets[i + 1]] for i in smallest])
     if np.all(rows == np.floor(rows)):
-        return
+        return  # rows of whole numbers may well be equal
     table = pd.DataFrame(rows).assign(bag=np.repeat(smallest, sizes[smallest]))
     counts = pd.util.hash_pandas_object(table, index=False).value_counts().to_numpy()
     if len(counts) >= _MIN_DIFFERENT_ROWS and counts[0] > 1 and np.all(counts == counts[0]):

@@ -378,10 +378,7 @@ class Bags(Readers, Exports):
         return self.sizes.astype(np.float64) if self.weights is None else self.sums(self.weights)
 
     def sums(self, values: ArrayLike) -> Array:
-        """Sums of values, (N_points, ...), over the points of each bag, (n, ...), in their type.
-
-        Raises ValueError unless there is one value per point.
-        """
+        """Sums of values, (N_points, ...), over the points of each bag, (n, ...), in their type."""
         values = np.asarray(values)
         if values.shape[:1] != (len(self.points),):
             raise ValueError(
@@ -391,10 +388,7 @@ class Bags(Readers, Exports):
         return np.add.reduceat(values, self.offsets[:-1], axis=0)
 
     def chunks(self, n_points: int) -> list[Chunk]:
-        """Chunks of the stack of points of at most `n_points`, in order.
-
-        Each has whole bags, or is a piece of one bag of more than `n_points`.
-        """
+        """The stack of points in chunks of at most `n_points`, see `cut_chunks`."""
         return cut_chunks(self.offsets, n_points)
 
     def map_parts(
@@ -444,11 +438,7 @@ class Bags(Readers, Exports):
     # ------------------------------------------------------------ checks
 
     def check_values(self) -> None:
-        """Raise ValueError if a value is NaN, infinite or a nodata marker (beyond 1e30).
-
-        The message has the first such bag, point and column, and their number. Bags in memory are
-        checked when they are made, a memory map chunk by chunk in `embed`.
-        """
+        """Raise ValueError for the first value that is NaN, infinite or a nodata marker."""
         rows = max(1, _CHECK_BYTES // (8 * self.n_features))
         first, count = None, 0
         for start in range(0, len(self.points), rows):
@@ -482,9 +472,7 @@ BagsLike: TypeAlias = Bags | PartitionedBags | Samples | Mapping | Sequence[Arra
 @overload
 def as_bags(X: BagsLike) -> Bags: ...
 @overload
-def as_bags(X: BagsLike, *, in_parts: bool = False, samples: bool) -> Any: ...
-@overload
-def as_bags(X: BagsLike, *, in_parts: bool) -> Any: ...
+def as_bags(X: BagsLike, *, in_parts: bool = ..., samples: bool = ...) -> Any: ...
 def as_bags(X: BagsLike, *, in_parts: bool = False, samples: bool = False) -> Any:
     """User input as `Bags`.
 

@@ -43,10 +43,7 @@ class Exports(BagsBase):
         return table if self.weights is None else table.assign(weight=self.weights)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The table of `to_dataframe` for libraries that read Arrow, such as polars and DuckDB.
-
-        Raises ImportError without pyarrow.
-        """
+        """The table of `to_dataframe` for libraries that read Arrow, such as polars and DuckDB."""
         require("Arrow tables need pyarrow: pip install 'bdr-stan[parquet]'", "pyarrow")
         import pyarrow as pa
 

@@ -25,10 +25,7 @@ _LINE_OPTIONS = (
 
 
 def csv_table(path: PathName, roles: ColumnRoles, options: dict[str, Any]) -> Any:
-    """The table in a CSV file, a pandas DataFrame, with ids from `ids_of_text`.
-
-    `options` are for pandas. Reads only the named columns if the features are known.
-    """
+    """The table in a CSV file, a pandas DataFrame; only the named columns if features are known."""
     import pandas as pd
 
     if not Path(path).exists():
@@ -57,8 +54,11 @@ def _read(path, roles, options):
     named = roles.named(list(header))
     if roles.features is not None:
         options = {"usecols": named} | options
-    else:
-        _check_named_header(path, header)
+    elif unnamed := [name for name in header if str(name).startswith("Unnamed:")]:
+        raise ValueError(
+            f"{path} has a column without a name ({unnamed[0]!r}), most likely the rows' numbers: "
+            "name the columns of a point by features"
+        )
     bag, kinds = roles.bag, options.get("dtype")
     ids_as_written = bag not in (options.get("converters") or {}) and (
         kinds is None or (isinstance(kinds, Mapping) and bag not in kinds)
@@ -83,15 +83,6 @@ def _check_header(path, options):
     if len(twice):
         raise ValueError(
             f"{path} has the column {twice.iloc[0]!r} twice: give each column its own name"
-        )
-
-
-def _check_named_header(path, header):
-    unnamed = [name for name in header if str(name).startswith("Unnamed:")]
-    if unnamed:
-        raise ValueError(
-            f"{path} has a column without a name ({unnamed[0]!r}), most likely the rows' numbers: "
-            "name the columns of a point by features"
         )
 
 
@@ -282,10 +273,7 @@ def _parquet_files(path):
 
 
 def _folder_columns(files):
-    """Partitioning of files by the names of their folders ("year=2020"), with codes as text.
-
-    A column has codes if a number in it has leading zeros: "01" is not 1.
-    """
+    """Partitioning of files by their folders ("year=2020"); columns with "01" are text."""
     import pyarrow as pa
     import pyarrow.dataset as ds
 

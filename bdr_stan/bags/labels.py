@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bdr_stan.bags.checks import LARGEST_VALUE, checked_numbers, describe, plain
+from bdr_stan.bags.checks import LARGEST_VALUE, as_vector, checked_numbers, describe, plain
 from bdr_stan.bags.column_values import as_values
 from bdr_stan.bags.container import Bags, BagsLike
 from bdr_stan.bags.matching import match_to_ids
@@ -43,11 +43,7 @@ def check_finite_labels(bags: BagsLike, y: ArrayLike) -> Array:
 
 
 def check_plausible(bags: BagsLike, labels: Array) -> None:
-    """Raise ValueError for finite labels in the form of a code of missing values.
-
-    Also for any beyond 1e30. Warns of others that may be codes; `bdr_stan.bags.missing_codes`
-    defines both.
-    """
+    """Raise ValueError for labels beyond 1e30 or in the form of a code; warn of other codes."""
     nodata = np.flatnonzero(np.abs(labels) > LARGEST_VALUE)
     if len(nodata):
         raise ValueError(
@@ -86,10 +82,7 @@ def check_within(bags: BagsLike, y: Array, bounds: Sequence[float | None]) -> No
 
 
 def check_classes(bags: BagsLike, y: ArrayLike, *, several: bool = False) -> Array:
-    """Labels of bags of two classes, or with `several` of more; (n,), in the labels' own type.
-
-    `y` has numbers, strings, or true and false, or is as for `values_of_bags`.
-    """
+    """Labels of two classes, with `several` of more, (n,); `y` as for `values_of_bags`."""
     labels = class_labels(bags, y)
     classes = np.unique(labels)
     if len(classes) < 2 or (len(classes) > 2 and not several):
@@ -130,10 +123,7 @@ def class_labels(bags: BagsLike, y: ArrayLike) -> Array:
 
 
 def ordered_categories(y: Any) -> "pd.Categorical | None":
-    """Labels as a pandas Categorical, if they are one with an order, or a Series of it.
-
-    So are labels of polars's Enum and of ordered dictionaries of pyarrow.
-    """
+    """Ordered categories of pandas, polars or pyarrow as a pandas Categorical; else None."""
     import narwhals as nw
 
     values = getattr(y, "array", y)
@@ -155,10 +145,7 @@ def label_sd_values(bags: Bags, label_sd: ArrayLike | str) -> Array:
 
 
 def values_of_bags(bags: BagsLike, values: ArrayLike | str, name: str) -> ArrayLike:
-    """Values of the argument `name` in the order of the bags, or the metadata column of this name.
-
-    Values other than the name of a column are ordered with `match_to_ids`.
-    """
+    """Values of the argument `name`, or of the metadata column they name, by `match_to_ids`."""
     is_list = isinstance(values, (list, tuple)) and len(bags) > len(values) == 1
     if is_list and isinstance(values[0], str):
         raise TypeError(f"{name} is a list with one entry, {values[0]!r}: pass it by itself")
@@ -176,11 +163,7 @@ def values_of_bags(bags: BagsLike, values: ArrayLike | str, name: str) -> ArrayL
 
 def check_label_sd(label_sd: ArrayLike, n: int, ids: Array | None = None) -> Array:
     """Standard errors of the labels of n bags, finite and > 0; float64, shape (n,)."""
-    values = np.asarray(label_sd)
-    if values.shape != (n,):
-        raise ValueError(
-            f"label_sd has shape {values.shape}, but there are {n} bags: pass one number per bag"
-        )
+    values = as_vector(label_sd, n, "label_sd", "bag")
     if values.dtype == bool:
         raise TypeError("label_sd is true or false: pass one number per bag")
     values = checked_numbers(values, "label_sd", ids)

@@ -15,12 +15,7 @@ _SHOWN = 3  # entries of an index in messages
 
 
 def match_to_ids(values: ArrayLike, ids: Array | None, name: str = "y") -> ArrayLike:
-    """Values of bags in the order of the bags' `ids`; messages call them `name`.
-
-    A pandas Series (or xarray DataArray) is ordered by its index, unless it is the default 0, 1,
-    ..., n - 1; everything else, or with `ids` None, is in order already. Raises ValueError if the
-    index has other bags than the ids, or a bag twice.
-    """
+    """Values in the order of `ids`; a Series by its index, unless it is the default 0, 1, ..."""
     if isinstance(values, Mapping):
         raise TypeError(f"{name} is a dict: pass pd.Series({name}), which is matched to the ids")
     if ids is None:

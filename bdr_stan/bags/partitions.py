@@ -236,7 +236,7 @@ class PartitionedBags(BagsBase):
 
     def load(self) -> Any:
         """The bags with their points in this process's memory, as `Bags`."""
-        parts = list(self.map_parts(_unchanged))
+        parts = list(self.map_parts(copy))
         codes = np.concatenate([np.repeat(indices, bags.sizes) for indices, bags in parts])
         order = np.argsort(codes, kind="stable")
         weights = None
@@ -285,8 +285,5 @@ def _on_part(table, keep, per_bag, shared):
 
 
 def _rows_of_part(table, keep, rows, reader):
-    return reader.points(reader.rows(table, keep)[rows.tolist(), :])
-
-
-def _unchanged(bags):
-    return bags
+    points = reader.rows(table, keep)[rows.tolist(), :]
+    return reader.columns.points(points, unseen=reader.unseen)

@@ -55,10 +55,6 @@ class PartReader:
         """Bags of rows from `rows`."""
         return self.kind(**self.read(rows), copy=False)
 
-    def points(self, rows: Any) -> Array:
-        """Points of rows from `rows`, in their order."""
-        return cast(TableColumns, self.columns).points(rows, unseen=self.unseen)
-
 
 def in_order(
     function: Callable[..., Any],

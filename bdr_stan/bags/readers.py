@@ -7,7 +7,7 @@ import numpy as np
 
 from bdr_stan.arguments import answered
 from bdr_stan.bags.base import BagsBase
-from bdr_stan.bags.cells import cell_features, cell_values, check_anndata, check_obs_columns
+from bdr_stan.bags.cells import cell_features, cell_values, check_anndata
 from bdr_stan.bags.checks import (
     as_bag,
     as_columns,
@@ -439,9 +439,8 @@ class Readers(BagsBase):
         """
         import narwhals as nw
 
-        check_anndata(adata)
         roles = ColumnRoles(bag, metadata=metadata)
-        check_obs_columns(adata, roles)
+        check_anndata(adata, roles)
         place, columns, names = cell_features(adata, features)
         obs = nw.from_native(adata.obs[roles.given])
         missing = f"cell {{}} has no bag: column {bag!r} of adata.obs is missing"

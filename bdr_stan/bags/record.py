@@ -93,14 +93,11 @@ class BagsRecord:
 
 
 def column_ranges(bags: BagsBase) -> Array | None:
-    """1% and 99% quantiles of each column's nonzero values in a sample of points, shape (2, p).
-
-    Zeros are the same in all units. NaN for columns of zeros; None for points in partitions.
-    """
+    """1% and 99% quantiles of nonzero values in a sample, (2, p), NaN without such; or None."""
     if isinstance(bags, PartitionedBags):
         return None
     points = bags.sample_points(_SAMPLE_SIZE, np.random.default_rng(0))
-    points[points == 0] = np.nan
+    points[points == 0] = np.nan  # zeros are the same in all units
     ranges = np.full((2, points.shape[1]), np.nan)
     nonzero = ~np.isnan(points).all(axis=0)
     ranges[:, nonzero] = np.nanquantile(points[:, nonzero], [0.01, 0.99], axis=0)
@@ -132,11 +129,7 @@ def warn_of_varying(bags: BagsBase, constants: Array | None) -> None:
 
 
 def warn_of_other_ranges(bags: BagsBase, ranges: Array | None) -> None:
-    """Warn of columns with nearly all nonzero values outside the training `ranges`.
-
-    A single bag is not compared: it may well differ from all other bags. Also warns of codes of
-    missing values far from the training values.
-    """
+    """Warn of columns with codes, or nearly all nonzero values, outside the training `ranges`."""
     if ranges is None or isinstance(bags, PartitionedBags):
         return
     ends = {name: e for name, e in ends_of_points(bags).items() if not codes_in(e)}
@@ -144,7 +137,7 @@ def warn_of_other_ranges(bags: BagsBase, ranges: Array | None) -> None:
     nonzero = {name: e for name, e in ends.items() if not np.isnan(training[name]).any()}
     warn_of_codes(nonzero, "points", CODES_OF_POINTS, training)
     if len(bags) < 2:
-        return
+        return  # a single bag may well differ from all others
     points = bags.sample_points(_SAMPLE_SIZE, np.random.default_rng(0))
     outside = ((points < ranges[0]) | (points > ranges[1])) & (points != 0)
     n_values = np.sum(points != 0, axis=0)

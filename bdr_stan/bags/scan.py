@@ -58,10 +58,7 @@ class Dropped(NamedTuple):
 
 
 def scan(table: Any, where: str, reader: PartReader) -> tuple[PartScan | None, Dropped | None]:
-    """Summary of a part, None if it has no rows, and its dropped rows, None if there are none.
-
-    Checks all values; the errors that it raises name the part, `where`.
-    """
+    """Summary of a part and its dropped rows, None without; errors name the part, `where`."""
     try:
         rows = reader.rows(table)
         dropped = _dropped(table, rows, reader)

@@ -139,13 +139,11 @@ def bags_of_table(
         columns_of_weights = [as_numbers(table[name], name) for name in roles.replicate_weights]
         replicates = np.column_stack(columns_of_weights or [np.empty((len(table), 0))])
     rows, order = grouped_rows(table, roles.bag, roles.metadata)
+    of_points = {"weights": weights, "replicate_weights": replicates}
+    if order is not None:
+        of_points = {name: None if v is None else v[order] for name, v in of_points.items()}
     points = columns.points(table, order=order, unseen=unseen)
-    if weights is not None and order is not None:
-        weights = weights[order]
-    if replicates is not None and order is not None:
-        replicates = replicates[order]
-    of_points = {"points": points, "weights": weights, "replicate_weights": replicates}
-    return {**of_points, **rows, "columns": columns}
+    return {"points": points, **of_points, **rows, "columns": columns}
 
 
 def grouped_rows(

@@ -26,7 +26,7 @@ from bdr_stan.terminal import show_table
     ),
 )
 @options.labelled_table
-@options.models(several=False)
+@options.option(options.MODEL, default="bdr")
 @options.output("Fit, a NetCDF file.")
 @options.option(
     "--label-sd COLUMN",
@@ -91,7 +91,9 @@ def _fit_and_save(estimator, bags, y, options, output, table):
     ),
 )
 @options.labelled_table
-@options.models(several=True)
+@options.option(
+    options.MODEL, "Give it several times to compare models.", default=["bdr"], multiple=True
+)
 @options.output("Fit of the best settings to all bags, a NetCDF file.", required=False)
 @options.option("--table", "Settings and scores, a .csv file.", type=options.PATH)
 @options.option("--cv", "Folds of bags.", type=click.IntRange(2), default=5)

@@ -28,7 +28,9 @@ class OneSentence(click.Group):
             warnings.simplefilter("ignore", DeprecationWarning)
             warnings.simplefilter("ignore", FutureWarning)
             warnings.simplefilter("always", UserWarning)
-            warnings.showwarning = lambda message, *_, **__: _warn(self._in_options(ctx, message))
+            warnings.showwarning = lambda message, *_, **__: click.echo(
+                f"Warning: {self._in_options(ctx, message)}", err=True
+            )
             try:
                 return super().invoke(ctx)
             except click.UsageError as error:  # some of Click's are in several lines
@@ -64,10 +66,6 @@ def _discard_unwritten():
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _warn(message):
-    click.echo(f"Warning: {message}", err=True)
 
 
 def example(*lines: str) -> str:

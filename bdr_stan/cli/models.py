@@ -41,10 +41,7 @@ def without_none(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def estimators_of(names: Sequence[str], supplied: Mapping[str, Any]) -> dict[str, "BagEstimator"]:
-    """Estimators with the given settings, by their names on the command line.
-
-    Each setting goes to the models that have such a parameter, which at least one must.
-    """
+    """Estimators by name, each with those settings that it has; one must have each setting."""
     settings = without_none(supplied)
     for parameter, read in (("bandwidth", _bandwidth), ("bounds", _bounds)):
         if parameter in settings:

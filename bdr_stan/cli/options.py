@@ -10,6 +10,7 @@ import click
 from bdr_stan.cli.models import MODELS
 
 METHODS = "[nuts|exact|optimize|laplace|vb]"
+MODEL = f"--model [{'|'.join(MODELS)}]"
 PATH = click.Path(path_type=Path)
 PROBABILITY = click.FloatRange(0, 1, min_open=True, max_open=True)
 
@@ -26,10 +27,7 @@ def _all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def option(shown: str, text: str | None = None, **more: Any) -> Callable[[Any], Any]:
-    """An option from its name and value, as on its help page, and its help.
-
-    The value is a word, "--bag COLUMN", or one of some names, "--missing [error|drop]".
-    """
+    """An option as on its help page, "--bag COLUMN", or with choices, "--missing [error|drop]"."""
     name, _, value = shown.partition(" ")
     if value.startswith("["):
         more["type"] = click.Choice(value[1:-1].split("|"))
@@ -206,16 +204,6 @@ force = click.option("--force", is_flag=True, help="Replace an existing output."
 def output(text: str, *, required: bool = True) -> Callable[[Any], Any]:
     """The option -o of a command that writes a file."""
     return click.option("-o", "--output", type=PATH, required=required, help=text)
-
-
-def models(*, several: bool) -> Callable[[Any], Any]:
-    """The option --model, once or several times."""
-    return option(
-        f"--model [{'|'.join(MODELS)}]",
-        "Give it several times to compare models." if several else None,
-        default=["bdr"] if several else "bdr",
-        multiple=several,
-    )
 
 
 new_table = _all_of(

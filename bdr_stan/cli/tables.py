@@ -61,10 +61,7 @@ def tables_of_samples(data: Path, samples: Sequence[str]) -> dict[str, Path]:
 
 
 def read_bags(path: Path, bag: str, **columns: Any) -> "Bags":
-    """Bags of a .parquet or .csv file; ids in a .csv stay as written.
-
-    Those of a folder or a pattern of .parquet files stay on disk, as `PartitionedBags`.
-    """
+    """Bags of a .parquet or .csv file, ids as written; of a folder or pattern, left on disk."""
     from bdr_stan import Bags
 
     if path.is_dir() or (path.suffix == ".parquet" and not path.exists()):
@@ -101,10 +98,7 @@ class LabelledTable:
 
     @classmethod
     def taken(cls, data: Path, options: dict[str, Any]) -> Self:
-        """The table from a command's options, which this removes from them.
-
-        Columns are separated by commas; smooths "a,b+c" have the pair b, c.
-        """
+        """The table from options, which it removes; smooths "a,b+c" have the pair b, c."""
         tables = tables_of_samples(data, options.pop("samples"))
         roles = {role: options.pop(role) for role in ("bag", "label", "weight")}
         label_data = {role: options.pop(role, None) for role in _LABEL_DATA}
@@ -167,10 +161,7 @@ def _are_texts(y):
 def read_like(
     model: Any, fitted: Path, new: Path, *, weight: str | None, samples: Sequence[str], **how: Any
 ) -> "Bags | Samples":
-    """Bags of the table `new` with the columns of a fit, see `options.new_table`.
-
-    For a fit to several samples, `new` has the first sample and `samples` the other ones.
-    """
+    """Bags with the columns of a fit: `new` is the first sample, `samples` name the others."""
     of_first = {
         "weight": weight or model.notes_.get("weight"),
         "metadata": model.columns_of_bags or None,

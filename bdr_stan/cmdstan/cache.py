@@ -48,11 +48,9 @@ def programs_directory() -> Path:
 
 
 def check_trusted() -> None:
-    """Raise ToolchainError if other users could write programs into the user's cache folder.
-
-    A folder named by BDR_STAN_CACHE, for example one that a group shares, is trusted.
-    """
+    """Raise ToolchainError if other users could write programs into the user's cache folder."""
     folder = cache_directory()
+    # A folder that the variable names, for example one that a group shares, is trusted.
     if os.environ.get("BDR_STAN_CACHE") or not folder.exists():
         return
     state = folder.stat()
@@ -90,10 +88,7 @@ def writing() -> Iterator[None]:
 
 
 def lock(name: str) -> FileLock:
-    """The lock called `name` in the cache folder, not acquired yet.
-
-    The system releases it when the process ends, however it ends.
-    """
+    """The lock called `name` in the cache folder, not acquired yet; it ends with the process."""
     folder = cache_directory() / "locks"
     with writing():
         folder.mkdir(parents=True, exist_ok=True)
@@ -102,10 +97,7 @@ def lock(name: str) -> FileLock:
 
 @contextmanager
 def whole(target: Path) -> Iterator[Path]:
-    """An empty folder that becomes `target` when the block ends without an error.
-
-    Call it under the lock of the target.
-    """
+    """An empty folder that becomes `target` at the end of the block; lock the target before."""
     new = target.with_name(f"{target.name}.new")
     try:
         with writing():

@@ -52,20 +52,21 @@ def require_compiler() -> None:
 @lru_cache
 def compiler_version(program: str) -> str:
     """First line of the version of a compiler with its flags, "" if it cannot be run."""
+    return output_of(*program.split(), "--version")[0].partition("\n")[0]
+
+
+def output_of(*command: str | Path) -> tuple[str, str]:
+    """What a program writes, and why it failed, "" if it did not."""
     try:
-        output = subprocess.run(
-            [*program.split(), "--version"], check=False, capture_output=True, text=True
-        )
-    except OSError:
-        return ""
-    return output.stdout.partition("\n")[0]
+        run = subprocess.run(command, check=False, capture_output=True, text=True, errors="replace")
+    except OSError as error:
+        return "", str(error.strerror)
+    code = run.returncode
+    return run.stdout, (run.stderr.strip() or f"exit code {code}") if code else ""
 
 
 def run_make(home: Path, folder: str, what: str, *arguments: str) -> tuple[int, str]:
-    """Run make in a home, with temporary files in `folder`; its exit code and all output.
-
-    `what` is the compiled object, for messages.
-    """
+    """Run make to compile `what`, with temporary files in `folder`; exit code and output."""
     # Flags of a make that called this process must not be inherited.
     inherited = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL")}
     process = subprocess.Popen(
@@ -81,19 +82,14 @@ def run_make(home: Path, folder: str, what: str, *arguments: str) -> tuple[int, 
     )
     try:
         output, _ = process.communicate()
-    except BaseException:
-        _end(process)
+    except BaseException:  # end make and all processes that it started
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
         raise
     if process.returncode != 0:
         _check_machine(output, process.returncode, what)
     return process.returncode, output
-
-
-def _end(process):
-    """End make and all processes that it started."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
 
 
 def _check_machine(output, code, what):

@@ -2,12 +2,11 @@
 
 import shlex
 import shutil
-import subprocess
 import sys
 from typing import NamedTuple
 
 from bdr_stan.cmdstan.cache import cache_directory, lock
-from bdr_stan.cmdstan.compiler import compiler_version, cxx_program, make_program
+from bdr_stan.cmdstan.compiler import compiler_version, cxx_program, make_program, output_of
 from bdr_stan.cmdstan.discovery import INSTALL_HINT, find
 from bdr_stan.cmdstan.programs import (
     compiled_programs,
@@ -97,17 +96,11 @@ def _cmdstan():
     home = find()
     if home is None:
         return Finding("CmdStan", False, "not found", INSTALL_HINT)
-    stanc, version, problem = home / "bin" / "stanc", "", ""
-    try:
-        output = subprocess.run([stanc, "--version"], check=False, capture_output=True, text=True)
-        version = output.stdout.strip()
-        if output.returncode:
-            problem = output.stderr.strip() or f"exit code {output.returncode}"
-    except OSError as error:
-        problem = str(error.strerror)
+    stanc = home / "bin" / "stanc"
+    version, problem = output_of(stanc, "--version")
     problem = problem and f"{stanc} does not run: {problem}"
     fix = f"rm -r {shlex.quote(str(home))}, then {INSTALL_HINT}"
-    return _finding("CmdStan", f"{home}, {version}", problem, fix)
+    return _finding("CmdStan", f"{home}, {version.strip()}", problem, fix)
 
 
 def _compiler():

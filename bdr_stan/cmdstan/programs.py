@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,12 +27,14 @@ from bdr_stan.cmdstan.compiler import (
     compiler_version,
     cxx_program,
     missing_programs,
+    output_of,
     require_compiler,
     run_make,
 )
 from bdr_stan.cmdstan.discovery import find, identity, require_cmdstan
 from bdr_stan.extras import ToolchainError
 from bdr_stan.progress import status
+from bdr_stan.results.files import written_whole
 from bdr_stan.scratch import scratch_folder
 from bdr_stan.types import PathName, as_path, check_flags, saving_to
 
@@ -141,19 +144,11 @@ def eject(name: str, target: PathName, *, fast: bool = False, force: bool = Fals
     taken = [path for path in texts if path.exists()]
     if taken and not force:
         raise FileExistsError(f"{taken[0]} exists already; force=True (--force) overwrites it")
-    fresh = {path.with_name(path.name + ".new"): path for path in texts}
-    try:
-        with saving_to(target):
-            for new, path in fresh.items():
-                new.parent.mkdir(parents=True, exist_ok=True)
-                new.unlink(missing_ok=True)
-                with new.open("x", encoding="utf-8") as file:  # which follows no link
-                    file.write(texts[path])
-            for new, path in fresh.items():
-                new.replace(path)
-    finally:
-        for new in fresh:
-            new.unlink(missing_ok=True)
+    with saving_to(target), ExitStack() as files:  # renamed once all are complete
+        for path, text in texts.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial = files.enter_context(written_whole(path))
+            partial.write_text(text, encoding="utf-8")
     return list(texts)
 
 
@@ -300,14 +295,9 @@ def _trial(executable):
     state = (executable, executable.stat().st_mtime_ns)
     if state in _RUN_BEFORE:
         return ""
-    try:
-        output = subprocess.run(
-            [executable, "info"], check=False, capture_output=True, text=True, errors="replace"
-        )
-    except OSError as error:
-        return str(error.strerror)
-    if output.returncode != 0 or "stan_version_major" not in output.stdout:
-        return output.stderr.strip() or f"exit code {output.returncode}"
+    text, problem = output_of(executable, "info")
+    if problem or "stan_version_major" not in text:
+        return problem or "exit code 0"
     _RUN_BEFORE.add(state)
     return ""
 
@@ -401,12 +391,7 @@ def _errors(output):
 
 
 def source_path(program: PathName) -> Path:
-    """Path of a stock program, by its name, or of a user's file.
-
-    Raises
-    ------
-    ValueError, TypeError, FileNotFoundError : the program does not exist.
-    """
+    """Path of a stock program, by its name, or of a user's file; raises if it does not exist."""
     if not isinstance(program, (str, os.PathLike)):
         raise TypeError(f"program must be a name or the path of a .stan file, found {program!r}")
     text = os.fspath(program)
@@ -424,10 +409,7 @@ def _include_folders(source):
 
 
 def _includes(source, folders):
-    """Files that a program includes, directly or not: name in the program -> path.
-
-    Files that are not found are left to stanc: its message has the line.
-    """
+    """Files that a program includes, directly or not, name -> path; stanc reports missing ones."""
     found = {}
     pending = [source]
     while pending:

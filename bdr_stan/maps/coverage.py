@@ -15,59 +15,48 @@ _ROUNDING = 1e-9  # of a cell: far above the rounding of coordinates and far bel
 
 
 def cells_by_share(polygon: Any, shape: tuple[int, int]) -> tuple[Array, Array, Array]:
-    """Row, column and covered share, each of shape (n,), of the cells that a polygon touches.
-
-    `polygon` is in cells (x counts columns, y rows, from the corner of the grid); `shape` is (rows,
-    columns), and parts of the polygon outside the grid are dropped.
-    """
-    polygon = _within(polygon, shape)
-    if polygon.area == 0:
-        return _no_cells()
-    corner, size = _box_of(polygon)
-    start, end = _edges(polygon)
-    share = _shares(start - corner, end - corner, size)
-    share[share > 1 - _ROUNDING] = 1
-    row, col = np.nonzero(share > _ROUNDING)
-    return row + corner[1], col + corner[0], share[row, col]
+    """Row, column and share, each (n,), of grid cells in a polygon, whose x are columns, y rows."""
+    return _cells(polygon, shape, _covered)
 
 
 def cells_by_centre(polygon: Any, shape: tuple[int, int]) -> tuple[Array, Array, Array]:
     """As `cells_by_share`, for cells with their centre in the polygon; all shares are 1."""
-    from rasterio.features import rasterize
-    from rasterio.transform import Affine
-
-    polygon = _within(polygon, shape)
-    if polygon.area == 0:
-        return _no_cells()
-    corner, size = _box_of(polygon)
-    origin = Affine.translation(*corner.tolist())
-    inside = rasterize(
-        [polygon], out_shape=tuple(size[::-1].tolist()), transform=origin, dtype="uint8"
-    )
-    row, col = np.nonzero(inside)
-    return row + corner[1], col + corner[0], np.ones(len(row))
+    return _cells(polygon, shape, _central)
 
 
-def _no_cells():
-    return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
-
-
-def _within(polygon, shape):
-    """Intersection of a polygon with the grid."""
+def _cells(polygon, shape, shares):
+    """Cells in the grid with a share above 0, by `shares` of those in the polygon's bounds."""
     import shapely
 
     rows, cols = shape
     left, top, right, bottom = polygon.bounds
-    if left >= 0 and top >= 0 and right <= cols and bottom <= rows:
-        return polygon
-    return shapely.intersection(polygon, shapely.box(0, 0, cols, rows))
-
-
-def _box_of(polygon):
-    """First (column, row) and number of (columns, rows) of a polygon's bounding cells."""
+    if left < 0 or top < 0 or right > cols or bottom > rows:
+        polygon = shapely.intersection(polygon, shapely.box(0, 0, cols, rows))
+    if polygon.area == 0:
+        return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
     bounds = np.array(polygon.bounds)
     corner = np.floor(bounds[:2]).astype(np.int64)
-    return corner, np.ceil(bounds[2:]).astype(np.int64) - corner
+    share = shares(polygon, corner, np.ceil(bounds[2:]).astype(np.int64) - corner)
+    row, col = np.nonzero(share)
+    return row + corner[1], col + corner[0], share[row, col]
+
+
+def _central(polygon, corner, size):
+    """1 for cells with their centre in the polygon, else 0, shape (rows, columns)."""
+    from rasterio.features import rasterize
+    from rasterio.transform import Affine
+
+    origin, shape = Affine.translation(*corner.tolist()), tuple(size[::-1].tolist())
+    return rasterize([polygon], out_shape=shape, transform=origin, dtype="uint8").astype(float)
+
+
+def _covered(polygon, corner, size):
+    """Share of each cell in the polygon, shape (rows, columns)."""
+    start, end = _edges(polygon)
+    share = _shares(start - corner, end - corner, size)
+    share[share > 1 - _ROUNDING] = 1
+    share[share <= _ROUNDING] = 0
+    return share
 
 
 def _edges(polygon):

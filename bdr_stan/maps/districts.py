@@ -20,8 +20,6 @@ _MAX_AREA_RATIO = 1.1  # of two pixels: less changes rates by less than their us
 def read_districts(districts: Any, id: str, grid: Grid) -> "GeoDataFrame":
     """Checked districts, indexed by the column `id`, in the CRS of the grid."""
     table = _opened(districts)
-    if len(table) == 0:
-        raise ValueError("there are no districts: the table has no rows")
     _check_ids(table, id)
     table = table.set_index(id)
     if table.geometry.name != "geometry":
@@ -31,6 +29,8 @@ def read_districts(districts: Any, id: str, grid: Grid) -> "GeoDataFrame":
 
 def checked_polygons(table: "GeoDataFrame", grid: Grid) -> "GeoDataFrame":
     """Districts with the grid's longitudes; ValueError unless they are polygons in its CRS."""
+    if len(table) == 0:
+        raise ValueError("there are no districts: the table has no rows")
     if table.crs is None:
         raise ValueError("the districts have no CRS: set it by districts.set_crs('EPSG:..')")
     if not same_crs(table.crs, grid.crs):
@@ -108,11 +108,7 @@ def _check_are_areas(shapes):
 
 
 def in_turn_of(table: "GeoDataFrame", grid: Grid) -> "GeoDataFrame":
-    """Districts with the longitudes of the raster: of parts beyond its turn of 360 degrees moved.
-
-    Raises ValueError for a polygon that seems to cross the whole map, for example across 180
-    degrees with longitudes that jump from 180 to -180.
-    """
+    """Districts in the raster's turn of 360 degrees; ValueError for jumps from 180 to -180."""
     import shapely
 
     if not grid.crs.is_geographic:

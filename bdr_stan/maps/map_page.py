@@ -99,14 +99,14 @@ def write_map_page(
     layers, filled = read_layers(opened, log=log)
     cells = _extent(filled)
     data = _data(opened, layers, grid.window(*cells), cells, label)
+    lead = f"{filled.sum():,} pixels in {name_of_crs(grid.crs)}"
     if tables:
         first = next(iter(tables.values()))
         data["districts"] = borders(first, grid.window(*cells), data["aspect"])
-    lead = _lead(int(filled.sum()), grid, tables)
+        lead += f", {len(first)} districts"
     sections = [*_district_section(tables), _value_section(layers)]
-    return write_page(
-        path, title, lead, sections, template="maps/map_page.html", label=label, data=data
-    )
+    page, lead = "maps/map_page.html", f"{lead}."
+    return write_page(path, title, lead, sections, template=page, label=label, data=data)
 
 
 def _extent(filled):
@@ -161,12 +161,6 @@ def _colours():
     from matplotlib.colors import to_hex
 
     return [to_hex(colour) for colour in matplotlib.colormaps["viridis"](np.arange(256))]
-
-
-def _lead(n_pixels, grid, tables):
-    lead = f"{n_pixels:,} pixels in {name_of_crs(grid.crs)}"
-    districts = next(iter(tables.values()), ())
-    return f"{lead}, {len(districts)} districts." if len(districts) else f"{lead}."
 
 
 def _district_section(tables):

@@ -278,8 +278,6 @@ def _checked(table, grid):
 
     if not isinstance(table, gpd.GeoDataFrame):
         raise TypeError(f"districts must be GeoDataFrames, found a {type(table).__name__}")
-    if len(table) == 0:
-        raise ValueError("there are no districts: the table has no rows")
     twice = table.index[table.index.duplicated()]
     if len(twice):
         raise ValueError(
@@ -290,10 +288,7 @@ def _checked(table, grid):
 
 
 def borders(table: "GeoDataFrame", grid: Grid, aspect: float) -> list[dict[str, Any]]:
-    """Name and rings of each district: x and y by turns, from the corner of the grid.
-
-    Lengths are in heights of cells, `aspect` is the width of a cell.
-    """
+    """Name and rings of each district: x, `aspect` times columns, and y, rows, by turns."""
     import shapely
 
     def numbers(ring):

@@ -57,15 +57,8 @@ def from_rasters(
     read_cells(list(layers.values()), pixels.row, pixels.col, points)
     points[:, -2], points[:, -1] = grid.centres(pixels.row, pixels.col)
     _check_marks([f"the covariate {name!r}" for name in layers], points)
-    return arguments_of_bags(
-        table,
-        bag,
-        pixels,
-        points,
-        weights,
-        [*layers, *COORDINATES],
-        unweighted=weight is None,
-    )
+    columns, unweighted = [*layers, *COORDINATES], weight is None
+    return arguments_of_bags(table, bag, pixels, points, weights, columns, unweighted=unweighted)
 
 
 def _check_marks(names, values):

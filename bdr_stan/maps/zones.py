@@ -167,9 +167,8 @@ def population_at_risk(
 def _people(bags):
     """People of each point in each bag, shape (n bags, n points)."""
     n = len(bags.points)
-    weights = np.ones(n) if bags.weights is None else bags.weights
     bag = np.repeat(np.arange(len(bags)), bags.sizes)
-    return csc_array((weights, (bag, np.arange(n))), shape=(len(bags), n))
+    return csc_array((bags.point_weights, (bag, np.arange(n))), shape=(len(bags), n))
 
 
 def _people_of_zones(bags, zones):
@@ -194,8 +193,6 @@ def _people_of_zones(bags, zones):
         (shares, (cell, np.arange(len(cell)))), shape=(len(cells), len(cell))
     )
     zone = np.repeat(np.arange(len(zones)), zones.sizes)
-    weights = np.ones(len(pixels)) if zones.weights is None else zones.weights
-    cells_of_zones = csr_array(
-        (weights, (zone, np.searchsorted(cells, pixels.cell))), shape=(len(zones), len(cells))
-    )
+    place = zone, np.searchsorted(cells, pixels.cell)
+    cells_of_zones = csr_array((zones.point_weights, place), shape=(len(zones), len(cells)))
     return csc_array(cells_of_zones @ points_of_cells)

@@ -185,7 +185,9 @@ def terms(model: Any, *, level: float = 0.9) -> "list[Axes]":
         elif name in (model.groups or ()):
             _draw_levels(ax, name, values, effect, ends)
         else:
-            _draw_curve(ax, name, values, effect, ends)
+            ax.axhline(0, ls="--", lw=1, color=GUIDE, zorder=0)
+            _draw_band(ax, values, effect.mean, effect.quantile(ends), level)
+            ax.set(xlabel=name, ylabel="effect on the linear predictor")
     return list(axes[0])
 
 
@@ -203,15 +205,6 @@ def _draw_levels(ax, name, values, effect, ends):
     size = "small" if len(places) < 15 else 6
     ax.set_yticks(places, [str(values[k]) for k in order], fontsize=size)
     ax.set(xlabel="effect on the linear predictor", ylabel=shown)
-
-
-def _draw_curve(ax, name, values, effect, ends):
-    lower, upper = effect.quantile(ends)
-    ax.axhline(0, ls="--", lw=1, color=GUIDE, zorder=0)
-    ax.fill_between(values, lower, upper, color=COVERS, alpha=0.25, lw=0)
-    ax.plot(values, effect.mean, color=COVERS)
-    ax.locator_params(axis="x", nbins=6)
-    ax.set(xlabel=name, ylabel="effect on the linear predictor")
 
 
 def _draw_map(ax, name, values, effect):

@@ -76,10 +76,7 @@ class FitSummary:
 
     @property
     def sizes(self) -> Array | None:
-        """Bag sizes, shape (n,), or None; effective sizes if the model depends on weights.
-
-        Summed over several samples.
-        """
+        """Points per bag in all samples, effective if weights count, shape (n,); or None."""
         kept = self.constants.get("bag_size")
         if kept is not None and kept.ndim > 1:
             return kept.sum(axis=1)

@@ -13,7 +13,7 @@ from bdr_stan.kernels import kernel_text
 from bdr_stan.report.fit_summary import FitSummary, without_points
 from bdr_stan.report.page import Code, Folded, Section, Table, Text
 from bdr_stan.report.pictures import picture
-from bdr_stan.results.advice import checks, heading, verdict
+from bdr_stan.results.advice import checks, heading, sampling_warnings, verdict
 
 # Limits that keep the page small enough to open and read.
 _MAX_WEIGHT_ROWS = 300
@@ -25,7 +25,7 @@ _COLUMN_SAMPLE_SEED = 10_000_019  # unlike the seeds of users, so samples differ
 def data_and_model(fit: FitSummary) -> Section:
     """Labels, bags, points, columns, kernel and method."""
     facts = {
-        "model": f"{fit.name}: {_first_line(fit.model)}",
+        "model": f"{fit.name}: {str(inspect.getdoc(type(fit.model))).splitlines()[0]}",
         "labels": _describe_labels(fit),
         **({"data file": fit.file} if fit.file else {}),
         "bags": f"{len(fit.ids)}",
@@ -53,21 +53,18 @@ def data_and_model(fit: FitSummary) -> Section:
     blocks: list[Any] = [table]
     if fit.sizes is not None:
         most, least = fit.sizes.max(), fit.sizes.min()
+        weighted = np.any(fit.sizes != np.floor(fit.sizes))  # effective sizes, not numbers
         blocks.append(
             picture(
                 "sizes",
                 f"Histogram of the bags' sizes, from {least:.4g} to {most:.4g} points.",
                 "Number of bags of each size."
-                + (" Sizes are effective numbers of weighted points." if _has_weights(fit) else ""),
+                + (" Sizes are effective numbers of weighted points." if weighted else ""),
                 lambda: plots.bag_sizes(fit.sizes),
             )
         )
     blocks += [_columns(part, sample) for sample, part in fit.samples.items()]
     return Section("fit", "Data and model", blocks)
-
-
-def _first_line(model):
-    return inspect.getdoc(type(model)).split("\n")[0]
 
 
 def _describe_labels(fit):
@@ -80,11 +77,6 @@ def _describe_labels(fit):
         f"{fit.label}: mean {y.mean():.4g}, standard deviation {y.std():.4g}, from {y.min():.4g} "
         f"to {y.max():.4g}"
     )
-
-
-def _has_weights(fit):
-    """Whether sizes are effective sizes, which need not be integers."""
-    return bool(np.any(fit.sizes != np.floor(fit.sizes)))
 
 
 def _describe_points(fit):
@@ -127,11 +119,9 @@ def diagnostics(fit: FitSummary) -> Section:
     """Convergence diagnostics, with advice on problems."""
     measured = fit.model.diagnostics()
     all_checks = checks(measured)
-    bad = [check for check in all_checks if check.bad]
-    blocks: list[Any] = [Text(heading(measured))]
-    if bad:
-        blocks += [Text(f"{check.trouble} {check.advice}") for check in bad]
-    elif all_checks and all(verdict(check) for check in all_checks):
+    warnings = sampling_warnings(measured)
+    blocks: list[Any] = [Text(heading(measured)), *map(Text, warnings)]
+    if not warnings and all_checks and all(verdict(check) for check in all_checks):
         blocks.append(Text("All diagnostics are in their good ranges."))
     if all_checks:
         columns = {

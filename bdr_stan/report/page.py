@@ -101,10 +101,7 @@ def write_page(
     template: str = "report/page.html",
     **more: Any,
 ) -> Path:
-    """Write a page, only if complete; `lead` is the sentence below the title.
-
-    `more` are further variables of the template.
-    """
+    """Write a page, only if complete; `lead` is below its title, `more` for its template."""
     path = checked_output(path)
     html = page_template(template).render(title=title, lead=lead, sections=sections, **more)
     with written_whole(path) as partial:

@@ -25,21 +25,21 @@ def influence(fit: FitSummary) -> Section | None:
         return None
     if hasattr(fit.model, "influence_along"):
         sample = "landmarks, which represent the points" if fit.bags is None else "points"
+        title = "What each column adds"
         text = (
             f"Partial dependence: what points with a given value of a column add to the "
             f"{_what(fit)} of their bag, averaged over the other columns of the {sample}. Zero is "
             "the average of all bags."
         )
-        drawn = _along(fit)
-        return Section("influence", "What each column adds", [Text(text), *drawn])
-    if hasattr(fit.model, "predict_points") and fit.bags is not None:
+    elif hasattr(fit.model, "predict_points") and fit.bags is not None:
+        title = "The rate along each column"
         text = (
             "Partial dependence: the average rate of points with a given value of a column, over "
             "the other columns of the points."
         )
-        drawn = _along(fit)
-        return Section("influence", "The rate along each column", [Text(text), *drawn])
-    return None
+    else:
+        return None
+    return Section("influence", title, [Text(text), *_along(fit)])
 
 
 def _what(fit):
@@ -58,7 +58,11 @@ def _what(fit):
 def _along(fit):
     """Figures of the columns, by the range of their curves, largest first; all but three folded."""
     columns = [
-        (part, _column(part, k), f"{name} of {sample}" if sample else name)
+        (
+            part,
+            name if hasattr(part.model, "feature_names_in_") else k,
+            f"{name} of {sample}" if sample else name,
+        )
         for sample, part in fit.samples.items()
         for k, name in enumerate(part.columns)
     ]
@@ -89,10 +93,9 @@ def _range_along(fit, column):
 
 
 def _draw_along(fit, column, name):
-    if hasattr(fit.model, "influence_along"):
-        ax = plots.influence(fit.model, column, fit.bags, n_points=200)
-    else:
-        ax = plots.influence(fit.model, column, fit.bags)
+    of_rates = not hasattr(fit.model, "influence_along")
+    ax = plots.influence(fit.model, column, fit.bags, n_points=None if of_rates else 200)
+    if of_rates:
         ax.set_ylabel(f"average {_rate_unit(fit)}")
     ax.set_xlabel(name)
     return ax
@@ -107,11 +110,6 @@ def _rate_unit(fit):
     columns = fit.bags.columns
     weight = "weight" if columns is None or columns.weight is None else columns.weight
     return f"{fit.label} per unit of {weight}"
-
-
-def _column(fit, k):
-    """Name of a column, or its number if columns have no names."""
-    return fit.columns[k] if hasattr(fit.model, "feature_names_in_") else k
 
 
 def shrinkage(fit: FitSummary) -> Section | None:

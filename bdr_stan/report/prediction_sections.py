@@ -68,19 +68,16 @@ def _accuracy_of_numbers(fit):
     error, sd = metrics.mse(y, predictive.mean) ** 0.5, float(np.std(y))
     lower, upper = predictive.interval(LEVEL)
     name, unit = _name_and_unit(_label(fit))
+    r_squared = f"; R2 {1 - (error / sd) ** 2:.2f}" if len(y) >= FEW_BAGS and sd > 0 else ""
     text = (
         f"The fit predicts {name} with a root mean squared error of {error:.3g}{unit} "
-        f"({sd:.3g} without the model{_r_squared(fit, error, sd)})."
+        f"({sd:.3g} without the model{r_squared})."
     )
     baseline = _ridge_error(fit)
     if baseline is not None:
         text += f" Ridge regression on the means of the columns: {baseline:.3g}{unit}."
     covered = share((lower <= y) & (y <= upper))
     return [text, f"{covered} of the {LEVEL:.0%} intervals contain the observed value."]
-
-
-def _r_squared(fit, error, sd):
-    return "" if len(fit.labels) < FEW_BAGS or sd == 0 else f"; R2 {1 - (error / sd) ** 2:.2f}"
 
 
 def _accuracy_of_classes(fit):

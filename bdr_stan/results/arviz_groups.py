@@ -51,11 +51,7 @@ def named_groups(
     coordinates: Mapping[str, Sequence[str]] = MappingProxyType({}),
     log_prior: Mapping[str, Array] = MappingProxyType({}),
 ) -> Groups:
-    """Groups posterior, sample_stats, observed_data, constant_data and, if any, log_prior.
-
-    `draws` and `stats` map names to arrays, shape (chain, draw, ...), `constants` to (values,
-    dimensions); `coordinates` are names along further dimensions.
-    """
+    """Groups of draws and stats, (chain, draw, ...), labels, constants and, if any, log_prior."""
     coords: dict[str, Sequence | Array] = {"bag": ids, **coordinates}
     for values, axes in constants.values():
         for axis, length in zip(axes, np.shape(values), strict=True):
@@ -125,11 +121,7 @@ def training_groups(
     thinning: int = 1,
     seed: Seed = None,
 ) -> Groups:
-    """Groups posterior_predictive and log_likelihood of the n training bags.
-
-    `draws` have the shape (chain, draw, ...). A single draw has no log_likelihood, as model
-    comparison needs several. `predictive` is of every `thinning`th draw.
-    """
+    """Groups posterior_predictive and, of several draws, log_likelihood of the n training bags."""
     n_chains, n_draws = next(iter(draws.values())).shape[:2]
 
     def group(values):

@@ -1,24 +1,12 @@
 """Posterior summaries and convergence diagnostics."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from bdr_stan.results.inference_data import Groups, InferenceData, arviz, arviz_is_1, as_groups
 from bdr_stan.types import Array, ArrayLike, DataFrame
-
-
-def _variables(idata, var_names, skip):
-    """Selected posterior variables, name -> DataArray."""
-    posterior = as_groups(idata)["posterior"]
-    names = list(posterior.data_vars) if var_names is None else list(var_names)
-    for name in names:
-        if name not in posterior.data_vars:
-            raise ValueError(
-                f"the posterior has no variable {name!r}; it has {', '.join(posterior.data_vars)}"
-            )
-    return {name: posterior[name] for name in names if name not in skip}
 
 
 def _element_names(array):
@@ -60,19 +48,18 @@ def _with_two_chains(array):
 def summary(
     idata: InferenceData | Groups,
     var_names: Iterable[str] | None = None,
-    *,
-    skip: Collection[str] = (),
 ) -> "DataFrame":
-    """Posterior mean, sd and central 95% interval of each parameter, one row per element.
-
-    For MCMC also ess_bulk, ess_tail and r_hat (of the halves of a single chain). For a single draw
-    (optimisation) only the mean. Variables in `skip` are dropped.
-    """
+    """Mean, sd, 95% interval and after NUTS ESS and R-hat of each element of the parameters."""
     import pandas as pd
 
     parts = []
-    is_mcmc = as_groups(idata)["posterior"].attrs.get("inference_method") == "nuts"
-    for array in _variables(idata, var_names, skip).values():
+    posterior = as_groups(idata)["posterior"]
+    is_mcmc = posterior.attrs.get("inference_method") == "nuts"
+    for name in posterior.data_vars if var_names is None else var_names:
+        if name not in posterior.data_vars:
+            names = ", ".join(map(str, posterior.data_vars))
+            raise ValueError(f"the posterior has no variable {name!r}; it has {names}")
+        array = posterior[name]
         draws = array.values.reshape(array.shape[0] * array.shape[1], -1)
         columns = {"mean": draws.mean(axis=0)}
         if len(draws) > 1:
@@ -86,12 +73,7 @@ def summary(
     return pd.concat(parts)
 
 
-def diagnostics(
-    idata: InferenceData | Groups,
-    *,
-    max_tree_depth: int | None = None,
-    skip: Collection[str] = (),
-) -> dict[str, Any]:
+def diagnostics(idata: InferenceData | Groups) -> dict[str, Any]:
     """Convergence diagnostics of a fit, as a dict with the key method and
 
     * for "nuts": n_chains, n_draws (per chain), divergences (a count), max_r_hat, min_ess_bulk
@@ -108,17 +90,16 @@ def diagnostics(
     posterior = as_groups(idata)["posterior"]
     measured = {"method": posterior.attrs.get("inference_method")}
     if measured["method"] == "nuts":
-        return measured | _nuts_diagnostics(idata, max_tree_depth, skip)
+        return measured | _nuts_diagnostics(idata)
     if measured["method"] == "laplace":
         return measured | {"n_draws": posterior.sizes["draw"], "pareto_k": _pareto_k(idata)}
     return measured
 
 
-def _nuts_diagnostics(idata, max_tree_depth, skip):
+def _nuts_diagnostics(idata):
     groups = as_groups(idata)
     stats = groups["sample_stats"]
-    if max_tree_depth is None:
-        max_tree_depth = int(groups["posterior"].attrs.get("max_tree_depth", 10))
+    max_tree_depth = int(groups["posterior"].attrs.get("max_tree_depth", 10))
     n_chains, n_draws = stats["diverging"].shape
     energy = stats["energy"].values
     jumps = (np.diff(energy, axis=1) ** 2).sum(axis=1)
@@ -127,7 +108,7 @@ def _nuts_diagnostics(idata, max_tree_depth, skip):
         "n_chains": n_chains,
         "n_draws": n_draws,
         "divergences": int(stats["diverging"].sum()),
-        **_worst(summary(idata, skip=skip)),
+        **_worst(summary(idata)),
         "min_e_bfmi": float((jumps / spread).min()),
         "share_at_max_tree_depth": float((stats["tree_depth"] >= max_tree_depth).mean()),
         "max_tree_depth": max_tree_depth,

@@ -7,7 +7,6 @@ import os
 import platform
 import secrets
 import signal
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from bdr_stan.extras import in_main_thread
 from bdr_stan.results.inference_data import Groups
 from bdr_stan.types import PathName, as_path, saving_to
 
@@ -60,7 +60,7 @@ def _in_memory(groups: Groups, attributes: dict[str, str]) -> memoryview:
 def _interrupts_wait() -> Iterator[None]:
     """Delay Ctrl-C until the block ends: HDF5 can hang if its callbacks are interrupted."""
     before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(before):
+    if not in_main_thread() or not callable(before):
         yield
         return
     waiting: list[Any] = []
@@ -88,11 +88,7 @@ def checked_output(path: PathName) -> Path:
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """Temporary path of a file that is renamed to `path` when the block ends without an error.
-
-    Temporary files of killed processes of this machine are removed. OSError or PermissionError if
-    the disk is full or the folder is not writable.
-    """
+    """Temporary path of a file that is renamed to `path` when the block ends without an error."""
     partial = None
     try:
         with saving_to(path):

@@ -47,12 +47,7 @@ class Result:
         groups: Groups,
         **kept: Any,
     ) -> Self:
-        """Result of Bayesian inference.
-
-        `constants`, (values, dimensions) by name, are for predictions, in addition to the model's;
-        `coordinates` name entries along dimensions of draws; `groups` are predictions of the
-        training bags. What else is `kept` are settings.
-        """
+        """Result of Bayesian inference; `groups` are of training bags, `kept` are more settings."""
         draws, attrs = posterior.draws, posterior.attrs
         of_fit = named_groups(
             draws,
@@ -96,10 +91,7 @@ class Result:
 
 
 def run_settings(settings: SamplerSettings, engine: str | None = None) -> dict[str, Any]:
-    """Arguments of `fit` that are numbers or text, and versions of the libraries.
-
-    Also name and version of an `engine` that replaced CmdStan.
-    """
+    """Arguments of `fit` that are numbers or text; versions of libraries and of an `engine`."""
     arguments = {**settings.iterations, "seed": settings.seed, **settings.options}
     return {
         "arguments": {n: v for n, v in arguments.items() if isinstance(v, (bool, int, float, str))},

@@ -19,10 +19,8 @@ def stack(
 ) -> "DataFrame":
     """Stacking weights of fits to the same labels, one row per fit.
 
-    `idatas` have log_likelihood; `held_out` maps names to log densities of held-out labels, shape
-    (n,), that replace it. Columns: elpd (expected log predictive density by leave-one-out), se, p
-    (effective number of parameters), max_pareto_k (elpd is unreliable above 0.7; NaN for held-out
-    densities) and weight, see `stacking_weights`.
+    `held_out` maps names to log densities of held-out labels, shape (n,), which then replace
+    leave-one-out. Columns are elpd, se, p, max_pareto_k (NaN for held-out densities) and weight.
 
     Source: Yao et al. (2018), "Using stacking to average Bayesian predictive distributions";
     Vehtari et al. (2017) for leave-one-out by Pareto-smoothed importance sampling.

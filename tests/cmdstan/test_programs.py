@@ -149,7 +149,7 @@ def test_eject_that_fails_leaves_nothing(tmp_path, monkeypatch):
 
     def fail_late(path, *arguments, **options):
         calls.append(path)
-        if path.suffix == ".new" and sum(each.suffix == ".new" for each in calls) == 2:
+        if path.suffix == ".partial" and sum(each.suffix == ".partial" for each in calls) == 2:
             raise OSError("no room")
         return real(path, *arguments, **options)
 
