@@ -37,7 +37,7 @@ class Labels:
 
     @property
     def constants(self) -> dict[str, tuple[Array, list[str]]]:
-        """What a fit keeps of its labels, besides these: name -> (values, dimensions)."""
+        """What came with the labels, for the result: name -> (values, dimensions)."""
         errors = {} if self.label_sd is None else {"label_sd": self.label_sd}
         return {name: (array, ["bag"]) for name, array in (errors | self.given).items()}
 

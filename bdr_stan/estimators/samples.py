@@ -21,7 +21,7 @@ _OF_SAMPLES = ("kernel", "bandwidth", "n_landmarks", "landmarks")  # may be dict
 
 
 class SeveralSamples(Fit):
-    """Parameters for each sample, and fits as those to a single sample."""
+    """Parameters for each sample of the points, and a fit seen as one to a single sample."""
 
     takes_samples: ClassVar[bool] = False  # whether bags may have several samples of points
     exact_embeddings: ClassVar[bool] = True  # whether bags of all sizes have equal variances
