@@ -371,16 +371,6 @@ class TotalLabels(LabelModel):
         spread_of_true_labels(y / bags.totals, (errors / bags.totals) ** 2)
         return errors
 
-    def error_variance(self, labels: Labels) -> Array | float:
-        """Variances of the labels' errors, (n,): of totals, else relative to them, at most 1.
-
-        The error of a count of 0 or near it is taken as one of a label as large as the error.
-        """
-        if labels.label_sd is None:
-            return 0.0
-        unit = 1.0 if self.link.is_linear else np.maximum(labels.y, labels.label_sd)
-        return (labels.label_sd / unit) ** 2
-
     def of_new(
         self, bags: Bags, given: Mapping[str, Any], required: Collection[str], classes: Any
     ) -> Labels:

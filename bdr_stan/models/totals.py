@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from bdr_stan.aggregate.densities import Totals
 from bdr_stan.aggregate.likelihoods.numbers import NORMAL
 from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.embedding.compression import Rows, compress
@@ -42,11 +43,16 @@ class RateModel(LatentGaussianModel):
     """A model of totals of rates at points with its data."""
 
     rows: AggregateRows
-    y: Array  # totals, shape (n,)
+    totals: Totals
 
     def __post_init__(self) -> None:
         self.prior_factor = np.eye(self.rows.rows.shape[1] - 1)
         super().__post_init__()
+
+    @property
+    def y(self) -> Array:
+        """The totals, shape (n,)."""
+        return self.totals.y
 
     def own_constants(self) -> dict[str, tuple[ArrayLike, list[str]]]:
         return {"total_weight": (self.rows.total, ["bag"])}
