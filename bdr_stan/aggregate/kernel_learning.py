@@ -40,12 +40,10 @@ def learn_kernel(
 ) -> Kernel:
     """The kernel with the parameters under which the labels have the highest evidence.
 
-    The search begins at `kernel` and at `scales` (rho and the likelihood's). Each parameter's
-    logarithm has the prior N(start, 1.5^2), variances N(start, 3^2). `rows_at` returns the bags'
-    rows with the features of a kernel, or of one of its fields. `log_prior` is the log prior
-    density of the logarithms of the scales, given as keywords. Parameters with the same number in
-    `together`, one for each parameter, keep their ratios. Warns if the search ends at its start,
-    though the evidence rises from there.
+    The search begins at `kernel` and at `scales` (rho and the likelihood's); `log_prior` is of
+    their logarithms. Each parameter's logarithm has the prior N(start, 1.5^2), variances N(start,
+    3^2). `rows_at` returns the bags' rows of a kernel, or of one of its fields. Parameters of one
+    number in `together` keep their ratios. Warns if the search ends at its start.
     """
     log_parameters = kernel.log_parameters
     groups = np.arange(len(log_parameters)) if together is None else together

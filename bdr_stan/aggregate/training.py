@@ -128,10 +128,9 @@ def _known_noise(bags, feature_map, totals, columns, prior):
 def _learned_kernel(
     kernel, landmarks, bags, totals, *, prior, bag_effects, errors, together, at_least
 ):
-    """The kernel with the parameters of highest evidence, on fewer points if there are many.
+    """The kernel of highest evidence, on fewer points if there are many, `at_least` so many a bag.
 
-    Rows have the attributes `errors`. Columns of one number in `together` share a length. A bag
-    keeps at least `at_least` points.
+    Rows have the attributes `errors`; columns of one number in `together` share a length.
     """
     link = totals.link
     if link.is_linear:  # effects are in the noise

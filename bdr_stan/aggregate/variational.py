@@ -48,10 +48,9 @@ def variational_posterior(
 ) -> VariationalPosterior:
     """Gaussian of theta, and rho, with the highest bound plus log prior density of log(rho).
 
-    The search begins at `rho`, with `mode` the mode given it, and ends when no slope of the bound,
-    per posterior standard deviation, exceeds `tol`. Unlike the paper's, the function has no
-    variance other than theta's. Means of the square link include the mean of the part that
-    landmarks cannot express, so the model is the sampled one.
+    The search begins at `rho` and `mode`, and ends when no slope of the bound, per posterior
+    standard deviation, exceeds `tol`. Unlike the paper's, the function has no variance other than
+    theta's. Means of the square link include the part that landmarks cannot express.
     """
     expected = expected_log_likelihood(rows, totals, **(scales or {}))
     coordinates = _Coordinates.at(mode, rho)

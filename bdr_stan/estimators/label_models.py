@@ -33,7 +33,6 @@ from bdr_stan.models.label_errors import spread_of_true_labels
 from bdr_stan.models.latent import (
     class_predictive,
     label_predictive,
-    ordinal_predictive,
     outcome_predictive,
 )
 from bdr_stan.posterior.priors import CLASSES, REGRESSION, family_texts
@@ -136,7 +135,7 @@ class LabelModel:
         return label_predictive(
             coordinates,
             embedding,
-            known_variance=0.0 if labels.error_variance is None else labels.error_variance,
+            known_variance=labels.error_variance,
             kind=LognormalPredictive if self.logarithms else Predictive,
             **draws,
         )
@@ -272,16 +271,6 @@ class OrdinalLabels(OutcomeLabels):
 
     def of_program(self, labels: Labels) -> Labels:
         return replace(labels, y=labels.y.astype(int) + self.first_class)
-
-    def predictive(
-        self,
-        coordinates: Coordinates,
-        embedding: Embedding,
-        labels: Labels,
-        draws: Mapping[str, Array],
-    ) -> Any:
-        assert isinstance(self.distribution, Ordinal)
-        return ordinal_predictive(coordinates, embedding, labels, self.distribution, draws)
 
 
 class ClassLabels(LabelModel):

@@ -133,10 +133,7 @@ class AggregateModel(RateModel):
 def aggregate_model(
     rows: AggregateRows, totals: Totals, *, bag_effects: bool = False, **options: Any
 ) -> AggregateModel | TotalsModel:
-    """The model of totals with this link: of "identity", a linear regression.
-
-    `options` are the prior and the weight basis of `LatentGaussianModel`.
-    """
+    """The model of totals with their link, of "identity" a linear regression."""
     if totals.link.is_linear:
         return TotalsModel(rows, totals, **options)
     return AggregateModel(rows, totals, bag_effects=bag_effects, **options)

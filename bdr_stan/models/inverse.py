@@ -107,10 +107,8 @@ def inverse_data(
     lam: Array,
     functions: LabelFunctions,
     priors: Mapping[str, float],
-    *,
-    use_likelihood: bool = True,
 ) -> dict[str, Any]:
-    """Data of ``stan/inverse.stan``; ``use_likelihood=False`` samples the prior."""
+    """Data of ``stan/inverse.stan``."""
     G, J, K = sums.cross.shape
     return {
         "K": K,
@@ -125,7 +123,7 @@ def inverse_data(
         "lambda": lam,
         "smooth": functions.smooth,
         **{name: priors[name] for name in PRIORS},
-        "use_likelihood": int(use_likelihood),
+        "use_likelihood": 1,
     }
 
 
@@ -139,13 +137,9 @@ def inverse_model(
     label_sd: Array | None = None,
     bounds: tuple[float, float] = (-np.inf, np.inf),
 ) -> InverseModel:
-    """The model of ``stan/inverse.stan`` with its data.
+    """The model of ``stan/inverse.stan``; held-out labels choose its power and offsets of classes.
 
-    `distribution` maps true labels to their `LabelDistribution`, None for classes, with labels as
-    the codes 0, 1, ... The power of the likelihood maximises the density of labels of bags held out
-    of the curves, a fifth at a time, as do offsets of the classes. `label_noise` "size" adds errors
-    of variance sigma_point^2 / N_i, `label_sd`, shape (n,), known ones; `bounds` are for the true
-    labels.
+    `distribution` maps true labels to theirs, None for classes; `bounds` are of the true labels.
     """
     embedding, error_variance = training.embedding, 0.0 if label_sd is None else label_sd**2
     by_size = label_noise == "size"
@@ -180,10 +174,7 @@ def inverse_model(
 
 
 def starts(modes: dict[str, Array], settings: SamplerSettings) -> list[dict[str, Array]]:
-    """Initial values spread about the mode; one near it for a search of the mode.
-
-    At the mode itself the first step of the search may be lost in rounding, which ends it.
-    """
+    """Initial values about the mode; one near it for a search, which rounding might end there."""
     modes = {name: np.atleast_1d(v) for name, v in ({"curvature": np.zeros(0)} | modes).items()}
     if settings.method != "nuts":
         return [{name: v * np.exp(_INITIAL_LOG_DISTANCE) for name, v in modes.items()}]

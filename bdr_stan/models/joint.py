@@ -29,10 +29,7 @@ _UNLIKELY = 0.01  # p-value below which the places are called unlike the points 
 
 @dataclass
 class JointModel(AggregateModel):
-    """The model of ``stan/fast/aggregate_joint.stan`` with its data.
-
-    It is the model of totals, with the lines of the surveys as gamma in theta.
-    """
+    """The model of ``stan/fast/aggregate_joint.stan``: totals, the surveys' lines as gamma."""
 
     surveys: SurveyRows
     survey_family: Family

@@ -29,7 +29,7 @@ from bdr_stan.posterior.latent_gaussian import WIDEST_START_LOG_SD, LatentGaussi
 from bdr_stan.posterior.model import Draws, Model, StanInput
 from bdr_stan.posterior.priors import FIXED_LOG_SD
 from bdr_stan.posterior.settings import SamplerSettings
-from bdr_stan.predictive.grid import trapezoid_weights, weights_at, weights_between
+from bdr_stan.predictive.grid import weights_at, weights_between
 from bdr_stan.types import Array, PathName, as_path
 
 GENERATED = ("y_new", "log_lik", "rate_new")  # a number for each new bag, or each of its points
@@ -64,10 +64,7 @@ _ADAPT_DELTA_OF_CURVES = 0.99  # amplitudes and their curves form funnels if lab
 
 
 def data_of_bags(coordinates: Coordinates, embedding: Embedding, labels: Labels) -> dict[str, Any]:
-    """Data of a plain program that have an entry for each of n bags, and their number.
-
-    `labels` are in the form of the program.
-    """
+    """Data with an entry for each of n bags, and n; `labels` in the form of the program."""
     n = len(embedding.mean)
     zeros = np.zeros(n)
     return {
@@ -226,10 +223,7 @@ def data_of_training_bags(model: PlainModel) -> StanData:
 
 
 def data_of_points(bags: Bags, features: FieldFeatures) -> dict[str, Any]:
-    """Data of a plain program that the points of n bags determine.
-
-    `omitted` is the prior variance of f at a point not captured by its features `phi`, over rho^2.
-    """
+    """Data of the points of n bags; `omitted` is the variance of f outside `phi`, over rho^2."""
     points = bags.read_checked(0, len(bags.points))
     phi = features(points)
     return {
@@ -341,7 +335,7 @@ def plain_inverse_model(
         "size": embedding.sizes,
         "B": B,
         "label": coordinates.labels,
-        "log_prior": coordinates.log_prior + np.log(_widths(coordinates)),
+        "log_prior": coordinates.log_prior + np.log(coordinates.widths),
         "correction": np.zeros(n_labels) if coordinates.offsets is None else coordinates.offsets,
         "B_label": coordinates.functions(coordinates.labels),
         "lambda": coordinates.lam,
@@ -360,12 +354,11 @@ def inverse_data_of_bags(
     coordinates: InverseCoordinates, embedding: Embedding, labels: Labels
 ) -> dict[str, Any]:
     """Data of the plain program that have an entry for each of n bags, and their number."""
-    error_variance = 0.0 if labels.error_variance is None else labels.error_variance
     return {
         "N": len(embedding.mean),
         "z": coordinates.transform(embedding.mean),
         "size": embedding.sizes,
-        "label_sd": noise_sds(coordinates, embedding.sizes, error_variance),
+        "label_sd": noise_sds(coordinates, embedding.sizes, labels.error_variance),
         **labels.program_data,
     }
 
@@ -380,13 +373,6 @@ def density_given_labels(coordinates: InverseCoordinates, y: Array, noise_sd: Ar
     if coordinates.functions.has_classes:
         return np.equal.outer(y, labels).astype(float)
     if np.any(noise_sd):
-        return weights_at(y, labels, noise_sd) / _widths(coordinates)
+        return weights_at(y, labels, noise_sd) / coordinates.widths
     unit = np.exp(coordinates.repeated.log_unit(y, labels))
-    return unit[:, None] * weights_between(y, labels) / _widths(coordinates)
-
-
-def _widths(coordinates):
-    """What a density at each label of the grid is multiplied by to be a probability."""
-    labels = coordinates.labels
-    is_grid = not coordinates.functions.has_classes
-    return trapezoid_weights(labels) if is_grid else np.ones(len(labels))
+    return unit[:, None] * weights_between(y, labels) / coordinates.widths

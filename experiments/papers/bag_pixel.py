@@ -7,7 +7,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan import AggregateRegressor, Bags
 from bdr_stan.aggregate.rows import mean_points
-from bdr_stan.aggregate.training import AggregateFeatures
 from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.bags.record import BagsRecord
 from bdr_stan.models.plain import StanData
@@ -50,10 +49,10 @@ class BagPixel(AggregateRegressor):
             )
         super().check_parameters()
 
-    def training_features(self, bags: BagsLike, y: ArrayLike, **given: Any) -> AggregateFeatures:
-        """As `AggregateRegressor.training_features`, of the bags' mean points."""
-        found = super().training_features(mean_points(bags), y, **given)
-        return replace(found, record=BagsRecord.from_bags(as_bags(bags)))
+    def _training_features(self, bags, labels, seed):
+        """Of the bags' mean points."""
+        features = super()._training_features(mean_points(bags), labels, seed)
+        return replace(features, record=BagsRecord.from_bags(bags))
 
     def stan_data(self, bags: BagsLike, y: ArrayLike, **given: Any) -> StanData:
         """As `AggregateRegressor.stan_data`, of the bags' mean points."""
