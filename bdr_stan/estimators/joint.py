@@ -206,7 +206,7 @@ class JointRegressor(AggregateRegressor):
         }
 
     def _coordinates(self, model, training):
-        return super()._coordinates(model, training) | {"survey": model.survey_names}
+        return super()._coordinates(model, training) | {"survey": model.surveys.names}
 
     @property
     def stan_data(self) -> Any:

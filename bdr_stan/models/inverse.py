@@ -21,7 +21,7 @@ import numpy as np
 
 from bdr_stan.embedding.label_functions import LabelFunctions
 from bdr_stan.embedding.training import TrainingFeatures
-from bdr_stan.models.embedding_curves import CurveSums, coefficient_scales, curves_given
+from bdr_stan.models.embedding_curves import Curves, CurveSums, coefficient_scales, curves_given
 from bdr_stan.models.held_out_labels import (
     FittedCurves,
     TrainingLabels,
@@ -89,17 +89,18 @@ class InverseModel(Model):
         if settings.stan_file is not None:
             return drawn
         if settings.method == "optimize":
-            drawn["curve"] = self._average_curves(drawn)
+            modes = {name: drawn[name][0, 0] for name in POSTERIOR_LOG_SDS if name in drawn}
+            drawn["curve"] = self.curves_at(**modes)[1].mean[None, None]
         by_label = np.sum(drawn["curve"][..., 1:] ** 2, axis=-1)
         return {**drawn, "explained": by_label / (by_label + drawn["tau"] ** 2)}
 
-    def _average_curves(self, drawn: Draws) -> Array:
-        """The curves at their average given the scales of a single draw, shape (1, 1, K, J)."""
-        tau, amplitude = drawn["tau"][0, 0], drawn["amplitude"][0, 0]
-        curvature = float(drawn["curvature"][0, 0]) if "curvature" in drawn else 1.0
+    def curves_at(
+        self, tau: Array, amplitude: Array, curvature: float = 1.0
+    ) -> tuple[Array, Curves]:
+        """Prior sds of the curves' coefficients, (K, J), and the curves given these scales."""
         coordinates, level_scale = self.fitted.coordinates, self.priors["level_scale"]
-        scales = coefficient_scales(coordinates.functions, amplitude, curvature, level_scale)
-        return curves_given(self.fitted.sums, coordinates.lam, tau, scales).mean[None, None]
+        sds = coefficient_scales(coordinates.functions, amplitude, curvature, level_scale)
+        return sds, curves_given(self.fitted.sums, coordinates.lam, tau, sds)
 
 
 def inverse_data(

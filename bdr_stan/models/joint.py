@@ -39,11 +39,6 @@ class JointModel(AggregateModel):
         self.program = "aggregate_joint"
 
     @property
-    def survey_names(self) -> tuple[str, ...]:
-        """Names of the surveys; none of a single survey without a name."""
-        return self.surveys.names
-
-    @property
     def survey_scales(self) -> dict[str, list[str]]:
         """Array of the program -> its entries, which a single survey has as they are."""
         names = [f"survey_{name}" for name in self.survey_family.likelihood.scales]

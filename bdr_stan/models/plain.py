@@ -22,7 +22,6 @@ from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.kernels import FieldFeatures
 from bdr_stan.labels import Labels
 from bdr_stan.models.bayes_rule import InverseCoordinates, noise_sds
-from bdr_stan.models.embedding_curves import coefficient_scales, curves_given
 from bdr_stan.models.embedding_model import EmbeddingModel
 from bdr_stan.models.inverse import POSTERIOR_LOG_SDS, PRIORS, InverseModel, starts
 from bdr_stan.posterior.latent_gaussian import WIDEST_START_LOG_SD, LatentGaussianModel
@@ -49,7 +48,6 @@ OF_POINTS = ("phi", "weight", "omitted")  # data with an entry for each point
 _LARGEST_START = 2.0  # of chains, from the most probable scales, in their log sds
 # Weights are narrow if rho is small: with Stan's own .8 chains of few bags diverge there.
 _ADAPT_DELTA = 0.95
-# Names of data that fits pass, without the "_new" of new bags.
 DATA_OF_TOTALS = (
     *("N", "P", "D", "start", "length", "y", "y_at", "trials", "label_sd", "relative_label_sd"),
     *(*OF_POINTS, *NODES, "intercept_location", "intercept_scale", "rho_median", "rho_log_sd"),
@@ -286,9 +284,8 @@ class PlainInverseModel(PlainProgram):
     def stan_input(self, settings: SamplerSettings) -> StanInput:
         """Chains that start near the most probable scales, at the average curves given them."""
         inits = [self._start(modes) for modes in starts(self.stock.fitted.modes, settings)]
-        curves = self.stock.fitted.curves
+        scales, curves = self.stock.curves_at(**self._scales(self.stock.fitted.modes))
         sds = np.sqrt(np.diagonal(curves.covariance, axis1=1, axis2=2))
-        scales = self._coefficient_scales(**self._scales(self.stock.fitted.modes))
         return StanInput(
             data=self.data,
             inits=inits,
@@ -298,18 +295,13 @@ class PlainInverseModel(PlainProgram):
 
     def _start(self, modes):
         """Values of the program's parameters at tau, amplitude and, if any, curvature."""
-        values, fitted = self._scales(modes), self.stock.fitted
-        scales = self._coefficient_scales(**values)
-        curves = curves_given(fitted.sums, fitted.coordinates.lam, values["tau"], scales)
+        values = self._scales(modes)
+        scales, curves = self.stock.curves_at(**values)
         return {**values, "t": curves.mean / scales}
 
     def _scales(self, modes):
         curvature = [*np.ravel(modes.get("curvature", ())), self.priors["curvature_median"]][0]
         return {**{n: modes[n] for n in ("tau", "amplitude")}, "curvature": float(curvature)}
-
-    def _coefficient_scales(self, tau, amplitude, curvature):
-        functions, level_scale = self.stock.fitted.coordinates.functions, self.priors["level_scale"]
-        return coefficient_scales(functions, amplitude, curvature, level_scale)
 
 
 def plain_inverse_model(
