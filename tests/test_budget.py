@@ -19,7 +19,7 @@ BUDGETS = {
     "kernel_means": 1120,
     "kernels": 2500,
     "maps": 1860,
-    "models": 3740,
+    "models": 3730,
     "plots": 1370,
     "posterior": 2440,
     "predictive": 2660,

@@ -182,12 +182,8 @@ class FamilyModel(EmbeddingModel):
 
     def _predictor_moments(self, scales, theta):
         """Mean and variance of the linear predictor of each row, both of shape (n,)."""
-        rows, lam, eta, sample = (
-            self.rows,
-            self.coordinates.lam,
-            self.eta_of(scales),
-            self.coordinates.sample,
-        )
+        rows, eta = self.rows, self.eta_of(scales)
+        lam, sample = self.coordinates.lam, self.coordinates.sample
         sizes = rows.bag_size if sample is None else rows.bag_size[:, sample]
         s = shrinkage_factors(sizes, lam, eta)
         d, of_row = len(lam), rows.group

@@ -236,21 +236,18 @@ def data_of_points(bags: Bags, features: FieldFeatures) -> dict[str, Any]:
 
 
 def data_of_totals(
-    points: Mapping[str, Any],
-    y: Array,
-    *,
-    trials: Array | None = None,
-    label_sd: Array | None = None,
-    relative_label_sd: Array | None = None,
+    points: Mapping[str, Any], labels: Labels, *, relative_errors: bool = False
 ) -> dict[str, Any]:
-    """Data of `points`, by `data_of_points`, and of their bags; `y` in the program's form."""
-    zeros = np.zeros(len(y))
+    """Data of `points`, by `data_of_points`, and of their bags; labels in the program's form."""
+    zeros = np.zeros(len(labels.y))
+    errors = zeros if labels.label_sd is None else labels.label_sd
     return {
         **points,
-        "y": y,
-        "trials": (zeros if trials is None else trials).astype(int),
-        "label_sd": zeros if label_sd is None else label_sd,
-        "relative_label_sd": zeros if relative_label_sd is None else relative_label_sd,
+        "y": labels.y,
+        "trials": (zeros if labels.trials is None else labels.trials).astype(int),
+        "label_sd": zeros if relative_errors else errors,
+        "relative_label_sd": errors if relative_errors else zeros,
+        **labels.program_data,
     }
 
 
