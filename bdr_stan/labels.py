@@ -49,9 +49,9 @@ class Labels:
         return np.log(self.exposure) + (0.0 if self.offset is None else self.offset)
 
     @property
-    def error_variance(self) -> Array | None:
-        """Variance of the known error of each label, units of y squared, shape (n,)."""
-        return None if self.label_sd is None else self.label_sd**2
+    def error_variance(self) -> Array | float:
+        """Variance of the known error of each label, units of y squared, shape (n,), or 0."""
+        return 0.0 if self.label_sd is None else self.label_sd**2
 
     def take(self, bags: ArrayLike) -> Self:
         """Labels of the bags with these indices."""

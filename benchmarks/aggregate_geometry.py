@@ -16,11 +16,13 @@ import numpy as np
 import pandas as pd
 
 from bdr_stan import AggregateRegressor
+from bdr_stan.aggregate.densities import Totals
 from bdr_stan.aggregate.likelihoods import LIKELIHOODS
 from bdr_stan.aggregate.links import LINKS
 from bdr_stan.aggregate.rows import point_rows
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.kernels import RBF
+from bdr_stan.labels import Labels
 from bdr_stan.models.aggregate import aggregate_model
 from bdr_stan.posterior.latent_gaussian import most_probable_scales
 from bdr_stan.results.draws import sample_stats, stan_draws
@@ -124,8 +126,8 @@ def main():
         "poisson", n_landmarks=args.landmarks, kernel=RBF(), random_state=args.seed
     )
     training = estimator.training_features(roll.bags, roll.y, seed=args.seed)
-    factors, y = training.rows, np.asarray(roll.y, float)
-    model = aggregate_model(factors, y, LIKELIHOODS["poisson"], LINKS["square"])
+    factors, labels = training.rows, Labels(np.asarray(roll.y, float))
+    model = aggregate_model(factors, Totals(labels, LIKELIHOODS["poisson"], LINKS["square"]))
     scales, mode, _ = most_probable_scales(model)
     packed = model.data | model.whitening(scales, mode)
     points = point_rows(roll.bags, training.feature_map)

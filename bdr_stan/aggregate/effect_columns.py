@@ -79,10 +79,9 @@ def effect_variance(columns: Array, covariance: Array) -> Array:
 def effects_given_totals(
     residual: Array, columns: Array, noise: Array, covariance: Array, seed: Seed
 ) -> Array:
-    """Effects of the bags drawn given their labels, shape (S, n, K).
+    """Effects of the bags drawn given their labels, shape (S, n, K); for a single draw their means.
 
-    `residual`, shape (S, n), are labels minus their means; `noise`, (S, n), variances of the labels
-    given the effects. For a single draw (the mode) the effects are their means.
+    `residual` are labels minus their means, `noise` their variances given the effects, (S, n).
     """
     (S, n), K = residual.shape, columns.shape[1]
     rng = np.random.default_rng(seed)

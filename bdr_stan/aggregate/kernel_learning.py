@@ -7,13 +7,10 @@ for the mode; how the rows change with a parameter is a difference of two.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from bdr_stan.aggregate.densities import aggregate_likelihood, given_of_labels
-from bdr_stan.aggregate.likelihoods import Likelihood
-from bdr_stan.aggregate.links import Link
+from bdr_stan.aggregate.densities import Totals, aggregate_likelihood
 from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.kernels import Kernel, fields_of
 from bdr_stan.kernels.feature_maps import slices_of
@@ -34,24 +31,19 @@ _EVIDENCE_TOLERANCE = 1e-5  # relative gain in evidence below which the search e
 def learn_kernel(
     kernel: Kernel,
     rows_at: Callable[[Kernel], AggregateRows],
-    y: Array,
-    likelihood: Likelihood,
-    link: Link,
+    totals: Totals,
     *,
     intercept_prior: tuple[float, float],
     scales: Mapping[str, float],
     log_prior: Callable[..., float],
-    trials: Array | None = None,
     together: Array | None = None,
 ) -> Kernel:
     """The kernel with the parameters under which the labels have the highest evidence.
 
-    The search begins at `kernel` and at `scales` (rho and the likelihood's). Each parameter's
-    logarithm has the prior N(start, 1.5^2), variances N(start, 3^2). `rows_at` returns the bags'
-    rows with the features of a kernel, or of one of its fields. `log_prior` is the log prior
-    density of the logarithms of the scales, given as keywords. Parameters with the same number in
-    `together`, one for each parameter, keep their ratios. Warns if the search ends at its start,
-    though the evidence rises from there.
+    The search begins at `kernel` and at `scales` (rho and the likelihood's); `log_prior` is of
+    their logarithms. Each parameter's logarithm has the prior N(start, 1.5^2), variances N(start,
+    3^2). `rows_at` returns the bags' rows of a kernel, or of one of its fields. Parameters of one
+    number in `together` keep their ratios. Warns if the search ends at its start.
     """
     log_parameters = kernel.log_parameters
     groups = np.arange(len(log_parameters)) if together is None else together
@@ -59,7 +51,6 @@ def learn_kernel(
     start = log_parameters[first]
     ratios = log_parameters - start[groups]
     n, names = len(start), list(scales)
-    of_labels: Any = {"y": y, "likelihood": likelihood, "link": link, "trials": trials}
     are_variances = [kernel.parameter_names[k].endswith("variance") for k in first]
     log_sds = np.where(are_variances, _LOG_SD_OF_VARIANCES, _LOG_SD)
     blocks = _Blocks(kernel, rows_at)
@@ -71,7 +62,7 @@ def learn_kernel(
     def value_at(rows, x, theta):
         values = dict(zip(names, np.exp(x[n:]).tolist(), strict=True))
         exact = rows.weights is None
-        density = aggregate_likelihood(rows, exact_curvature=exact, **of_labels, **values)
+        density = aggregate_likelihood(rows, totals, exact_curvature=exact, **values)
         prior_factor, rho = np.eye(rows.rows.shape[1] - 1), values["rho"]
         mode = find_mode(
             density, prior_factor, intercept_prior, rho=rho, start=theta, tol=_MODE_STEP_TOLERANCE
@@ -83,7 +74,7 @@ def learn_kernel(
         rows, roots = rows_at(kernel_of_x), blocks.roots(kernel_of_x)
         theta = None if nearest_mode is None else nearest_mode / roots
         value, mode, values = value_at(rows, x, theta)
-        slopes = slope_in_rows(rows, mode=mode, **of_labels, **values)
+        slopes = slope_in_rows(rows, totals, mode, **values)
 
         def along(i, up, down):
             """Difference of the evidence and the prior of the scales between two x near by."""
@@ -182,15 +173,7 @@ class SlopeInRows:
 
 
 def slope_in_rows(
-    rows: AggregateRows,
-    y: Array,
-    likelihood: Likelihood,
-    link: Link,
-    mode: Mode,
-    *,
-    trials: Array | None = None,
-    rho: float = 0.0,
-    **scales: float,
+    rows: AggregateRows, totals: Totals, mode: Mode, *, rho: float = 0.0, **scales: float
 ) -> SlopeInRows:
     """Slope of the log evidence in the entries of the points' rows, the mode following them.
 
@@ -201,20 +184,17 @@ def slope_in_rows(
         d log evidence = sum_a [ l_a' - i_a' g_a' H^-1 g_a / 2 - c_a v'g_a ] d lambda_a
                          + (l_a' v - i_a H^-1 g_a)' d g_a
     """
-    X, theta, H = rows.rows, mode.theta, mode.precision
+    X, theta, H, link = rows.rows, mode.theta, mode.precision, totals.link
     bag, shares = rows.bag, link.shares(rows)
     rates, slopes, curvatures = (shares * part for part in link.derivatives(X @ theta))
-    density_of_labels = likelihood.label_density(y, **given_of_labels(rows, trials), **scales)
     means = np.add.reduceat(rates, rows.start) + link.residual_mean(rows, rho)
-    _, score, information, curvature, change = density_of_labels(means)
+    _, score, information, curvature, change = totals.density(rows, **scales)(means)
     g = rows.combined(slopes)
     solved = np.linalg.solve(H, g.T).T
     spread = np.sum(g * solved, axis=1)
     h = g.T @ (change * spread)
     h += 2 * X.T @ (information[bag] * curvatures * rows.along(solved))
-    density = aggregate_likelihood(
-        rows, y, likelihood, link, trials=trials, exact_curvature=True, rho=rho, **scales
-    )
+    density = aggregate_likelihood(rows, totals, exact_curvature=True, rho=rho, **scales)
     fisher, hessian = density(theta)[2:]
     C = H + hessian - fisher  # both have the prior's precision
     v = -0.5 * np.linalg.solve(C, h)

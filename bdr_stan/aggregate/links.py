@@ -49,10 +49,7 @@ class FunctionPrior(NamedTuple):
 
 
 class Link:
-    """Base of the links; each has one object, in `LINKS`.
-
-    The mean of bag a's label is lambda_a = sum_j p_j rate(f_j), f_j = phi_j' theta at its points.
-    """
+    """Base of the links: bag a's mean is lambda_a = sum_j p_j rate(f_j), f_j = phi_j' theta."""
 
     name: ClassVar[str]
     program: ClassVar[str]  # Stan program of the likelihoods that take this link
@@ -81,11 +78,7 @@ class Link:
         raise NotImplementedError
 
     def residual_mean(self, rows: AggregateRows, rho: float | Array) -> float | Array:
-        """Contribution of the residual variance to the bags' means, shape (n,), or (S, n) for S
-        rhos.
-
-        For the bags' `rows` and `rho`, the scale of the weights.
-        """
+        """What the residual variance adds to the bags' means, (n,), or (S, n) for S rhos."""
         return 0.0
 
     def mean_rate(self, f: Array, residual_variance: Array | None) -> Array:
@@ -105,17 +98,11 @@ class Link:
     def with_effect(
         self, f: Array, residual_variance: Array | None, effect: Array
     ) -> tuple[Array, Array | None]:
-        """f at points, and its residual variance, with their bag's effect, all of shape (n, S).
-
-        Effects are on the log rate (with "logit" on the log odds).
-        """
+        """f at points and its residual variance with effects of their bags, all of shape (n, S)."""
         return f + effect, residual_variance
 
     def rows(self, bags: Bags, features: FeatureMap, *, thin: int | None = None) -> AggregateRows:
-        """What a fit needs of the bags' points, in one pass over them.
-
-        If the link `can_thin`, at most `thin` weighted points represent a bag.
-        """
+        """What a fit needs of the bags' points, if it `can_thin` at most `thin` of each bag."""
         if thin is not None:
             return thinned_rows(bags, with_ones(features), thin)
         return point_rows(bags, features)
@@ -125,10 +112,7 @@ class Link:
         return rows.row_weights / rows.total[rows.bag] if self.is_average else rows.row_weights
 
     def mean_function(self, rows: AggregateRows, rho: float = 0.0) -> Means:
-        """The means of the bags of `rows` as a function of theta, with its derivatives.
-
-        `rho` is the scale of the weights, for the residual variance.
-        """
+        """The means of the bags of `rows` as a function of theta, with derivatives, at this rho."""
         X, bag, weights = rows.rows, rows.bag, rows.row_weights
         residual_mean = self.residual_mean(rows, rho)
 
@@ -152,8 +136,7 @@ class Link:
     ) -> Array:
         """Means of the bags' labels, shape (S, n), for weights and f0 of each draw, (S, d + 1).
 
-        `effects`, (S, n), are effects of the bags on the log rate (with "logit" on the log odds);
-        rho, also (S,), is the scale of the weights, for the residual variance.
+        `effects`, (S, n), are on the log rate (with "logit" on the log odds); rho may be (S,).
         """
         if self.is_average:
             return rows.means(theta, self.rate, effects) / rows.total
@@ -181,8 +164,7 @@ class Link:
     def expectation(self, rows: AggregateRows, of_moments: OfMoments) -> Expectation:
         """Sum over the bags of `rows` of `of_moments` of their means, theta ~ N(m, F F').
 
-        The moments are the arguments of the likelihoods' variational terms; links without terms in
-        any likelihood need none. rho, the scale of the weights, is for the residual variance.
+        The moments are the arguments of the likelihoods' variational terms.
         """
         raise NotImplementedError
 
@@ -237,8 +219,6 @@ class Square(Link):
 
     def expectation(self, rows: AggregateRows, of_moments: OfMoments) -> Expectation:
         """Moments are mean M_a and variance V_a of lambda_a = |Q_a theta|^2 + rho^2 c_a.
-
-        `of_moments` is summed over the bags of `rows`.
 
         M_a = |Q_a m|^2 + tr S_a + rho^2 c_a,   V_a = 4 m' Q_a' S_a Q_a m + 2 tr S_a^2
 
@@ -304,11 +284,7 @@ class Exp(Link):
     def expectation(self, rows: AggregateRows, of_moments: OfMoments) -> Expectation:
         """Moments are the sums over a bag of p_j exp(h_j + c v_j), c = 0, 1/2, -1/2.
 
-        h_j and v_j are mean and variance of f_j in `rows`; `of_moments` is summed over the bags.
-
-        Raises
-        ------
-        ValueError : factors if the points' own rows are needed.
+        h_j and v_j are mean and variance of f_j. ValueError for factors: points are needed.
         """
         if rows.weights is None:
             raise ValueError("link 'exp' needs the points' own rows: make them by point_rows")

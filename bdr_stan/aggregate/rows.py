@@ -119,11 +119,9 @@ def square_factors(
     *,
     tolerance: float = RANK_TOLERANCE,
 ) -> AggregateRows:
-    """Factors Q_a of the bags, for rates that are squares: one pass over the points.
+    """Factors Q_a of the bags for rates f^2: sum_j p_j (phi_j' theta)^2 = |Q_a theta|^2.
 
-    sum_j p_j (phi_j' theta)^2 = |Q_a theta|^2 for every theta = [w; f0], with phi_j = [psi_j, 1]
-    the row of point j and p_j its weight. Singular values below `tolerance` times the largest are
-    omitted.
+    Singular values below `tolerance` times the largest are omitted.
     """
 
     def factor(rows, weights):
@@ -254,8 +252,7 @@ def reduced_by_bag(
 ) -> list[list[Reduced]]:
     """For each bag the list of reduce(rows, weights), one for each chunk that has points of it.
 
-    ``rows_of(points)`` returns the rows of the points of a chunk; called from threads. Points in
-    partitions stay there: only reduced rows are returned, in their order.
+    ``rows_of(points)`` is called from threads. Points in partitions stay there.
     """
     by_bag: list[list[Reduced]] = [[] for _ in range(len(bags))]
     reduced = partial(_reduced_by_bag_in_part, rows_of=rows_of, reduce=reduce)

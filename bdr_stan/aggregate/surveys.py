@@ -59,13 +59,10 @@ class SurveyRows(Surveys):
 
 @dataclass(frozen=True, kw_only=True)
 class JointFeatures(AggregateFeatures):
-    """What a joint fit needs of the training bags and of the surveys.
-
-    `periods` are the numbers of the months, if the kernel has months, of the n bags and m places.
-    """
+    """What a joint fit needs of the training bags and of the surveys."""
 
     surveys: SurveyRows
-    periods: tuple[Array, Array]
+    periods: tuple[Array, Array]  # numbers of the months of the n bags and m places, if any
 
 
 def checked_surveys(
@@ -75,10 +72,7 @@ def checked_surveys(
     examined: Any,
     kernel: str | Kernel,
 ) -> Surveys:
-    """Surveys that suit these bags; TypeError or ValueError names the first that does not.
-
-    Places are within the range of the bags' points, extended by the horizon of the `kernel`.
-    """
+    """Surveys in the bags' range and the kernel's horizon; else TypeError or ValueError."""
     if not isinstance(surveys, Mapping):
         for name, values in {"positives": positives, "examined": examined}.items():
             if isinstance(values, Mapping):

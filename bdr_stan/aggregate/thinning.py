@@ -31,9 +31,8 @@ def thin(rows: Array, weights: Array, n_points: int) -> tuple[Array, Array]:
     """Replace the points of one bag by at most `n_points`, of the same total weight and mean.
 
     Starting from one group of all points, the group with the largest sum p_j |phi_j - mean|^2 is
-    cut in two: this is the prior variance of f not captured by the group's mean. `rows`, shape (n,
-    k), are features of the points, `weights` theirs; the results are the groups' weighted means and
-    total weights, m <= `n_points` of them. Points of weight 0 are excluded.
+    cut in two: this is the prior variance of f not captured by the group's mean. Returns the
+    groups' weighted means and total weights. Points of weight 0 are excluded.
     """
     if n_points < 1:
         raise ValueError(f"n_points must be at least 1, found {n_points}")

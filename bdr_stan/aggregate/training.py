@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from bdr_stan.aggregate.densities import Totals
 from bdr_stan.aggregate.effect_columns import EffectColumns, effect_columns
 from bdr_stan.aggregate.kernel_learning import learn_kernel
-from bdr_stan.aggregate.likelihoods import Likelihood
-from bdr_stan.aggregate.links import Link
 from bdr_stan.aggregate.outside_basis import record_with_horizon
 from bdr_stan.aggregate.rows import AggregateRows, mean_points, point_rows, weighted_sums
 from bdr_stan.aggregate.thinning import thinned_bags
@@ -48,18 +47,14 @@ class AggregateFeatures:
 
 def training_features(
     bags: Bags,
-    y: Array,
-    likelihood: Likelihood,
-    link: Link,
+    totals: Totals,
     *,
     kernel: str | Kernel,
     learn: bool,
     n_landmarks: int | None,
     landmarks: str | ArrayLike,
-    trials: Array | None = None,
     prior: Mapping[str, float] | None = None,
     bag_effects: bool | Sequence[Any] = False,
-    known_variance: Array | float = 0.0,
     thin: int | None = None,
     seed: Seed = None,
 ) -> AggregateFeatures:
@@ -67,9 +62,9 @@ def training_features(
 
     With `learn` parameters maximise the evidence in the model with `prior` and `bag_effects`, else
     they are as given, or from the median rule. `n_landmarks` is used if `landmarks` is a name, see
-    `choose_landmarks`. At most `thin` weighted points represent a bag. `known_variance`, (n,), is
-    the variance of the labels' errors, relative to the labels unless totals are normal.
+    `choose_landmarks`. At most `thin` weighted points represent a bag.
     """
+    link, known_variance = totals.link, totals.error_variance
     columns = effect_columns(bags, bag_effects) if link.is_linear and bag_effects else None
     # A kernel by name learns a length for each column, long for irrelevant columns; the levels of a
     # category share theirs. An additive kernel already has a length for each.
@@ -84,15 +79,12 @@ def training_features(
         errors: dict[str, Any] = {"known_variance": known_variance}
         if link.is_linear:
             features = FieldFeatures(kernel, chosen)
-            errors = _known_noise(bags, features, y, columns, known_variance, prior)
+            errors = _known_noise(bags, features, totals, columns, prior)
         kernel = _learned_kernel(
             kernel,
             chosen,
             bags,
-            y,
-            likelihood,
-            link,
-            trials=trials,
+            totals,
             prior=prior,
             bag_effects=bag_effects,
             errors=errors,
@@ -104,7 +96,7 @@ def training_features(
     rows = replace(link.rows(bags, feature_map, thin=thin), known_variance=known_variance)
     means = None if isinstance(bags, PartitionedBags) else mean_points(bags).points
     record = record_with_horizon(BagsRecord.from_bags(bags), kernel)
-    return AggregateFeatures(feature_map, rows, trials, record, means, columns)
+    return AggregateFeatures(feature_map, rows, totals.labels.trials, record, means, columns)
 
 
 def _warn_of_few_features(feature_map, points, names):
@@ -121,59 +113,42 @@ def _warn_of_few_features(feature_map, points, names):
             )
 
 
-def _known_noise(bags, feature_map, y, columns, known_variance, prior):
+def _known_noise(bags, feature_map, totals, columns, prior):
     """Noise of labels that includes effects of bags and known errors, if there are any."""
-    if columns is None and not np.any(known_variance):
+    if columns is None and not np.any(totals.error_variance):
         return {}
-    rows = replace(weighted_sums(bags, feature_map), known_variance=known_variance)
-    sums, names = np.empty((len(y), 0)), []
+    rows = replace(weighted_sums(bags, feature_map), known_variance=totals.error_variance)
+    sums, names = np.empty((len(bags), 0)), []
     if columns is not None:
         sums, names = columns.sums(mean_points(bags).points, bags.totals), columns.names
-    model = TotalsWithEffects(rows, y, sums, names, prior=prior)
+    model = TotalsWithEffects(rows, totals, sums, names, prior=prior)
     return {"noise_factor": model.noise_of_labels()}
 
 
 def _learned_kernel(
-    kernel,
-    landmarks,
-    bags,
-    y,
-    likelihood,
-    link,
-    *,
-    trials,
-    prior,
-    bag_effects,
-    errors,
-    together,
-    at_least,
+    kernel, landmarks, bags, totals, *, prior, bag_effects, errors, together, at_least
 ):
-    """The kernel with the parameters of highest evidence, on fewer points if there are many.
+    """The kernel of highest evidence, on fewer points if there are many, `at_least` so many a bag.
 
-    Rows have the attributes `errors`. Columns of one number in `together` share a length. A bag
-    keeps at least `at_least` points.
+    Rows have the attributes `errors`; columns of one number in `together` share a length.
     """
-    rows_of, effects = link.rows, bool(bag_effects) and not link.is_linear
-    if link.is_linear and prior:  # effects are in the noise
-        prior = {name: value for name, value in prior.items() if not name.startswith("effect_")}
-    if not link.is_linear:
+    link = totals.link
+    if link.is_linear:  # effects are in the noise
+        rows_of, bag_effects = link.rows, False
+        prior = {n: value for n, value in (prior or {}).items() if not n.startswith("effect_")}
+    else:
         rows_of = partial(point_rows, with_residual_variance=link.uses_residual_variance)
-    if not link.is_linear and len(bags.points) > LEARNING_POINTS:
-        bags = thinned_bags(bags, max(LEARNING_POINTS // len(bags), at_least))
+        if len(bags.points) > LEARNING_POINTS:
+            bags = thinned_bags(bags, max(LEARNING_POINTS // len(bags), at_least))
 
     def rows_at(kernel):
         return replace(rows_of(bags, FieldFeatures(kernel, landmarks)), **errors)
 
-    model = aggregate_model(
-        rows_at(kernel), y, likelihood, link, trials=trials, prior=prior, bag_effects=effects
-    )
+    model = aggregate_model(rows_at(kernel), totals, prior=prior, bag_effects=bool(bag_effects))
     return learn_kernel(
         kernel,
         rows_at,
-        y - model.level * bags.totals,
-        likelihood,
-        link,
-        trials=trials,
+        totals.minus(model.level * bags.totals),
         intercept_prior=model.prior_above_level,
         scales=prior_centres(model.priors, model.scales),
         log_prior=log_prior_of_scales(model.priors),

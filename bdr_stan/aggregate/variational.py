@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 
-from bdr_stan.aggregate.likelihoods import LIKELIHOODS, Likelihood
-from bdr_stan.aggregate.links import Expectation, Link
+from bdr_stan.aggregate.densities import Totals
+from bdr_stan.aggregate.likelihoods import LIKELIHOODS
+from bdr_stan.aggregate.links import Expectation
 from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.posterior.mode import Mode
 from bdr_stan.posterior.whitening import whitened_coordinates
@@ -36,9 +37,7 @@ class VariationalPosterior:
 
 def variational_posterior(
     rows: AggregateRows,
-    y: Array,
-    likelihood: Likelihood,
-    link: Link,
+    totals: Totals,
     *,
     priors: Mapping[str, float],
     rho: float,
@@ -49,12 +48,11 @@ def variational_posterior(
 ) -> VariationalPosterior:
     """Gaussian of theta, and rho, with the highest bound plus log prior density of log(rho).
 
-    The search begins at `rho`, with `mode` the mode given it, and ends when no slope of the bound,
-    per posterior standard deviation, exceeds `tol`. Unlike the paper's, the function has no
-    variance other than theta's. Means of the square link include the mean of the part that
-    landmarks cannot express, so the model is the sampled one.
+    The search begins at `rho` and `mode`, and ends when no slope of the bound, per posterior
+    standard deviation, exceeds `tol`. Unlike the paper's, the function has no variance other than
+    theta's. Means of the square link include the part that landmarks cannot express.
     """
-    expected = expected_log_likelihood(rows, y, likelihood, link, **(scales or {}))
+    expected = expected_log_likelihood(rows, totals, **(scales or {}))
     coordinates = _Coordinates.at(mode, rho)
     log_median, log_sd = np.log(priors["rho_median"]), priors["rho_log_sd"]
 
@@ -85,9 +83,7 @@ def variational_posterior(
     return VariationalPosterior(mean, factor, float(np.exp(log_rho)), float(value))
 
 
-def expected_log_likelihood(
-    rows: AggregateRows, y: Array, likelihood: Likelihood, link: Link, **scales: float
-) -> Expectation:
+def expected_log_likelihood(rows: AggregateRows, totals: Totals, **scales: float) -> Expectation:
     """Expected log density of the labels under theta ~ N(m, F F'), or a bound on it.
 
     With the square link functions of lambda_a are expanded about its mean M_a to second order, with
@@ -108,6 +104,7 @@ def expected_log_likelihood(
     lemma, the second Jensen's. The third is Jensen's for a bag's shares: 1 / lambda_a <= sum_j
     pi_j^2 exp(-f_j) / p_j for all shares pi_j, used at the shares of smallest expectation.
     """
+    y, likelihood, link = np.asarray(totals.y, float), totals.likelihood, totals.link
     terms = likelihood.expected_terms.get(link.name)
     if terms is None:
         *most, last = (repr(n) for n, other in LIKELIHOODS.items() if other.expected_terms)
@@ -115,7 +112,6 @@ def expected_log_likelihood(
             f"no variational bound for the {likelihood.name} likelihood with link {link.name!r}: "
             f"choose {', '.join(most)} or {last} with link 'square' or 'exp', or another method"
         )
-    y = np.asarray(y, float)
     constant = likelihood.constant(y, **scales)
 
     def of_moments(*moments):

@@ -155,7 +155,7 @@ def compressed_embedding(
     factors = scatter_factors(bags, sizes, covariance, tau)
     x = np.empty((len(bags), 0)) if covariates is None else covariates
     columns = np.column_stack([x, np.ones(len(bags)), labels.y])
-    known = labels.error_variance
+    known = None if labels.label_sd is None else labels.label_sd**2
     nodes = cheapest_nodes(
         sizes if by_size else np.ones(len(bags)),
         np.zeros(len(bags)) if known is None else known,

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from bdr_stan.aggregate.densities import Totals
 from bdr_stan.aggregate.outside_basis import warn_of_omitted_totals
 from bdr_stan.aggregate.thinning import thinning_error
 from bdr_stan.aggregate.training import AggregateFeatures, training_features
@@ -271,17 +272,13 @@ class AggregateRegressor(Ranking, EcologicalInference, DoubtedRates, RatePredict
         """Landmarks, kernel and rows of bags with labels that were checked."""
         features = training_features(
             bags,
-            labels.y,
-            self._family,
-            self._link,
+            Totals(labels, self._family, self._link),
             kernel=self.kernel,
             learn=self.learn_kernel,
             n_landmarks=self.n_landmarks,
             landmarks=self.landmarks,
-            trials=labels.trials,
             prior=self.prior,
             bag_effects=self.bag_effects,
-            known_variance=self.label_model.error_variance(labels),
             thin=self.thin,
             seed=seed,
         )
@@ -360,19 +357,12 @@ class AggregateRegressor(Ranking, EcologicalInference, DoubtedRates, RatePredict
     def _model(self, training, labels, likelihood=None):
         """The model of these rows, with Stan's data; by default of the estimator's likelihood."""
         shared = {"prior": self.prior, "weight_basis": training.feature_map.projection}
+        totals = Totals(labels, likelihood or self._family, self._link)
         columns = training.effect_columns
         if columns is not None:
             sums = columns.sums(training.mean_points, training.rows.total)
-            return TotalsWithEffects(training.rows, labels.y, sums, columns.names, **shared)
-        return aggregate_model(
-            training.rows,
-            labels.y,
-            likelihood or self._family,
-            self._link,
-            trials=labels.trials,
-            bag_effects=bool(self.bag_effects),
-            **shared,
-        )
+            return TotalsWithEffects(training.rows, totals, sums, columns.names, **shared)
+        return aggregate_model(training.rows, totals, bag_effects=bool(self.bag_effects), **shared)
 
     def report(self) -> str:
         """As for other estimators, and the likelihood, with the dispersion of the counts; a str.

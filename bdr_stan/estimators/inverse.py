@@ -139,14 +139,13 @@ class InverseEstimator(EmbeddingEstimator):
     def predictive_of_draws(
         self, coordinates: Any, embedding: Embedding, labels: Labels, draws: Mapping[str, Array]
     ) -> Any:
-        variance = labels.error_variance
         return inverse_predictive(
             coordinates,
             embedding,
             draws["tau"],
             draws["curve"],
             labels.classes,
-            known_variance=0.0 if variance is None else variance,
+            known_variance=labels.error_variance,
         )
 
     def _set_fitted(self, result):

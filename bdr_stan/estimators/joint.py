@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.special import logit
 
+from bdr_stan.aggregate.densities import Totals
 from bdr_stan.aggregate.links import LOGIT
 from bdr_stan.aggregate.surveys import (
     JointFeatures,
@@ -205,7 +206,7 @@ class JointRegressor(AggregateRegressor):
         }
 
     def _coordinates(self, model, training):
-        return super()._coordinates(model, training) | {"survey": model.survey_names}
+        return super()._coordinates(model, training) | {"survey": model.surveys.names}
 
     @property
     def stan_data(self) -> Any:
@@ -217,8 +218,7 @@ class JointRegressor(AggregateRegressor):
     def _model(self, training, labels, likelihood=None):
         return JointModel(
             training.rows,
-            labels.y,
-            likelihood or self._family,
+            Totals(labels, likelihood or self._family, self._link),
             training.surveys,
             _SURVEY_FAMILY,
             prior=self.prior,

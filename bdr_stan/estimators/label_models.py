@@ -33,7 +33,6 @@ from bdr_stan.models.label_errors import spread_of_true_labels
 from bdr_stan.models.latent import (
     class_predictive,
     label_predictive,
-    ordinal_predictive,
     outcome_predictive,
 )
 from bdr_stan.posterior.priors import CLASSES, REGRESSION, family_texts
@@ -136,7 +135,7 @@ class LabelModel:
         return label_predictive(
             coordinates,
             embedding,
-            known_variance=0.0 if labels.error_variance is None else labels.error_variance,
+            known_variance=labels.error_variance,
             kind=LognormalPredictive if self.logarithms else Predictive,
             **draws,
         )
@@ -273,16 +272,6 @@ class OrdinalLabels(OutcomeLabels):
     def of_program(self, labels: Labels) -> Labels:
         return replace(labels, y=labels.y.astype(int) + self.first_class)
 
-    def predictive(
-        self,
-        coordinates: Coordinates,
-        embedding: Embedding,
-        labels: Labels,
-        draws: Mapping[str, Array],
-    ) -> Any:
-        assert isinstance(self.distribution, Ordinal)
-        return ordinal_predictive(coordinates, embedding, labels, self.distribution, draws)
-
 
 class ClassLabels(LabelModel):
     """Two classes, the second of probability F(predictor), or with `several` more."""
@@ -370,16 +359,6 @@ class TotalLabels(LabelModel):
         errors = super().checked_errors(bags, y, label_sd)
         spread_of_true_labels(y / bags.totals, (errors / bags.totals) ** 2)
         return errors
-
-    def error_variance(self, labels: Labels) -> Array | float:
-        """Variances of the labels' errors, (n,): of totals, else relative to them, at most 1.
-
-        The error of a count of 0 or near it is taken as one of a label as large as the error.
-        """
-        if labels.label_sd is None:
-            return 0.0
-        unit = 1.0 if self.link.is_linear else np.maximum(labels.y, labels.label_sd)
-        return (labels.label_sd / unit) ** 2
 
     def of_new(
         self, bags: Bags, given: Mapping[str, Any], required: Collection[str], classes: Any

@@ -20,6 +20,7 @@ from bdr_stan.estimators.own_program import (
     program_to_run,
 )
 from bdr_stan.estimators.posterior import PosteriorEstimator
+from bdr_stan.labels import Labels
 from bdr_stan.models.plain import (
     DATA_OF_TOTALS,
     StanData,
@@ -137,8 +138,8 @@ class ProgramOfTotals(PosteriorEstimator):
     def _data_of_training(self, training, labels):
         y = labels.y.astype(int) if self._family.is_count else labels.y
         errors = np.sqrt(np.broadcast_to(training.rows.known_variance, len(y)))
-        per_bag = {"trials": labels.trials, self._name_of_errors: errors}
-        return {**data_of_totals(training.plain_data, y, **per_bag), **labels.program_data}
+        labels = replace(labels, y=y, label_sd=errors)
+        return data_of_totals(training.plain_data, labels, relative_errors=not self._link.is_linear)
 
     @property
     def _name_of_errors(self):
@@ -162,9 +163,10 @@ class ProgramOfTotals(PosteriorEstimator):
         elif stan_data is not None:
             raise ValueError("stan_data are of bags, but the points are in none: pass Bags")
         else:
-            own = {name: program.data[name][:1] for name in program.columns}
+            columns = {name: program.data[name][:1] for name in program.columns}
             points = data_of_points(bags, self.feature_map_)
-            data = without_bags({**data_of_totals(points, self._any_labels(program, 1)), **own})
+            labels = Labels(self._any_labels(program, 1), program_data=columns)
+            data = without_bags(data_of_totals(points, labels))
         drawn = draws_of_program(self, 1)
         drawn = {name: evenly_spaced(values, n_draws) for name, values in drawn.items()}
         return ProgramRates(program.rates(drawn, data))
@@ -178,11 +180,11 @@ class ProgramOfTotals(PosteriorEstimator):
         program = program_to_run(self)
         check_in_memory(self.stan_file, bags)
         self._check_stan_data(stan_data)
-        own = own_data_of_new_bags(program.columns, bags, stan_data)
+        columns = own_data_of_new_bags(program.columns, bags, stan_data)
         trials = self.trials_of(bags, trials)
         points = data_of_points(bags, self.feature_map_)
-        labels = self._any_labels(program, len(bags))
-        return {**data_of_totals(points, labels, trials=trials), **own}
+        y = self._any_labels(program, len(bags))
+        return data_of_totals(points, Labels(y, trials=trials, program_data=columns))
 
     def _any_labels(self, program, n):
         """Labels that n bags may have, of the program's type."""

@@ -10,9 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bdr_stan.aggregate.densities import aggregate_likelihood
-from bdr_stan.aggregate.likelihoods import Likelihood
-from bdr_stan.aggregate.links import EXP, Link
+from bdr_stan.aggregate.densities import Totals, aggregate_likelihood
 from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.aggregate.variational import variational_posterior
 from bdr_stan.models.totals import RateModel, TotalsModel
@@ -28,7 +26,6 @@ from bdr_stan.posterior.latent_gaussian import (
 from bdr_stan.posterior.mode import LogLikelihood
 from bdr_stan.posterior.priors import held_at
 from bdr_stan.posterior.sampling import Posterior
-from bdr_stan.types import Array
 
 # Bags are cut to about this number of slices, for threads to share.
 _SLICES = 16
@@ -36,16 +33,10 @@ _FIRST_TAU = 0.1  # where chains start
 
 
 def aggregate_data(
-    rows: AggregateRows,
-    y: Array,
-    likelihood: Likelihood,
-    priors: Mapping[str, float],
-    *,
-    trials: Array | None = None,
-    has_effects: bool = False,
-    use_likelihood: bool = True,
+    rows: AggregateRows, totals: Totals, priors: Mapping[str, float], *, has_effects: bool = False
 ) -> dict[str, Any]:
     """Data of ``stan/fast/aggregate_*.stan`` (square: `rows` are factors), except for whitening."""
+    y, trials, likelihood = totals.y, totals.labels.trials, totals.likelihood
     of_scales = [f"{name}_scale" for name in likelihood.scales]
     # Information of labels on their bags' effects, for the sampler's coordinates.
     target, information = likelihood.label_on_log_scale(y, trials) if has_effects else ([], [])
@@ -59,8 +50,8 @@ def aggregate_data(
         "scale_prior": [priors[name] for name in of_scales],
         "tau_scale": 1.0,  # if there are no effects
         **{name: value for name, value in priors.items() if name not in of_scales},
-        "use_likelihood": int(use_likelihood),
-        "effect_information": np.asarray(information) * use_likelihood,
+        "use_likelihood": 1,
+        "effect_information": information,
         "effect_target": target,
     }
     if rows.weights is None:
@@ -87,15 +78,12 @@ def aggregate_data(
 class AggregateModel(RateModel):
     """The model of a link's program, ``stan/fast/aggregate_*.stan``; rows are from the link."""
 
-    label_likelihood: Likelihood
     _: KW_ONLY
-    link: Link = EXP
-    trials: Array | None = None
     bag_effects: bool = False  # a normal effect of each bag on the log rate, or the log odds
 
     def __post_init__(self) -> None:
-        self.program = self.link.program
-        self.rho_in_likelihood = self.link.uses_residual_variance
+        self.program = self.totals.link.program
+        self.rho_in_likelihood = self.totals.link.uses_residual_variance
         self.initial = {
             "tau": [_FIRST_TAU] if self.bag_effects else [],
             "t_effect": np.zeros(len(self.y) if self.bag_effects else 0),
@@ -104,42 +92,28 @@ class AggregateModel(RateModel):
 
     def default_priors(self) -> dict[str, float]:
         return {
-            **rate_priors(self.rows, self.y, self.link, self.trials),
-            **self.label_likelihood.default_priors(self.rows, self.y),
+            **rate_priors(self.rows, self.totals),
+            **self.totals.likelihood.default_priors(self.rows, self.y),
             **({"tau_scale": 1.0} if self.bag_effects else {}),
         }
 
     def variables(self) -> Variables:
         return {
             "rho": SCALE,
-            "scale": Variable(Role.SPLIT, list(self.label_likelihood.scales)),
+            "scale": Variable(Role.SPLIT, list(self.totals.likelihood.scales)),
             "tau": Variable(Role.SPLIT, ["tau"] if self.bag_effects else []),
             "t_effect": SAMPLER,
         }
 
     def likelihood(self, *, level: float = 0.0, **scales: float) -> LogLikelihood:
-        return aggregate_likelihood(
-            self.rows,
-            self.y,
-            self.label_likelihood,
-            self.link,
-            trials=self.trials,
-            exact_curvature=self.rows.weights is None,
-            **scales,
-        )
+        exact = self.rows.weights is None
+        return aggregate_likelihood(self.rows, self.totals, exact_curvature=exact, **scales)
 
     def program_data(self) -> dict[str, Any]:
-        return aggregate_data(
-            self.rows,
-            self.y,
-            self.label_likelihood,
-            self.priors,
-            trials=self.trials,
-            has_effects=self.bag_effects,
-        )
+        return aggregate_data(self.rows, self.totals, self.priors, has_effects=self.bag_effects)
 
     def fixed(self, scales: Mapping[str, float]) -> dict[str, Any]:
-        values = [scales[name] for name in self.label_likelihood.scales]
+        values = [scales[name] for name in self.totals.likelihood.scales]
         return super().fixed(scales) | held_at("scale_location", "scale_prior", values)
 
     def variational_fit(self, *, draws: int, seed: int | None = None) -> Posterior:
@@ -147,14 +121,7 @@ class AggregateModel(RateModel):
         scales, mode, _ = most_probable_scales(self)
         rho = scales.pop("rho")
         gaussian = variational_posterior(
-            self.rows,
-            self.y,
-            self.label_likelihood,
-            self.link,
-            priors=self.priors,
-            rho=rho,
-            mode=mode,
-            scales=scales,
+            self.rows, self.totals, priors=self.priors, rho=rho, mode=mode, scales=scales
         )
         scales["rho"] = gaussian.rho
         attrs = {"inference_method": "vb", "bound": gaussian.bound}
@@ -164,29 +131,15 @@ class AggregateModel(RateModel):
 
 
 def aggregate_model(
-    rows: AggregateRows,
-    y: Array,
-    likelihood: Likelihood,
-    link: Link,
-    *,
-    trials: Array | None = None,
-    bag_effects: bool = False,
-    **options: Any,
+    rows: AggregateRows, totals: Totals, *, bag_effects: bool = False, **options: Any
 ) -> AggregateModel | TotalsModel:
-    """The model of totals with this link: of "identity", a linear regression.
-
-    `options` are the prior and the weight basis of `LatentGaussianModel`.
-    """
-    if link.is_linear:
-        return TotalsModel(rows, y, **options)
-    return AggregateModel(
-        rows, y, likelihood, link=link, trials=trials, bag_effects=bag_effects, **options
-    )
+    """The model of totals with their link, of "identity" a linear regression."""
+    if totals.link.is_linear:
+        return TotalsModel(rows, totals, **options)
+    return AggregateModel(rows, totals, bag_effects=bag_effects, **options)
 
 
-def rate_priors(
-    rows: AggregateRows, y: Array, link: Link, trials: Array | None = None
-) -> dict[str, float]:
+def rate_priors(rows: AggregateRows, totals: Totals) -> dict[str, float]:
     """Default priors of level and weights of a model of rates.
 
     With r the overall rate (for the binomial the share) of all bags, "square": f has the level
@@ -194,8 +147,9 @@ def rate_priors(
     deviation around half of it; "exp" and "logit": the level log r or logit r, with a prior sd of
     1.5, and a standard deviation around 1. These are over all points together, with their weights.
     """
-    overall = float(np.sum(y) / np.sum(rows.total if trials is None else trials))
-    function = link.function_prior(overall)
+    trials = totals.labels.trials
+    overall = float(np.sum(totals.y) / np.sum(rows.total if trials is None else trials))
+    function = totals.link.function_prior(overall)
     squares = rows.row_weights[:, None] * rows.rows[:, :-1] ** 2
     squared_norm = np.sum(squares) / np.sum(rows.total)
     return {

@@ -42,6 +42,12 @@ class InverseCoordinates(Kept):
     # of classes: added to log odds, times `informativeness`, shape (M,)
     offsets: Array | None = None
 
+    @property
+    def widths(self) -> Array:
+        """What a density at each label is multiplied by to be a probability, shape (M,)."""
+        is_grid = not self.functions.has_classes
+        return trapezoid_weights(self.labels) if is_grid else np.ones(len(self.labels))
+
     def transform(self, mean: Array) -> Array:
         """Coordinates z of mean embeddings, both shape (n, d)."""
         return (mean - self.m0) @ self.basis
@@ -107,12 +113,8 @@ def inverse_predictive(
     known_variance: ArrayLike = 0.0,
 ) -> GridPredictive | ClassPredictive | MulticlassPredictive:
     """Labels by Bayes' rule, averaged over draws of tau, shape (S, K), and curve, (S, K, J)."""
-    z, sizes, B = (
-        coordinates.transform(embedding.mean),
-        embedding.sizes,
-        coordinates.functions(coordinates.labels),
-    )
-    widths = np.ones(len(B)) if classes is not None else trapezoid_weights(coordinates.labels)
+    z, sizes = coordinates.transform(embedding.mean), embedding.sizes
+    B, widths = coordinates.functions(coordinates.labels), coordinates.widths
 
     def log_densities(i):
         """For one draw after the other, shape (len(i), M)."""

@@ -64,13 +64,12 @@ class BLRModel(EmbeddingModel):
 
     @cached_property
     def rows(self) -> Rows:
-        error_variance = self.labels.error_variance
         by_size = self.uncertain or self.label_noise == "size"  # else one group of equal noise
         return self.embedding.labelled(
             self.deviations.rows,
             self.y,
             self.embedding.sizes if by_size else np.ones(len(self.y)),
-            0.0 if error_variance is None else error_variance,
+            self.labels.error_variance,
             lossless=self.lossless,
         )
 
@@ -142,7 +141,6 @@ def blr_data(
     *,
     n_covariates: int = 0,
     terms: Terms = NO_TERMS,
-    use_likelihood: bool = True,
 ) -> dict[str, Any]:
     """Data of ``stan/blr.stan``, from rows [z, x, v, 1, y], except for whitened coordinates."""
     values, v = split_columns(rows.rows, terms)
@@ -164,7 +162,7 @@ def blr_data(
         **priors,
         **term_data(terms, v, priors),
         "size_noise": int("sigma_point_scale" in priors),
-        "use_likelihood": int(use_likelihood),
+        "use_likelihood": 1,
     }
 
 
@@ -175,7 +173,6 @@ def bdr_data(
     priors: Mapping[str, float],
     *,
     terms: Terms = NO_TERMS,
-    use_likelihood: bool = True,
 ) -> dict[str, Any]:
     """Data of ``stan/bdr.stan`` from rows [z, x, v, 1, y], except for whitened coordinates."""
     data = blr_data(
@@ -183,7 +180,6 @@ def bdr_data(
         priors,
         n_covariates=rows.rows.shape[1] - len(lam) - 2 - sum(terms.n_effects),
         terms=terms,
-        use_likelihood=use_likelihood,
     )
     n_followed = 2 + data["size_noise"]
     return {

@@ -4,7 +4,7 @@ Bags may have several samples, for example residents and houses; their normal la
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -63,10 +63,10 @@ class FamilyModel(EmbeddingModel):
 
     def __post_init__(self) -> None:
         labels, n, name = self.labels, len(self.y), self.family.name
-        order = order_by_size(self.embedding.sizes)
-        # Known parts of the linear predictors, and trials, in the order of the rows, shape (n,).
-        self.known_part = np.zeros(n) if labels.offsets is None else labels.offsets[order]
-        self.trials = None if labels.trials is None else labels.trials[order]
+        # Labels, and known parts of the linear predictors, in the order of the rows, shape (n,).
+        in_order = labels.take(order_by_size(self.embedding.sizes))
+        self.known_part = np.zeros(n) if in_order.offsets is None else in_order.offsets
+        self.labels_in_order = replace(in_order, y=in_order.y.astype(float))
         self.uncertain = any(prior.startswith("eta") for prior in self.embedding_priors)
         # Linear predictors deviate from their means, which for normal labels is noise.
         has_deviations = self.uncertain and name != "normal"
@@ -76,15 +76,11 @@ class FamilyModel(EmbeddingModel):
         self.blocks = tuple(self.samples.values())
         self.initial = {"e": np.zeros(n * (has_deviations and not self.integrates_deviations))}
 
-    @property
-    def y_by_size(self) -> Array:
-        """Labels in the order of the rows, shape (n,)."""
-        return self.rows.rows[:, -1]
-
     @cached_property
     def level_and_spread(self) -> tuple[float, float]:
         """Level and standard deviation of the linear predictors, from the labels."""
-        return self.family.level_and_spread(self.y_by_size, self.known_part, self.trials)
+        labels = self.labels_in_order
+        return self.family.level_and_spread(labels.y, self.known_part, labels.trials)
 
     def default_priors(self) -> dict[str, float]:
         location, spread = self.level_and_spread
@@ -95,7 +91,7 @@ class FamilyModel(EmbeddingModel):
         return {
             **of_predictor,
             **term_priors(self.terms, spread),
-            **self.family.default_priors(self.y_by_size, spread),
+            **self.family.default_priors(self.labels_in_order.y, spread),
             **self.embedding_priors,
         }
 
@@ -131,7 +127,7 @@ class FamilyModel(EmbeddingModel):
         }
         if self.family.name == "normal":
             return normal_likelihood(rows, lam, level=level, **shared)
-        return family_likelihood(rows, lam, self.family, self.known_part, self.trials, **shared)
+        return family_likelihood(rows, lam, self.family, self.labels_in_order, **shared)
 
     def program_data(self) -> dict[str, Any]:
         return bdr_glm_data(
@@ -139,8 +135,7 @@ class FamilyModel(EmbeddingModel):
             self.coordinates.lam,
             self.prior_factor,
             self.family,
-            self.known_part,
-            self.trials,
+            self.labels_in_order,
             self.priors,
             terms=self.terms,
             uncertain=self.uncertain,
@@ -159,7 +154,8 @@ class FamilyModel(EmbeddingModel):
         if self.family.name == "normal":  # whose deviations are integrated out
             return {**whitened, "label_information": np.zeros(n), "label_centre": np.zeros(n)}
         h, nu = self._predictor_moments(scales, mode.theta)
-        densities = partial(label_densities, self.family, self.y_by_size, h, nu, self.trials)
+        labels = self.labels_in_order
+        densities = partial(label_densities, self.family, labels.y, h, nu, labels.trials)
         of_labels = self.scales_of_labels(scales)
         at_mode = densities(**of_labels)
         information = at_mode_information = _information(at_mode, nu)
@@ -175,9 +171,7 @@ class FamilyModel(EmbeddingModel):
         centre = h + at_mode.slope / np.where(at_mode.curvature > 0, at_mode.curvature, np.inf)
         nodes = {}
         if self.integrates_deviations:
-            nodes = deviation_nodes(
-                self.family, self.y_by_size, h, nu, at_mode_information, centre, self.trials
-            )
+            nodes = deviation_nodes(self.family, labels, h, nu, at_mode_information, centre)
         return {
             **whitened,
             "label_information": information,
@@ -188,12 +182,8 @@ class FamilyModel(EmbeddingModel):
 
     def _predictor_moments(self, scales, theta):
         """Mean and variance of the linear predictor of each row, both of shape (n,)."""
-        rows, lam, eta, sample = (
-            self.rows,
-            self.coordinates.lam,
-            self.eta_of(scales),
-            self.coordinates.sample,
-        )
+        rows, eta = self.rows, self.eta_of(scales)
+        lam, sample = self.coordinates.lam, self.coordinates.sample
         sizes = rows.bag_size if sample is None else rows.bag_size[:, sample]
         s = shrinkage_factors(sizes, lam, eta)
         d, of_row = len(lam), rows.group
@@ -244,20 +234,16 @@ def bdr_glm_data(
     lam: Array,
     prior_factor: Array,
     family: Family,
-    known_part: Array,
-    trials: Array | None,
+    labels: Labels,
     priors: Mapping[str, float],
     *,
     terms: Terms = NO_TERMS,
     uncertain: bool = True,
     samples: Mapping[str, int] | None = None,
-    use_likelihood: bool = True,
 ) -> dict[str, Any]:
     """Data of ``stan/fast/bdr_glm.stan``, except for the whitened coordinates of theta.
 
-    `rows` are from `rows_by_size`; `lam` has shape (d,); `prior_factor`, shape (d, d), is P of the
-    prior w ~ N(0, rho^2 (P'P)^-1); `known_part` and `trials`, shape (n,), are in the rows' order.
-    `samples` are the numbers of coordinates of several, by name.
+    `rows` are from `rows_by_size`, `labels` in their order; `samples` are numbers of coordinates.
     """
     values, v = split_columns(rows.rows, terms)
     D, y = len(lam), values[:, -1]
@@ -277,9 +263,9 @@ def bdr_glm_data(
         "bag_size": rows.bag_size.reshape(len(rows.length), -1).T,
         "z": values[:, :D],
         "x": values[:, D:-2],
-        "known_part": known_part,
+        "known_part": np.zeros(len(y)) if labels.offsets is None else labels.offsets,
         "y": y,
-        "trials": np.zeros(len(y), int) if trials is None else trials.astype(int),
+        "trials": (np.zeros(len(y)) if labels.trials is None else labels.trials).astype(int),
         "family": family.program_number,
         "n_scales": len(scales),
         "uncertain": int(uncertain),
@@ -295,7 +281,7 @@ def bdr_glm_data(
         **term_data(terms, v, priors),
         "scale_location": np.zeros(len(scales)),
         "scale_prior": [priors[f"{name}_scale"] for name in scales],
-        "use_likelihood": int(use_likelihood),
+        "use_likelihood": 1,
         "K": 0,  # deviations are parameters
         "node": [],
         "log_node_weight": [],
@@ -314,23 +300,17 @@ def _information(densities: Integrated, nu: Array) -> Array:
 
 
 def deviation_nodes(
-    family: Family,
-    y: Array,
-    mean: Array,
-    variance: Array,
-    information: Array,
-    centre: Array,
-    trials: Array | None,
+    family: Family, labels: Labels, mean: Array, variance: Array, information: Array, centre: Array
 ) -> dict[str, Any]:
     """Data of the program for a family without scales: few nodes, but accurate at the mode.
 
-    Labels, means and variances of their linear predictors, precisions and centres of normal labels
-    of the same curvature, and trials have the shape (n,).
+    Means and variances of the linear predictors, precisions and centres of normal labels of the
+    same curvature have the shape (n,).
     """
-    n = len(y)
-    some = slice(None, None, -(-n // _MOST_BAGS))
-    y, mean, variance = y[some], mean[some], variance[some]
-    trials = None if trials is None else trials[some]
+    n = len(mean)
+    some = np.arange(0, n, -(-n // _MOST_BAGS))
+    labels, mean, variance = labels.take(some), mean[some], variance[some]
+    y, trials = labels.y, labels.trials
     exact = label_densities(family, y, mean, variance, trials).value
     out_of = None if trials is None else trials[:, None]
     u_sd = (1 + variance * information[some]) ** -0.5

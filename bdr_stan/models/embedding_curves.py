@@ -28,10 +28,7 @@ _MAX_LOG_DISTANCE = 15.0  # from the centre of the priors that a mode may be, on
 
 @dataclass(frozen=True)
 class CurveSums:
-    """Sums over the bags of each size: all that the likelihood of the curves needs.
-
-    Many sizes are replaced by fewer nodes, see `at_nodes`.
-    """
+    """Sums over the bags of each size, or at fewer nodes: all that the curves' likelihood needs."""
 
     size: Array  # points per bag, ascending, shape (G,)
     n_bags: Array  # shape (G,)

@@ -215,8 +215,7 @@ def folds_by_kernel_share(
 def learned_power(folds: list[Fold], embedding: Embedding, y: Array) -> tuple[float, Array, float]:
     """Power, 0.05 to 1, and offsets of classes with the highest density of labels, and the loss.
 
-    The weak priors are lognormal about 0.6, which is the power if there are no folds, and normal
-    about 0. The loss is the negative log density of labels, power and offsets.
+    Weak priors are lognormal about 0.6, the power without folds, and normal about 0.
     """
     parts = [_log_density(fold, fold.held_out[:_MAX_HELD_OUT], embedding, y) for fold in folds]
     of_classes = [each.fitted.coordinates for each in folds[:1]]
@@ -238,9 +237,7 @@ def learned_power(folds: list[Fold], embedding: Embedding, y: Array) -> tuple[fl
 def learned_point_noise(held_out: Callable[[float], float], scale: float, most: float) -> float:
     """Noise of one point with the highest density of held-out labels, or 0.
 
-    `held_out` maps sigma_point to the sum of log densities; `scale` is the scale of the half-normal
-    prior, `most` the largest noise that leaves variation to explain. Searched from 0.03 to 1.5
-    times the scale.
+    `held_out` maps sigma_point to the sum of log densities; `scale` is of the half-normal prior.
     """
 
     least, wanted = (share * scale for share in _POINT_NOISES)
@@ -286,10 +283,6 @@ def _log_density(fold, bags, embedding, y):
     at_label = np.sum((z - path / 2) * path / (tau**2 + coordinates.lam / sizes[:, None]), axis=1)
     label_prior = np.interp(y, coordinates.labels, coordinates.log_prior, _NO_LABEL, _NO_LABEL)
     label_prior += coordinates.repeated.log_unit(y, coordinates.labels)
-    continuous = not coordinates.functions.has_classes
-    widths = (
-        trapezoid_weights(coordinates.labels) if continuous else np.ones(len(coordinates.labels))
-    )
     informed = informativeness(coordinates, sizes, tau, curve)
     errors = None
     if fold.error_sd is not None:
@@ -302,18 +295,15 @@ def _log_density(fold, bags, embedding, y):
             values = values + np.outer(informed, offsets)
             label_value = label_value + informed * offsets[y]
         if errors is not None:
-            log_weights, wide = errors
+            log_weights, wide = errors  # of narrow ones the density at the label is better
             label_value = np.where(wide, logsumexp(values + log_weights, axis=1), label_value)
-        return label_value - logsumexp(values, b=widths, axis=1)
+        return label_value - logsumexp(values, b=coordinates.widths, axis=1)
 
     return log_density
 
 
 def _errors_at(y, grid, error_sd):
-    """Log weights of the grid for labels with errors, and which errors exceed its spacing.
-
-    For smaller errors the density at the label itself is more accurate.
-    """
+    """Log weights of the grid for labels with errors, and which errors exceed its spacing."""
     log_weights = np.log(np.maximum(weights_at(y, grid, error_sd), np.exp(_NO_LABEL)))
     interval = np.clip(np.searchsorted(grid, y) - 1, 0, len(grid) - 2)
     return log_weights, error_sd > np.diff(grid)[interval]

@@ -21,7 +21,7 @@ import numpy as np
 
 from bdr_stan.embedding.label_functions import LabelFunctions
 from bdr_stan.embedding.training import TrainingFeatures
-from bdr_stan.models.embedding_curves import CurveSums, coefficient_scales, curves_given
+from bdr_stan.models.embedding_curves import Curves, CurveSums, coefficient_scales, curves_given
 from bdr_stan.models.held_out_labels import (
     FittedCurves,
     TrainingLabels,
@@ -89,17 +89,18 @@ class InverseModel(Model):
         if settings.stan_file is not None:
             return drawn
         if settings.method == "optimize":
-            drawn["curve"] = self._average_curves(drawn)
+            modes = {name: drawn[name][0, 0] for name in POSTERIOR_LOG_SDS if name in drawn}
+            drawn["curve"] = self.curves_at(**modes)[1].mean[None, None]
         by_label = np.sum(drawn["curve"][..., 1:] ** 2, axis=-1)
         return {**drawn, "explained": by_label / (by_label + drawn["tau"] ** 2)}
 
-    def _average_curves(self, drawn: Draws) -> Array:
-        """The curves at their average given the scales of a single draw, shape (1, 1, K, J)."""
-        tau, amplitude = drawn["tau"][0, 0], drawn["amplitude"][0, 0]
-        curvature = float(drawn["curvature"][0, 0]) if "curvature" in drawn else 1.0
+    def curves_at(
+        self, tau: Array, amplitude: Array, curvature: float = 1.0
+    ) -> tuple[Array, Curves]:
+        """Prior sds of the curves' coefficients, (K, J), and the curves given these scales."""
         coordinates, level_scale = self.fitted.coordinates, self.priors["level_scale"]
-        scales = coefficient_scales(coordinates.functions, amplitude, curvature, level_scale)
-        return curves_given(self.fitted.sums, coordinates.lam, tau, scales).mean[None, None]
+        sds = coefficient_scales(coordinates.functions, amplitude, curvature, level_scale)
+        return sds, curves_given(self.fitted.sums, coordinates.lam, tau, sds)
 
 
 def inverse_data(
@@ -107,10 +108,8 @@ def inverse_data(
     lam: Array,
     functions: LabelFunctions,
     priors: Mapping[str, float],
-    *,
-    use_likelihood: bool = True,
 ) -> dict[str, Any]:
-    """Data of ``stan/inverse.stan``; ``use_likelihood=False`` samples the prior."""
+    """Data of ``stan/inverse.stan``."""
     G, J, K = sums.cross.shape
     return {
         "K": K,
@@ -125,7 +124,7 @@ def inverse_data(
         "lambda": lam,
         "smooth": functions.smooth,
         **{name: priors[name] for name in PRIORS},
-        "use_likelihood": int(use_likelihood),
+        "use_likelihood": 1,
     }
 
 
@@ -139,13 +138,9 @@ def inverse_model(
     label_sd: Array | None = None,
     bounds: tuple[float, float] = (-np.inf, np.inf),
 ) -> InverseModel:
-    """The model of ``stan/inverse.stan`` with its data.
+    """The model of ``stan/inverse.stan``; held-out labels choose its power and offsets of classes.
 
-    `distribution` maps true labels to their `LabelDistribution`, None for classes, with labels as
-    the codes 0, 1, ... The power of the likelihood maximises the density of labels of bags held out
-    of the curves, a fifth at a time, as do offsets of the classes. `label_noise` "size" adds errors
-    of variance sigma_point^2 / N_i, `label_sd`, shape (n,), known ones; `bounds` are for the true
-    labels.
+    `distribution` maps true labels to theirs, None for classes; `bounds` are of the true labels.
     """
     embedding, error_variance = training.embedding, 0.0 if label_sd is None else label_sd**2
     by_size = label_noise == "size"
@@ -180,10 +175,7 @@ def inverse_model(
 
 
 def starts(modes: dict[str, Array], settings: SamplerSettings) -> list[dict[str, Array]]:
-    """Initial values spread about the mode; one near it for a search of the mode.
-
-    At the mode itself the first step of the search may be lost in rounding, which ends it.
-    """
+    """Initial values about the mode; one near it for a search, which rounding might end there."""
     modes = {name: np.atleast_1d(v) for name, v in ({"curvature": np.zeros(0)} | modes).items()}
     if settings.method != "nuts":
         return [{name: v * np.exp(_INITIAL_LOG_DISTANCE) for name, v in modes.items()}]

@@ -29,10 +29,7 @@ _UNLIKELY = 0.01  # p-value below which the places are called unlike the points 
 
 @dataclass
 class JointModel(AggregateModel):
-    """The model of ``stan/fast/aggregate_joint.stan`` with its data.
-
-    It is the model of totals, with the lines of the surveys as gamma in theta.
-    """
+    """The model of ``stan/fast/aggregate_joint.stan``: totals, the surveys' lines as gamma."""
 
     surveys: SurveyRows
     survey_family: Family
@@ -40,11 +37,6 @@ class JointModel(AggregateModel):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.program = "aggregate_joint"
-
-    @property
-    def survey_names(self) -> tuple[str, ...]:
-        """Names of the surveys; none of a single survey without a name."""
-        return self.surveys.names
 
     @property
     def survey_scales(self) -> dict[str, list[str]]:

@@ -75,7 +75,7 @@ def label_distribution(
     low, high = open_ends(bounds)
     repeated, probabilities = NO_REPEATED_LABELS, np.empty(0)
     if name == "uniform":
-        density: Callable[[Array], Array] = _flat
+        density: Callable[[Array], Array] = np.ones_like
     elif name == "normal":
         density = norm(np.mean(y), np.std(y)).pdf
     else:
@@ -114,10 +114,6 @@ def open_ends(bounds: Sequence[float | None] | None) -> tuple[float, float]:
     """Bounds as numbers, infinite if an end is open."""
     low, high = bounds or (None, None)
     return -np.inf if low is None else float(low), np.inf if high is None else float(high)
-
-
-def _flat(labels):
-    return np.ones(np.shape(labels))
 
 
 def _empirical(y, low, high, seed):

@@ -89,9 +89,7 @@ def label_predictive(
 ) -> Predictive:
     """Predictive distribution of labels with normal noise, or, of another `kind`, of functions.
 
-    Given a draw N(xi_i, nu_i + sigma^2 + sigma_point^2 / N_i + v_i); `known_variance` is v, a
-    number or of shape (n,), 0 for labels without these errors. `draws` of intercept, w, eta and
-    gamma are as for `latent_moments`.
+    Given a draw N(xi_i, nu_i + sigma^2 + sigma_point^2 / N_i + v_i), v the `known_variance`, (n,).
     """
     latent = _latent(coordinates, embedding, draws)
     error_variance = np.broadcast_to(known_variance, len(embedding.mean))
@@ -112,48 +110,23 @@ def outcome_predictive(
     labels: Labels,
     family: Family,
     draws: Mapping[str, Array],
-) -> OutcomePredictive:
+) -> OutcomePredictive | OrdinalPredictive:
     """Predictive distribution of labels of a family, predictors N(xi_i + o_i, nu_i).
 
-    o_i is the bag's offset plus the logarithm of its exposure, 0 by default.
-
-    `draws` has the parameters, in the shapes for `latent_moments`, and the family's scales, shape
-    (S,).
+    o_i is the bag's offset plus the logarithm of its exposure, 0 by default. `draws` has the
+    parameters, in the shapes for `latent_moments`, and the family's scales, shape (S,).
     """
     scales = {name: draws[name] for name in family.likelihood.scales}
     others = {name: values for name, values in draws.items() if name not in scales}
     latent = _latent(coordinates, embedding, others, labels.offsets)
-    return OutcomePredictive(
-        latent,
-        len(embedding.mean),
-        len(draws["intercept"]),
-        family,
-        scales,
-        labels.trials,
-    )
-
-
-def ordinal_predictive(
-    coordinates: Coordinates,
-    embedding: Embedding,
-    labels: Labels,
-    family: Ordinal,
-    draws: Mapping[str, Array],
-) -> OrdinalPredictive:
-    """Predictive distribution of ordered categories, predictors N(xi_i + o_i, nu_i).
-
-    For o_i and `draws` see `outcome_predictive`.
-    """
-    gaps = {name: draws[name] for name in family.likelihood.scales}
-    others = {name: values for name, values in draws.items() if name not in gaps}
-    latent = _latent(coordinates, embedding, others, labels.offsets)
+    shape = len(embedding.mean), len(draws["intercept"])
+    if not isinstance(family, Ordinal):
+        return OutcomePredictive(latent, *shape, family, scales, labels.trials)
 
     def log_probabilities(i):
-        return family.log_probabilities(*latent(i), **gaps)
+        return family.log_probabilities(*latent(i), **scales)
 
-    return OrdinalPredictive(
-        log_probabilities, len(embedding.mean), len(draws["intercept"]), labels.classes
-    )
+    return OrdinalPredictive(log_probabilities, *shape, labels.classes)
 
 
 def class_predictive(
@@ -273,10 +246,7 @@ def _normal_scores(i, n_draws):
 
 
 def with_draws_of_new_levels(embedding: Embedding, draws: Mapping[str, Array]) -> dict[str, Array]:
-    """The draws, repeated if there are too few to draw effects of new levels.
-
-    For sums over bags, which share the effect of a level.
-    """
+    """The draws, repeated if there are too few to draw effects that bags of a new level share."""
     few = embedding.new_levels is not None and len(draws["w"]) < _FEWEST_DRAWS
     times = _REPEATED_DRAWS // len(draws["w"]) if few else 1
     return {name: np.repeat(values, times, axis=0) for name, values in draws.items()}

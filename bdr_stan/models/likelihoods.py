@@ -17,6 +17,7 @@ from scipy.special import expit, log_expit, log_ndtr
 from bdr_stan.embedding.compression import Rows
 from bdr_stan.embedding.shrinkage import shrinkage_factors
 from bdr_stan.families import Family, label_densities
+from bdr_stan.labels import Labels
 from bdr_stan.posterior.mode import LogLikelihood
 from bdr_stan.types import Array
 
@@ -129,8 +130,7 @@ def family_likelihood(
     data: Rows,
     lam: Array,
     family: Family,
-    known_part: Array,
-    trials: Array | None,
+    labels: Labels,
     *,
     eta: float | Array,
     sample: Array | None = None,
@@ -138,16 +138,16 @@ def family_likelihood(
 ) -> LogLikelihood:
     """Labels of a family, linear predictors integrated out, as in ``stan/fast/bdr_glm.stan``.
 
-    `data` has one row [z, x, 1, y] per bag; `known_part` and `trials`, shape (n,), are in the order
-    of the rows; zeros as `lam`, shape (d,), treat embeddings as exact. For `sample` see
-    `normal_likelihood`.
+    `data` has one row [z, x, 1, y] per bag, in the order of the labels; zeros as `lam`, shape (d,),
+    treat embeddings as exact. For `sample` see `normal_likelihood`.
     """
     X, unexplained, row_group = _design(data, lam, eta, sample)
+    known_part = 0.0 if labels.offsets is None else labels.offsets
 
     def likelihood(theta):
         slope_of_variance = 2 * unexplained * theta
         mean, variance = X @ theta + known_part, (unexplained @ theta**2)[row_group]
-        densities = label_densities(family, data.rows[:, -1], mean, variance, trials, **scales)
+        densities = label_densities(family, labels.y, mean, variance, labels.trials, **scales)
 
         def by_group(values):
             return np.add.reduceat(values, data.start, axis=0)

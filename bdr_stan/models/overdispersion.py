@@ -117,8 +117,7 @@ def overdispersion(
 ) -> Overdispersion:
     """Compare two models of the same bags that differ only in the likelihood.
 
-    `log_evidence` is the narrow model's at its most probable scales, if known from a fit; the
-    searches for the scales begin at `start`; `words` are passed to `Overdispersion`.
+    `log_evidence` is the narrow model's, if known; searches begin at `start`.
     """
     if log_evidence is None:
         log_evidence = most_probable_scales(narrow_model(), start=start)[1].log_evidence

@@ -22,14 +22,13 @@ from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.kernels import FieldFeatures
 from bdr_stan.labels import Labels
 from bdr_stan.models.bayes_rule import InverseCoordinates, noise_sds
-from bdr_stan.models.embedding_curves import coefficient_scales, curves_given
 from bdr_stan.models.embedding_model import EmbeddingModel
 from bdr_stan.models.inverse import POSTERIOR_LOG_SDS, PRIORS, InverseModel, starts
 from bdr_stan.posterior.latent_gaussian import WIDEST_START_LOG_SD, LatentGaussianModel
 from bdr_stan.posterior.model import Draws, Model, StanInput
 from bdr_stan.posterior.priors import FIXED_LOG_SD
 from bdr_stan.posterior.settings import SamplerSettings
-from bdr_stan.predictive.grid import trapezoid_weights, weights_at, weights_between
+from bdr_stan.predictive.grid import weights_at, weights_between
 from bdr_stan.types import Array, PathName, as_path
 
 GENERATED = ("y_new", "log_lik", "rate_new")  # a number for each new bag, or each of its points
@@ -49,7 +48,6 @@ OF_POINTS = ("phi", "weight", "omitted")  # data with an entry for each point
 _LARGEST_START = 2.0  # of chains, from the most probable scales, in their log sds
 # Weights are narrow if rho is small: with Stan's own .8 chains of few bags diverge there.
 _ADAPT_DELTA = 0.95
-# Names of data that fits pass, without the "_new" of new bags.
 DATA_OF_TOTALS = (
     *("N", "P", "D", "start", "length", "y", "y_at", "trials", "label_sd", "relative_label_sd"),
     *(*OF_POINTS, *NODES, "intercept_location", "intercept_scale", "rho_median", "rho_log_sd"),
@@ -64,10 +62,7 @@ _ADAPT_DELTA_OF_CURVES = 0.99  # amplitudes and their curves form funnels if lab
 
 
 def data_of_bags(coordinates: Coordinates, embedding: Embedding, labels: Labels) -> dict[str, Any]:
-    """Data of a plain program that have an entry for each of n bags, and their number.
-
-    `labels` are in the form of the program.
-    """
+    """Data with an entry for each of n bags, and n; `labels` in the form of the program."""
     n = len(embedding.mean)
     zeros = np.zeros(n)
     return {
@@ -226,10 +221,7 @@ def data_of_training_bags(model: PlainModel) -> StanData:
 
 
 def data_of_points(bags: Bags, features: FieldFeatures) -> dict[str, Any]:
-    """Data of a plain program that the points of n bags determine.
-
-    `omitted` is the prior variance of f at a point not captured by its features `phi`, over rho^2.
-    """
+    """Data of the points of n bags; `omitted` is the variance of f outside `phi`, over rho^2."""
     points = bags.read_checked(0, len(bags.points))
     phi = features(points)
     return {
@@ -244,21 +236,18 @@ def data_of_points(bags: Bags, features: FieldFeatures) -> dict[str, Any]:
 
 
 def data_of_totals(
-    points: Mapping[str, Any],
-    y: Array,
-    *,
-    trials: Array | None = None,
-    label_sd: Array | None = None,
-    relative_label_sd: Array | None = None,
+    points: Mapping[str, Any], labels: Labels, *, relative_errors: bool = False
 ) -> dict[str, Any]:
-    """Data of `points`, by `data_of_points`, and of their bags; `y` in the program's form."""
-    zeros = np.zeros(len(y))
+    """Data of `points`, by `data_of_points`, and of their bags; labels in the program's form."""
+    zeros = np.zeros(len(labels.y))
+    errors = zeros if labels.label_sd is None else labels.label_sd
     return {
         **points,
-        "y": y,
-        "trials": (zeros if trials is None else trials).astype(int),
-        "label_sd": zeros if label_sd is None else label_sd,
-        "relative_label_sd": zeros if relative_label_sd is None else relative_label_sd,
+        "y": labels.y,
+        "trials": (zeros if labels.trials is None else labels.trials).astype(int),
+        "label_sd": zeros if relative_errors else errors,
+        "relative_label_sd": errors if relative_errors else zeros,
+        **labels.program_data,
     }
 
 
@@ -292,9 +281,8 @@ class PlainInverseModel(PlainProgram):
     def stan_input(self, settings: SamplerSettings) -> StanInput:
         """Chains that start near the most probable scales, at the average curves given them."""
         inits = [self._start(modes) for modes in starts(self.stock.fitted.modes, settings)]
-        curves = self.stock.fitted.curves
+        scales, curves = self.stock.curves_at(**self._scales(self.stock.fitted.modes))
         sds = np.sqrt(np.diagonal(curves.covariance, axis1=1, axis2=2))
-        scales = self._coefficient_scales(**self._scales(self.stock.fitted.modes))
         return StanInput(
             data=self.data,
             inits=inits,
@@ -304,18 +292,13 @@ class PlainInverseModel(PlainProgram):
 
     def _start(self, modes):
         """Values of the program's parameters at tau, amplitude and, if any, curvature."""
-        values, fitted = self._scales(modes), self.stock.fitted
-        scales = self._coefficient_scales(**values)
-        curves = curves_given(fitted.sums, fitted.coordinates.lam, values["tau"], scales)
+        values = self._scales(modes)
+        scales, curves = self.stock.curves_at(**values)
         return {**values, "t": curves.mean / scales}
 
     def _scales(self, modes):
         curvature = [*np.ravel(modes.get("curvature", ())), self.priors["curvature_median"]][0]
         return {**{n: modes[n] for n in ("tau", "amplitude")}, "curvature": float(curvature)}
-
-    def _coefficient_scales(self, tau, amplitude, curvature):
-        functions, level_scale = self.stock.fitted.coordinates.functions, self.priors["level_scale"]
-        return coefficient_scales(functions, amplitude, curvature, level_scale)
 
 
 def plain_inverse_model(
@@ -341,7 +324,7 @@ def plain_inverse_model(
         "size": embedding.sizes,
         "B": B,
         "label": coordinates.labels,
-        "log_prior": coordinates.log_prior + np.log(_widths(coordinates)),
+        "log_prior": coordinates.log_prior + np.log(coordinates.widths),
         "correction": np.zeros(n_labels) if coordinates.offsets is None else coordinates.offsets,
         "B_label": coordinates.functions(coordinates.labels),
         "lambda": coordinates.lam,
@@ -360,12 +343,11 @@ def inverse_data_of_bags(
     coordinates: InverseCoordinates, embedding: Embedding, labels: Labels
 ) -> dict[str, Any]:
     """Data of the plain program that have an entry for each of n bags, and their number."""
-    error_variance = 0.0 if labels.error_variance is None else labels.error_variance
     return {
         "N": len(embedding.mean),
         "z": coordinates.transform(embedding.mean),
         "size": embedding.sizes,
-        "label_sd": noise_sds(coordinates, embedding.sizes, error_variance),
+        "label_sd": noise_sds(coordinates, embedding.sizes, labels.error_variance),
         **labels.program_data,
     }
 
@@ -380,13 +362,6 @@ def density_given_labels(coordinates: InverseCoordinates, y: Array, noise_sd: Ar
     if coordinates.functions.has_classes:
         return np.equal.outer(y, labels).astype(float)
     if np.any(noise_sd):
-        return weights_at(y, labels, noise_sd) / _widths(coordinates)
+        return weights_at(y, labels, noise_sd) / coordinates.widths
     unit = np.exp(coordinates.repeated.log_unit(y, labels))
-    return unit[:, None] * weights_between(y, labels) / _widths(coordinates)
-
-
-def _widths(coordinates):
-    """What a density at each label of the grid is multiplied by to be a probability."""
-    labels = coordinates.labels
-    is_grid = not coordinates.functions.has_classes
-    return trapezoid_weights(labels) if is_grid else np.ones(len(labels))
+    return unit[:, None] * weights_between(y, labels) / coordinates.widths

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from bdr_stan.aggregate.densities import Totals
 from bdr_stan.aggregate.likelihoods.numbers import NORMAL
 from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.embedding.compression import Rows, compress
@@ -42,11 +43,16 @@ class RateModel(LatentGaussianModel):
     """A model of totals of rates at points with its data."""
 
     rows: AggregateRows
-    y: Array  # totals, shape (n,)
+    totals: Totals
 
     def __post_init__(self) -> None:
         self.prior_factor = np.eye(self.rows.rows.shape[1] - 1)
         super().__post_init__()
+
+    @property
+    def y(self) -> Array:
+        """The totals, shape (n,)."""
+        return self.totals.y
 
     def own_constants(self) -> dict[str, tuple[ArrayLike, list[str]]]:
         return {"total_weight": (self.rows.total, ["bag"])}
@@ -146,11 +152,7 @@ class TotalsWithEffects(TotalsModel):
         return noise + self.rows.known_variance + self.effect_columns**2 @ sds**2
 
     def noise_of_labels(self) -> Array:
-        """Standard deviation of each label per noise of one point, shape (n,), whatever its causes.
-
-        At the most probable scales: a kernel is learned as if effects and errors of labels were
-        noise.
-        """
+        """Sd of each label, of any cause, per noise of one point, (n,), for learning a kernel."""
         scales = most_probable_scales(self)[0]
         return np.sqrt(self.variance(scales)) / scales["sigma"]
 
@@ -175,8 +177,6 @@ def totals_with_effects_data(
     y: Array,
     effect_columns: Array,
     priors: Mapping[str, float],
-    *,
-    use_likelihood: bool = True,
 ) -> dict[str, Any]:
     """Data of ``stan/fast/aggregate_identity.stan``, except for whitening."""
     n, K = effect_columns.shape
@@ -189,7 +189,7 @@ def totals_with_effects_data(
         "squared_weights": rows.noise_factor**2,
         "known_variance": np.broadcast_to(rows.known_variance, n),
         **priors,
-        "use_likelihood": int(use_likelihood),
+        "use_likelihood": 1,
     }
 
 

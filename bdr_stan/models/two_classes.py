@@ -79,7 +79,6 @@ def blr_logit_data(
     priors: Mapping[str, float],
     *,
     n_covariates: int = 0,
-    use_likelihood: bool = True,
 ) -> dict[str, Any]:
     """Data of ``stan/blr_logit.stan`` from a row [z, x, 1, y] per bag, except for whitening."""
     D = rows.rows.shape[1] - n_covariates - 2
@@ -93,7 +92,7 @@ def blr_logit_data(
         "y": y,
         "gamma_scale": 1.0,  # unused without covariates
         **priors,
-        "use_likelihood": int(use_likelihood),
+        "use_likelihood": 1,
     }
 
 
@@ -102,13 +101,11 @@ def bdr_probit_data(
     lam: Array,
     prior_factor: Array,
     priors: Mapping[str, float],
-    *,
-    use_likelihood: bool = True,
 ) -> dict[str, Any]:
     """Data of ``stan/bdr_probit.stan`` from `rows_by_size`, except for `follow_latent_scale`."""
     n_covariates = rows.rows.shape[1] - len(lam) - 2
     return {
-        **blr_logit_data(rows, priors, n_covariates=n_covariates, use_likelihood=use_likelihood),
+        **blr_logit_data(rows, priors, n_covariates=n_covariates),
         **size_groups(rows),
         "lambda": lam,
         "prior_factor": prior_factor,

@@ -28,8 +28,7 @@ def generated_quantities(
 ) -> dict[str, Array]:
     """Variables `wanted`, each (S, n), at draws of the program's parameters, each (S, ...).
 
-    `name` and `code` are the program's. RuntimeError with Stan's message if it rejects the data or
-    a draw.
+    RuntimeError with Stan's message if the program rejects the data or a draw.
     """
     with scratch_folder() as folder:
         program = Path(folder) / f"{name}.stan"

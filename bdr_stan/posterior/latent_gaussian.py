@@ -200,10 +200,7 @@ class LatentGaussianModel(Model):
         return np.repeat([scales[name] for name in self.rho_names], self.blocks)
 
     def mode_at(self, scales: Mapping[str, float], **search: Any) -> Mode:
-        """The mode of theta given all scales; its intercept counts from the level.
-
-        `search` are arguments of `find_mode`.
-        """
+        """The mode of theta, above the level; `search` are arguments of `find_mode`."""
         of_prior = [*([] if self.rho_in_likelihood else self.rho_names), *term_scales(self.terms)]
         of_labels = {name: value for name, value in scales.items() if name not in of_prior}
         return find_mode(

@@ -29,10 +29,7 @@ class StanInput:
     attrs: Mapping[str, Any] = field(default_factory=dict)  # of the posterior, known before the run
 
     def first_metric(self, names: Sequence[str]) -> Array | None:
-        """Initial variances of the parameters `names`; None if one has no initial value.
-
-        Shape (number of unconstrained parameters,).
-        """
+        """Initial variances of all unconstrained parameters; None if one has no initial value."""
         init = self.inits[0]
         if not set(names) <= set(init):
             return None

@@ -159,11 +159,7 @@ def predictor_priors(
 
 
 def class_priors(spread: float, prior_variance: Array, n_covariates: int = 0) -> dict[str, float]:
-    """Default priors of intercept, covariates and weights of a classifier.
-
-    rho_median is such that the latent function's prior sd over the bags is `spread`;
-    `prior_variance`, shape (n,), is that function's prior variance at each bag at rho = 1.
-    """
+    """Default priors of a classifier; `spread` is the latent function's prior sd over the bags."""
     priors = predictor_priors(0.0, spread, prior_variance, n_covariates)
     return {**priors, "intercept_scale": 5 / 3 * spread, "rho_log_sd": 1.0}
 

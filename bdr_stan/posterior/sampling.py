@@ -68,8 +68,7 @@ def run(
 ) -> tuple[Draws, Draws, dict[str, Any]]:
     """Run Stan on a program; draws, sample_stats, both (chain, draw, ...), and attributes.
 
-    `program` is the name of a stock program, or the path of a .stan file. ValueError or TypeError
-    for an option that the method does not support; RuntimeError with Stan's message.
+    ValueError or TypeError for invalid options, RuntimeError with Stan's message.
     """
     check_options(settings.method, settings.options, warmup=settings.warmup, engine=settings.engine)
     if stanli.engine_of_run(program, settings) == "stanli":

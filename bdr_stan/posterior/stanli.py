@@ -78,10 +78,7 @@ def engine_of_run(program: PathName, settings: SamplerSettings) -> str:
 def run(
     program: PathName, stan_input: StanInput, settings: SamplerSettings
 ) -> tuple[Draws, Draws, dict[str, Any]]:
-    """Run stanli on a program; the same as `bdr_stan.posterior.sampling.run` by CmdStan.
-
-    RuntimeError with Stan's message; ProgramError if the program is not valid Stan.
-    """
+    """As `bdr_stan.posterior.sampling.run`; ProgramError if the program is not valid Stan."""
     method = settings.method
     options = {**stan_input.options, **settings.options}
     seed = settings.seed

@@ -254,11 +254,7 @@ def _widened(grid, margin):
 
 def trapezoid_weights(grid: Array) -> Array:
     """Weights of the trapezoidal rule on a grid, shape (M,)."""
-    steps = np.diff(grid)
-    weights = np.zeros(len(grid))
-    weights[:-1] += steps / 2
-    weights[1:] += steps / 2
-    return weights
+    return np.convolve(np.diff(grid), [0.5, 0.5])
 
 
 def weights_between(labels: Array, grid: Array) -> Array:

@@ -66,10 +66,7 @@ class Predictive(NumericMixture):
 def normal_quantile(
     mean: Array, sd: Array, level: float, weights: Array, tolerance: Array
 ) -> Array:
-    """Quantiles, shape (m,), of mixtures of normals: one column of `mean` and `sd`, (S, m), each.
-
-    For `tolerance` see `mixture_quantile`.
-    """
+    """Quantiles, (m,), of mixtures of normals, the columns; see `mixture_quantile`."""
 
     def cdf_and_density(x, j):
         standard = (x - mean[:, j]) / sd[:, j]

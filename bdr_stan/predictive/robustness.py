@@ -29,20 +29,11 @@ _DRAWS_PER_COEFFICIENT = 10
 
 @dataclass(frozen=True)
 class Regression:
-    """The regression's part in the robustness of a contrast, under the draws of the contrast.
+    """The regression's part in the robustness of a contrast, under the draws of the contrast."""
 
-    Attributes
-    ----------
-    n_residual : int
-        Number of training bags minus number of coefficients of intercept and covariates.
-    scales : array, shape (S, m)
-        Draws of the scales: sigma, rho and so on.
-    coefficients : dict of arrays, shapes (S, k)
-        Draws of the coefficients of covariates and terms by name.
-    """
-
-    n_residual: int
-    scales: Array
+    n_residual: int  # number of training bags minus coefficients of intercept and covariates
+    scales: Array  # draws of sigma, rho and so on, shape (S, m)
+    # Draws of the coefficients of covariates and terms by name, shapes (S, k).
     coefficients: Mapping[str, Array] = field(default_factory=dict)
 
 

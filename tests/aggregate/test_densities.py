@@ -10,16 +10,13 @@ from numpy.polynomial.laguerre import laggauss
 from scipy.special import roots_genlaguerre
 
 from bdr_stan.aggregate.densities import aggregate_likelihood
-from bdr_stan.aggregate.likelihoods import LIKELIHOODS
-from bdr_stan.aggregate.links import LINKS
 
 EVERY = pytest.mark.parametrize("likelihood, link", totals.MODELS)
 
 
 def function_of(p, scales, rows=None):
     rows = totals.point_rows(p) if rows is None else rows
-    likelihood, link = LIKELIHOODS[p.likelihood], LINKS[p.link]
-    return aggregate_likelihood(rows, p.y, likelihood, link, trials=p.trials, **scales)
+    return aggregate_likelihood(rows, totals.labels_of(p), **scales)
 
 
 def factors(p):

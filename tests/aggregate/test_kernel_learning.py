@@ -10,7 +10,6 @@ from bdr_stan import Bags
 from bdr_stan.aggregate import kernel_learning
 from bdr_stan.aggregate.densities import aggregate_likelihood
 from bdr_stan.aggregate.kernel_learning import learn_kernel, slope_in_rows
-from bdr_stan.aggregate.likelihoods import LIKELIHOODS
 from bdr_stan.aggregate.links import LINKS
 from bdr_stan.aggregate.rows import point_rows
 from bdr_stan.kernels import RBF, FieldFeatures, Matern32
@@ -19,8 +18,7 @@ from bdr_stan.posterior.scales import maximise_evidence
 
 
 def mode_of(rows, p, scales):
-    likelihood, link = LIKELIHOODS[p.likelihood], LINKS[p.link]
-    density = aggregate_likelihood(rows, p.y, likelihood, link, trials=p.trials, **scales)
+    density = aggregate_likelihood(rows, totals.labels_of(p), **scales)
     prior = p.priors["intercept_location"], p.priors["intercept_scale"]
     factor = np.eye(rows.rows.shape[1] - 1)
     return find_mode(density, factor, prior, rho=scales["rho"], tol=1e-20)
@@ -42,9 +40,7 @@ def test_slope_of_the_evidence_in_the_rows(likelihood, link):
     p, scales, _ = totals.problem(likelihood, link)
     rows = totals.point_rows(p)
     mode = mode_of(rows, p, scales)
-    slope = slope_in_rows(
-        rows, p.y, LIKELIHOODS[likelihood], LINKS[link], mode, trials=p.trials, **scales
-    )
+    slope = slope_in_rows(rows, totals.labels_of(p), mode, **scales)
     rng = np.random.default_rng(4)
     for _ in range(4):
         along = rng.normal(size=rows.rows.shape)
@@ -61,9 +57,7 @@ def test_slope_of_the_evidence_in_the_rows(likelihood, link):
 def test_slope_of_the_evidence_in_what_is_left_out(likelihood):
     p, scales, _ = totals.problem(likelihood, "square")
     rows = totals.point_rows(p)
-    slope = slope_in_rows(
-        rows, p.y, LIKELIHOODS[likelihood], LINKS["square"], mode_of(rows, p, scales), **scales
-    )
+    slope = slope_in_rows(rows, totals.labels_of(p), mode_of(rows, p, scales), **scales)
 
     def evidence(residual_variance):
         return mode_of(replace(rows, residual_variance=residual_variance), p, scales).log_evidence
@@ -77,10 +71,11 @@ def test_learned_parameters_have_the_highest_evidence(likelihood, link, rng):
     """Higher, with the priors, than at any step away from them along an axis."""
     points = [rng.uniform(-2, 2, 2) + 0.3 * rng.normal(size=(6, 2)) for _ in range(40)]
     bags = Bags.from_list(points, weights=[rng.gamma(2, 1, 6) for _ in points])
-    family, of = LIKELIHOODS[likelihood], LINKS[link]
+    of = LINKS[link]
     f = 1.5 + np.sin(2 * bags.points[:, 0]) + 0.3 * bags.points[:, 1]
     total = bags.sums(bags.weights * of.rate(f))
     y = 1.0 * rng.poisson(total) if link == "square" else total + rng.normal(size=40)
+    labels = totals.labelled(y, likelihood, link)
     landmarks, start = np.array(bags.points[::20]), RBF([1.0, 1.0]) + Matern32(1.0, columns=(1,))
     level = 1.5, 0.5
     others = {"rho": 0.5, "sigma": 0.5} if link == "identity" else {"rho": 0.5}
@@ -90,7 +85,7 @@ def test_learned_parameters_have_the_highest_evidence(likelihood, link, rng):
 
     rows_at = rows_of(bags, landmarks, of)
     found = learn_kernel(
-        start, rows_at, y, family, of,
+        start, rows_at, labels,
         intercept_prior=level, scales=others, log_prior=log_prior,
     )  # fmt: skip
     assert type(found) is type(start) and found.log_parameters.shape == (4,)
@@ -100,7 +95,7 @@ def test_learned_parameters_have_the_highest_evidence(likelihood, link, rng):
         rows = rows_at(start.with_log_parameters(log_parameters))
 
         def mode_at(scales, **search):
-            likelihood = aggregate_likelihood(rows, y, family, of, **scales)
+            likelihood = aggregate_likelihood(rows, labels, **scales)
             factor = np.eye(rows.rows.shape[1] - 1)
             return find_mode(likelihood, factor, level, rho=scales["rho"], **search)
 
@@ -126,9 +121,7 @@ def learned_from_waves(seed, start=ISOTROPIC, log_prior=lambda **scales: 0.0, **
     return learn_kernel(
         start,
         rows_of(bags, landmarks, LINKS["square"]),
-        1.0 * rng.poisson(bags.sums(f**2)),
-        LIKELIHOODS["poisson"],
-        LINKS["square"],
+        totals.labelled(1.0 * rng.poisson(bags.sums(f**2)), "poisson", "square"),
         intercept_prior=(1.5, 1.0),
         scales={"rho": 1.0},
         log_prior=log_prior,

@@ -39,18 +39,15 @@ def labels(bags, likelihood):
     return np.round(mean) + 1.0
 
 
-def features(bags, likelihood, link, *, learn=False, added=0.0, **options):
-    family, of = LIKELIHOODS[likelihood], LINKS[link]
-    y, trials = labels(bags, likelihood) + added, TRIALS if family.has_trials else None
+def labelled(bags, likelihood, link, added=0.0):
+    trials = TRIALS if LIKELIHOODS[likelihood].has_trials else None
+    return totals.labelled(labels(bags, likelihood) + added, likelihood, link, trials)
 
-    given = {
-        "kernel": RBF(1.0),
-        "n_landmarks": 5,
-        "landmarks": "kmeans",
-        "trials": trials,
-        "seed": 1,
-    }
-    return training_features(bags, y, family, of, learn=learn, **{**given, **options})
+
+def features(bags, likelihood, link, *, learn=False, added=0.0, **options):
+    given = {"kernel": RBF(1.0), "n_landmarks": 5, "landmarks": "kmeans", "seed": 1}
+    of_bags = labelled(bags, likelihood, link, added)
+    return training_features(bags, of_bags, learn=learn, **{**given, **options})
 
 
 @EVERY
@@ -97,13 +94,12 @@ def test_a_kernel_is_learned_with_effects_and_their_priors(bags, likelihood, lin
 @pytest.mark.parametrize("likelihood, link", [m for m in WITH_EFFECTS if m[1] != "identity"])
 def test_the_evidence_of_a_kernel_is_that_of_the_model_with_effects(bags, likelihood, link):
     """Higher, with the prior of the length, than at lengths nearby."""
-    family, of = LIKELIHOODS[likelihood], LINKS[link]
-    y, trials = labels(bags, likelihood), TRIALS if family.has_trials else None
+    of_bags = labelled(bags, likelihood, link)
     found = features(bags, likelihood, link, learn=True, bag_effects=True).feature_map
 
     def model_at(length, prior=None):
-        rows = of.rows(bags, FieldFeatures(RBF(length), found.landmarks))
-        return aggregate_model(rows, y, family, of, trials=trials, prior=prior, bag_effects=True)
+        rows = LINKS[link].rows(bags, FieldFeatures(RBF(length), found.landmarks))
+        return aggregate_model(rows, of_bags, prior=prior, bag_effects=True)
 
     priors = model_at(1.0).priors  # those of the start
 

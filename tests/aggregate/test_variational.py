@@ -5,6 +5,7 @@ from math import factorial
 import numpy as np
 import pytest
 from builders import reference
+from builders.totals import labelled
 from scipy import stats
 from scipy.optimize import OptimizeResult
 
@@ -27,12 +28,11 @@ ALL = pytest.mark.parametrize(
 
 
 def aggregate_likelihood(rows, y, likelihood, link, **scales):
-    return densities.aggregate_likelihood(rows, y, LIKELIHOODS[likelihood], LINKS[link], **scales)
+    return densities.aggregate_likelihood(rows, labelled(y, likelihood, link), **scales)
 
 
 def expected_log_likelihood(rows, y, likelihood, link, **scales):
-    likelihood, link = LIKELIHOODS[likelihood], LINKS[link]
-    return variational.expected_log_likelihood(rows, y, likelihood, link, **scales)
+    return variational.expected_log_likelihood(rows, labelled(y, likelihood, link), **scales)
 
 
 def rows_of(rng, sizes, d):
@@ -79,9 +79,7 @@ def fitted(rows, y, likelihood, link, *, rho=RHO, priors=None, **options):
     )
     return mode, variational_posterior(
         rows,
-        y,
-        LIKELIHOODS[likelihood],
-        LINKS[link],
+        labelled(y, likelihood, link),
         priors=priors,
         rho=rho,
         mode=mode,

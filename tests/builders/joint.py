@@ -211,8 +211,7 @@ def package_model(p):
     """The model of the package with the problem's priors."""
     return JointModel(
         totals.compressed(p.totals),
-        p.totals.y,
-        LIKELIHOODS[p.totals.likelihood],
+        totals.labels_of(p.totals),
         surveys(p),
         FAMILIES[p.family],
         prior=p.priors,

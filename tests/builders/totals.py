@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bdr_stan.aggregate.densities import aggregate_likelihood
+from bdr_stan.aggregate.densities import Totals, aggregate_likelihood
 from bdr_stan.aggregate.likelihoods import LIKELIHOODS
 from bdr_stan.aggregate.links import LINKS
 from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.bags import Bags
+from bdr_stan.labels import Labels
 from bdr_stan.models.aggregate import aggregate_data
 from bdr_stan.posterior.mode import find_mode
 from bdr_stan.posterior.whitening import whitened_coordinates
@@ -276,6 +277,15 @@ class Given:
         return out
 
 
+def labelled(y, likelihood, link, trials=None):
+    """Labels of a likelihood and a link, both by name."""
+    return Totals(Labels(np.asarray(y), trials=trials), LIKELIHOODS[likelihood], LINKS[link])
+
+
+def labels_of(p):
+    return labelled(p.y, p.likelihood, p.link, p.trials)
+
+
 def compressed(p):
     """The bags' rows as a fit takes them: factors, weighted sums or the points."""
     bags = Bags.from_list(p.psi, weights=p.weights)
@@ -303,9 +313,8 @@ def whitening(p, rows, whitened=True):
     if not whitened:
         return reference.plain_coordinates(d)
     intercept = p.priors["intercept_location"], p.priors["intercept_scale"]
-    likelihood = LIKELIHOODS[p.likelihood]
-    scales = dict.fromkeys(likelihood.scales, 0.5)
-    density = aggregate_likelihood(rows, p.y, likelihood, LINKS[p.link], trials=p.trials, **scales)
+    scales = dict.fromkeys(LIKELIHOODS[p.likelihood].scales, 0.5)
+    density = aggregate_likelihood(rows, labels_of(p), **scales)
     mode = find_mode(density, np.eye(d), intercept, rho=RHO)
     return whitened_coordinates(mode, np.eye(d), RHO)
 
@@ -315,10 +324,11 @@ def stan_data(p, *, whitened=True, use_likelihood=True):
     rows = compressed(p)
     coordinates = whitening(p, rows, whitened)
     of_programs = {name: v for name, v in coordinates.items() if not name.startswith("gamma")}
-    return of_programs | aggregate_data(
-        rows, p.y, LIKELIHOODS[p.likelihood], p.priors,
-        trials=p.trials, has_effects=p.has_effects, use_likelihood=use_likelihood,
-    )  # fmt: skip
+    data = aggregate_data(rows, labels_of(p), p.priors, has_effects=p.has_effects)
+    if not use_likelihood:
+        information = np.zeros_like(data["effect_information"])
+        data |= {"use_likelihood": 0, "effect_information": information}
+    return of_programs | data
 
 
 def start_at(p):

@@ -22,8 +22,7 @@ EVERY = pytest.mark.parametrize("likelihood, link", SAMPLED)
 
 def model_of(likelihood, link, n=12, **options):
     p, true = totals.random_rates(np.random.default_rng(5), likelihood, link, n)
-    of = LIKELIHOODS[likelihood], LINKS[link]
-    model = aggregate_model(totals.compressed(p), p.y, *of, trials=p.trials, **options)
+    model = aggregate_model(totals.compressed(p), totals.labels_of(p), **options)
     return p, model, np.append(true["w"], true["intercept"])
 
 
@@ -46,8 +45,7 @@ def test_likelihood_is_that_of_the_labels(likelihood, link):
     if model.rho_in_likelihood:
         scales["rho"] = 0.6
     rows = totals.point_rows(p)
-    of = LIKELIHOODS[likelihood], LINKS[link]
-    expected = aggregate_likelihood(rows, p.y, *of, trials=p.trials, **scales)(theta)
+    expected = aggregate_likelihood(rows, totals.labels_of(p), **scales)(theta)
     found = model.likelihood(**scales)(theta)
     for one, other in zip(found[:3], expected, strict=False):
         np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-8)
@@ -67,9 +65,8 @@ def test_bag_effects(likelihood, link):
     np.testing.assert_array_equal(data["effect_target"], target)
     np.testing.assert_array_equal(data["effect_information"], information)
     if likelihood == "poisson":
-        spread = LIKELIHOODS["negative binomial"]
-        rows = totals.point_rows(p)
-        expected = aggregate_likelihood(rows, p.y, spread, LINKS[link], dispersion=0.3)(theta)
+        rows, wide = totals.point_rows(p), totals.labelled(p.y, "negative binomial", link)
+        expected = aggregate_likelihood(rows, wide, dispersion=0.3)(theta)
         assert model.likelihood(tau=0.3)(theta)[0] == pytest.approx(expected[0])
 
 
@@ -101,20 +98,22 @@ def test_starts_and_draws_are_opposites(likelihood, link, bag_effects):
 @pytest.mark.parametrize("link, level, spread", [("square", 2.0, 2 / 3), ("exp", np.log(4), 1.5)])
 def test_priors_are_on_the_scale_of_the_data(link, level, spread):
     p, _, _ = model_of("poisson", link)
-    rows, share = totals.point_rows(p), 4 * totals.point_rows(p).total  # a rate of 4
-    priors = rate_priors(rows, share, LINKS[link])
+    rows = totals.point_rows(p)
+    share = totals.labelled(4 * rows.total, "poisson", link)  # a rate of 4
+    priors = rate_priors(rows, share)
     assert priors["intercept_location"] == pytest.approx(level)
     assert priors["intercept_scale"] == pytest.approx(spread)
     psi = rows.rows[:, :-1]
     norm = np.average(np.sum(psi**2, axis=1), weights=rows.weights)
     assert priors["rho_median"] == pytest.approx(1 / np.sqrt(norm))  # f has a sd of about 1
-    compressed = rate_priors(totals.compressed(p), share, LINKS[link])
+    compressed = rate_priors(totals.compressed(p), share)
     assert compressed == pytest.approx(priors)
 
 
 def test_priors_of_shares_count_trials():
     p, _, _ = model_of("binomial", "logit")
-    priors = rate_priors(totals.point_rows(p), 0.2 * p.trials, LINKS["logit"], p.trials)
+    shares = totals.labelled(0.2 * p.trials, "binomial", "logit", p.trials)
+    priors = rate_priors(totals.point_rows(p), shares)
     assert priors["intercept_location"] == pytest.approx(np.log(0.25))
 
 
@@ -128,11 +127,10 @@ def test_numbers_of_priors_can_be_given():
 @pytest.mark.parametrize("likelihood, link", [m for m in SAMPLED if m[0] != "binomial"])
 def test_variational_fit(likelihood, link):
     p, model, _ = model_of(likelihood, link, weight_basis=2 * np.eye(3))
-    rows, of = totals.compressed(p), (LIKELIHOODS[likelihood], LINKS[link])
     one, again = (model.variational_fit(draws=50, seed=4) for _ in range(2))
     scales, mode, _ = most_probable_scales(model)
     known = {"rho": scales.pop("rho"), "scales": scales, "mode": mode, "priors": model.priors}
-    expected = variational_posterior(rows, p.y, *of, **known)
+    expected = variational_posterior(totals.compressed(p), totals.labels_of(p), **known)
     assert one.attrs["inference_method"] == "vb"
     assert one.attrs["bound"] == pytest.approx(expected.bound)
     assert set(one.draws) == {"w", "intercept", "beta", *model.scales}

@@ -54,8 +54,8 @@ def test_data_of_the_program(rng):
     z, y, sizes = rng.normal(size=(50, 3)), rng.normal(size=50), np.repeat([4.0, 2.0], [40, 10])
     rows, lam, factor = compress(z, y, sizes), rng.gamma(2.0, size=3), np.triu(np.ones((3, 3)))
     priors = {"sigma_scale": 2.0}
-    data = bdr_data(rows, lam, factor, priors, use_likelihood=False)
-    assert {"D": 3, "G": 2, "T": 10, "use_likelihood": 0}.items() <= data.items()
+    data = bdr_data(rows, lam, factor, priors)
+    assert {"D": 3, "G": 2, "T": 10, "use_likelihood": 1}.items() <= data.items()
     for name, expected in {
         "bag_size": [2, 4], "n_bags": [10, 40], "start": [1, 6], "length": [5, 5],
         "rows": rows.rows, "lambda": lam, "prior_factor": factor,

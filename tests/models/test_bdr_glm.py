@@ -90,7 +90,7 @@ def test_nodes_of_deviations_are_those_of_the_labels(rng, monkeypatch):
     data = model.data | model.whitening(scales, mode)
     mean, variance = predictors(data, mode.theta, scales)
     given = (data[name] for name in ("label_information", "label_centre"))
-    expected = deviation_nodes(POISSON, data["y"], mean, variance, *given, None)
+    expected = deviation_nodes(POISSON, Labels(data["y"]), mean, variance, *given)
     np.testing.assert_array_equal(data["node"], expected["node"])
     assert len(model.initial["e"]) == 0
 

@@ -59,8 +59,8 @@ def test_rows_are_grouped_by_size_and_keep_their_order(rng):
 def test_data_of_the_program(rng):
     z, y = rng.normal(size=(4, 2)), np.array([0.0, 1.0, 1.0, 0.0])
     rows, lam, factor = rows_by_size(z, y, [3, 1, 3, 1]), np.array([0.1, 2.0]), np.eye(2)
-    data = bdr_probit_data(rows, lam, factor, {"rho_median": 2.0}, use_likelihood=False)
-    assert {"N": 4, "D": 2, "G": 2, "use_likelihood": 0, "rho_median": 2.0}.items() <= data.items()
+    data = bdr_probit_data(rows, lam, factor, {"rho_median": 2.0})
+    assert {"N": 4, "D": 2, "G": 2, "use_likelihood": 1, "rho_median": 2.0}.items() <= data.items()
     for name, expected in {
         "bag_size": [1, 3], "start": [1, 3], "length": [2, 2], "z": z[[1, 3, 0, 2]],
         "y": [1, 0, 0, 1], "lambda": lam, "prior_factor": factor,

@@ -35,8 +35,8 @@ def test_data_of_the_program(rng):
     z, y = rng.normal(size=(50, 3)), rng.normal(size=50)
     priors = {"sigma_scale": 2.0}
     rows = compress(z, y, np.ones(50))
-    data = blr_data(rows, priors, use_likelihood=False)
-    assert {"D": 3, "G": 1, "T": 5, "use_likelihood": 0}.items() <= data.items()
+    data = blr_data(rows, priors)
+    assert {"D": 3, "G": 1, "T": 5, "use_likelihood": 1}.items() <= data.items()
     assert data["n_bags"].tolist() == [50] and data["start"].tolist() == [1]
     np.testing.assert_array_equal(data["rows"], rows.rows)
     assert priors.items() <= data.items()

@@ -28,8 +28,8 @@ def model_and_problem(rng, name="landmarks", **options):
 def test_data_of_the_program(rng):
     z, y = rng.normal(size=(4, 2)), np.array([0.0, 1.0, 1.0, 0.0])
     rows = compress(z, y, np.ones(4), lossless=False)
-    data = blr_logit_data(rows, {"rho_median": 2.0}, use_likelihood=False)
-    assert {"N": 4, "D": 2, "use_likelihood": 0, "rho_median": 2.0}.items() <= data.items()
+    data = blr_logit_data(rows, {"rho_median": 2.0})
+    assert {"N": 4, "D": 2, "use_likelihood": 1, "rho_median": 2.0}.items() <= data.items()
     np.testing.assert_array_equal(data["z"], z)
     np.testing.assert_array_equal(data["y"], y)
     assert data["y"].dtype.kind == "i"

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from bdr_stan.families import FAMILIES, label_densities
+from bdr_stan.labels import Labels
 from bdr_stan.models import bdr_glm as nodes
 
 
@@ -13,7 +14,7 @@ def problem(variance, n=400):
     y = rng.poisson(np.exp(mean + np.sqrt(v) * rng.normal(size=n))).astype(float)
     found = label_densities(FAMILIES["poisson"], y, mean, v, None)
     information = found.curvature / (1 - v * found.curvature)
-    return y, mean, v, information, mean + found.slope / found.curvature, None
+    return Labels(y), mean, v, information, mean + found.slope / found.curvature
 
 
 @pytest.mark.parametrize("variance", [0.0, 0.1, 2.0, 20.0])
@@ -23,7 +24,7 @@ def test_the_fewest_that_are_accurate(variance):
     assert data["K"] == len(data["node"]) == len(data["log_node_weight"])
     np.testing.assert_allclose(np.exp(data["log_node_weight"]).sum(), 1)
     np.testing.assert_allclose(np.exp(data["log_node_weight"]) @ data["node"] ** 2, 1)
-    exact = label_densities(FAMILIES["poisson"], *given[:3], None).value
+    exact = label_densities(FAMILIES["poisson"], given[0].y, *given[1:3], None).value
 
     def error(number):
         return np.abs(found_by(number, given) - exact).mean()
@@ -40,12 +41,12 @@ def test_wide_variances_need_more_than_narrow_ones():
 
 def found_by(number, given):
     """Log densities by a rule written from its definition, weights of which sum to 1."""
-    y, mean, v, information, centre, _ = given
+    labels, mean, v, information, centre = given
     node, weight = np.polynomial.hermite_e.hermegauss(number)
     weight /= weight.sum()
     q = 1 + v * information
     u = (np.sqrt(v) * information * (centre - mean) / q)[:, None] + node / np.sqrt(q)[:, None]
     h = mean[:, None] + np.sqrt(v)[:, None] * u
-    density = FAMILIES["poisson"].terms(y=y[:, None], h=h).value
+    density = FAMILIES["poisson"].terms(y=labels.y[:, None], h=h).value
     ratio = np.exp(density - 0.5 * u**2 + 0.5 * node**2)
     return np.log(ratio @ weight / np.sqrt(q))

@@ -103,8 +103,7 @@ def test_priors_are_those_of_the_data_and_the_users():
     p, _ = joint.random_joint(np.random.default_rng(5))
     given = joint.JointModel(
         joint.totals.compressed(p.totals),
-        p.totals.y,
-        joint.LIKELIHOODS["poisson"],
+        joint.totals.labels_of(p.totals),
         joint.surveys(p),
         joint.FAMILIES["beta_binomial"],
         prior={"survey_slope_scale": 0.2, "rho_log_sd": 0.3},

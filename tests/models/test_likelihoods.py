@@ -8,6 +8,7 @@ from scipy import stats
 from bdr_stan.embedding.compression import compress
 from bdr_stan.embedding.shrinkage import joint_basis
 from bdr_stan.families import FAMILIES
+from bdr_stan.labels import Labels
 from bdr_stan.models.embedding_model import rows_by_size
 from bdr_stan.models.likelihoods import (
     family_likelihood,
@@ -82,7 +83,7 @@ def test_families_with_normal_labels_are_the_normal_likelihood(rng):
     scales = {"eta": ETA, "sigma": SIGMA}
     expected = normal_likelihood(rows, lam, **scales)
     t = FAMILIES["student_t"]
-    found = family_likelihood(rows, lam, t, np.zeros(40), None, df_above_2=1e8, **scales)
+    found = family_likelihood(rows, lam, t, Labels(rows.rows[:, -1]), df_above_2=1e8, **scales)
     theta = rng.normal(size=4)
     for ours, other in zip(found(theta), expected(theta), strict=True):
         np.testing.assert_allclose(ours, other, rtol=1e-5, atol=1e-5 * np.abs(other).max())

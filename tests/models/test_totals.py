@@ -22,7 +22,7 @@ def p():
 
 def test_likelihood_is_that_of_the_totals(p):
     """But for the constant that dividing labels by their noise adds."""
-    model = TotalsModel(totals.compressed(p), p.y)
+    model = TotalsModel(totals.compressed(p), totals.labels_of(p))
     thetas = np.random.default_rng(1).normal(size=(4, 4))
     found = [model.likelihood(sigma=0.7)(theta)[0] for theta in thetas]
     expected = [totals.log_likelihood(p, w=t[:-1], intercept=t[-1], sigma=0.7) for t in thetas]
@@ -34,7 +34,7 @@ def test_likelihood_is_that_of_the_totals(p):
 def test_known_errors_add_to_the_variance(p):
     rows, thetas = totals.compressed(p), np.random.default_rng(1).normal(size=(4, 4))
     known = np.random.default_rng(2).gamma(2, 0.1, 12)
-    model = TotalsModel(replace(rows, known_variance=known), p.y)
+    model = TotalsModel(replace(rows, known_variance=known), totals.labels_of(p))
     found = [model.likelihood(sigma=0.7)(theta)[0] for theta in thetas]
     sd = np.sqrt((0.7 * rows.noise_factor) ** 2 + known)
     expected = [stats.norm.logpdf(p.y, rows.rows @ theta, sd).sum() for theta in thetas]
@@ -44,7 +44,7 @@ def test_known_errors_add_to_the_variance(p):
 
 def test_program_scales_and_constants(p):
     rows = totals.compressed(p)
-    model = TotalsModel(rows, p.y, weight_basis=3 * np.eye(3))
+    model = TotalsModel(rows, totals.labels_of(p), weight_basis=3 * np.eye(3))
     assert (model.program, model.scales) == ("blr", ("sigma", "rho"))
     np.testing.assert_array_equal(model.weight_basis, 3 * np.eye(3))
     np.testing.assert_array_equal(model.constants["total_weight"][0], rows.total)
@@ -54,27 +54,30 @@ def test_program_scales_and_constants(p):
 
 def test_priors_are_on_the_scale_of_the_data(p):
     rows = totals.compressed(p)
-    priors = TotalsModel(rows, p.y).priors
+    priors = TotalsModel(rows, totals.labels_of(p)).priors
     averages = p.y / rows.total
     assert priors["intercept_location"] == pytest.approx(p.y.sum() / rows.total.sum())
     assert priors["intercept_scale"] == pytest.approx(2.5 * averages.std())
     assert priors["sigma_scale"] == LIKELIHOODS["normal"].default_priors(rows, p.y)["sigma_scale"]
     variance = np.sum((rows.rows[:, :-1] / rows.total[:, None]) ** 2, axis=1)
     assert priors["rho_median"] ** 2 * variance.mean() == pytest.approx(averages.var())
-    assert TotalsModel(rows, p.y, prior={"sigma_scale": 9.0}).priors["sigma_scale"] == 9.0
+    assert (
+        TotalsModel(rows, totals.labels_of(p), prior={"sigma_scale": 9.0}).priors["sigma_scale"]
+        == 9.0
+    )
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.7, -3.0])
 def test_totals_that_are_all_alike(p, rate):
     rows = totals.compressed(p)
     with pytest.raises(ValueError, match=f"every label is {rate:g} times its bag's total weight"):
-        TotalsModel(rows, rate * rows.total)
+        TotalsModel(rows, totals.labelled(rate * rows.total, "normal", "identity"))
 
 
 def test_exact_fit(p):
     """Given sigma and rho: that of a linear regression on the weighted sums."""
     rows = totals.compressed(p)
-    model = TotalsModel(rows, p.y)
+    model = TotalsModel(rows, totals.labels_of(p))
     found = model.variational_fit(draws=40_000, seed=3)
     sigma, rho = (float(found.draws[name][0, 0]) for name in ("sigma", "rho"))
     noise = (sigma * rows.noise_factor) ** 2
@@ -93,7 +96,7 @@ def test_exact_fit(p):
 def test_bound_is_the_evidence(p):
     """Of labels in units of their noise, given sigma and rho."""
     rows = totals.compressed(p)
-    model = TotalsModel(rows, p.y)
+    model = TotalsModel(rows, totals.labels_of(p))
     found = model.variational_fit(draws=1, seed=3)
     sigma, rho = (float(found.draws[name][0, 0]) for name in ("sigma", "rho"))
     z, y = rows.rows / rows.noise_factor[:, None], p.y / rows.noise_factor
@@ -118,7 +121,7 @@ def test_likelihood_with_effects_is_that_of_totals_with_more_variance(rng):
     p = totals.random_rates(rng, "normal", "identity", n=12)[0]
     known, G, sd = rng.gamma(1.0, size=12), rng.normal(size=(12, 2)), np.array([0.4, 1.3])
     rows = replace(totals.compressed(p), known_variance=known)
-    model = TotalsWithEffects(rows, p.y, G, ["one", "other"])
+    model = TotalsWithEffects(rows, totals.labels_of(p), G, ["one", "other"])
     scales = {"sigma": 0.7, "effect_sd[one]": sd[0], "effect_sd[other]": sd[1]}
     likelihood = model.likelihood(**scales)
     sds = np.sqrt((0.7 * rows.noise_factor) ** 2 + known + G**2 @ sd**2)

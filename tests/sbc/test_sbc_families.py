@@ -16,6 +16,7 @@ from scipy.special import expit
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.embedding.shrinkage import joint_basis, shrinkage_factors
 from bdr_stan.families import label_densities
+from bdr_stan.labels import Labels
 from bdr_stan.models.bdr_glm import bdr_glm_data
 from bdr_stan.models.embedding_model import rows_by_size
 from bdr_stan.models.likelihoods import family_likelihood
@@ -86,19 +87,20 @@ def program(name, p):
     rows = rows_by_size((p.mu - p.m0) @ V, p.y, p.sizes)
     n, family = len(p.y), FAMILIES[name]
     trials = np.full(n, TRIALS) if "trials" in family.takes else None
-    return V, (rows, lam, family, np.full(n, known_part(name)), trials)
+    offset = np.full(n, known_part(name))
+    return V, (rows, lam, family, Labels(rows.rows[:, -1], trials=trials, offset=offset))
 
 
 def fit(model, p, seed, *, name):
-    V, (rows, lam, family, known, trials) = program(name, p)
+    V, (rows, lam, family, labels) = program(name, p)
     factor, n = np.linalg.cholesky(V.T @ p.K @ V).T, len(p.y)
     scales = dict.fromkeys(family.likelihood.scales, 0.4)
-    likelihood = family_likelihood(rows, lam, family, known, trials, eta=START["eta"], **scales)
+    likelihood = family_likelihood(rows, lam, family, labels, eta=START["eta"], **scales)
     intercept = p.priors["intercept_location"], p.priors["intercept_scale"]
     mode = find_mode(likelihood, factor, intercept, rho=START["rho"])
-    data = bdr_glm_data(rows, lam, factor, family, known, trials, p.priors)
+    data = bdr_glm_data(rows, lam, factor, family, labels, p.priors)
     data |= whitened_coordinates(mode, factor, START["rho"]) | no_effects(LANDMARKS + 1)
-    data |= {"label_information": np.full(n, 0.3), "label_centre": known}
+    data |= {"label_information": np.full(n, 0.3), "label_centre": labels.offset}
     start = {
         "t": np.zeros(LANDMARKS + 1),
         "rho": [START["rho"]],
@@ -114,17 +116,17 @@ def fit(model, p, seed, *, name):
 
 def log_likelihoods(p, weights, intercept, eta, *, name, rho=None, **scales):
     """Those of all draws, shape (S,), by one call for all bags of all draws."""
-    V, (rows, lam, family, known, trials) = program(name, p)
+    V, (rows, lam, family, labels) = program(name, p)
     z, y, w = rows.rows[:, : len(lam)], rows.rows[:, -1], np.linalg.solve(V, weights.T).T
     s = np.array([shrinkage_factors(rows.bag_size, lam, each)[rows.group] for each in eta])
-    mean = np.einsum("snd,nd,sd->sn", s, z, w) + intercept[:, None] + known
+    mean = np.einsum("snd,nd,sd->sn", s, z, w) + intercept[:, None] + labels.offset
     variance = eta[:, None] * np.einsum("snd,sd->sn", 1 - s, w**2)
     found = label_densities(
         family,
         np.tile(y, len(eta)),
         mean.ravel(),
         variance.ravel(),
-        None if trials is None else np.tile(trials, len(eta)),
+        None if labels.trials is None else np.tile(labels.trials, len(eta)),
         **{scale: np.repeat(values, len(y)) for scale, values in scales.items()},
     )
     return found.value.reshape(mean.shape).sum(axis=1)

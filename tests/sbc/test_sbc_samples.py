@@ -16,6 +16,7 @@ from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.embedding.coordinates import joined, joint_coordinates
 from bdr_stan.embedding.shrinkage import shrinkage_factors
 from bdr_stan.families import FAMILIES, NormalNumbers, label_densities
+from bdr_stan.labels import Labels
 from bdr_stan.models.bdr_glm import bdr_glm_data
 from bdr_stan.models.embedding_model import rows_by_size
 from bdr_stan.models.likelihoods import family_likelihood, normal_likelihood
@@ -82,12 +83,11 @@ def simulate(rng, name):
 def fit(model, p, seed):
     d, n, family = p.coordinates, len(p.sizes), KINDS[p.name]
     rho, eta = (np.array(MEDIANS[p.name][each])[d.sample] for each in ("rho", "eta"))
+    labels = Labels(p.rows.rows[:, -1])
     if p.name == "normal":
         likelihood = normal_likelihood(p.rows, d.lam, sigma=0.5, eta=eta, sample=d.sample)
     else:
-        likelihood = family_likelihood(
-            p.rows, d.lam, family, np.zeros(n), None, eta=eta, sample=d.sample
-        )
+        likelihood = family_likelihood(p.rows, d.lam, family, labels, eta=eta, sample=d.sample)
     own = PRIORS[p.name]
     intercept = own["intercept_location"], own["intercept_scale"]
     mode = find_mode(likelihood, d.prior_factor, intercept, rho=rho)
@@ -95,9 +95,7 @@ def fit(model, p, seed):
     for m, sample in enumerate(DIMENSIONS):
         priors |= {f"{each}_median[{sample}]": MEDIANS[p.name][each][m] for each in ("rho", "eta")}
         priors[f"eta_log_sd[{sample}]"] = ETA_LOG_SD
-    data = bdr_glm_data(
-        p.rows, d.lam, d.prior_factor, family, np.zeros(n), None, priors, samples=DIMENSIONS
-    )
+    data = bdr_glm_data(p.rows, d.lam, d.prior_factor, family, labels, priors, samples=DIMENSIONS)
     blocks = tuple(DIMENSIONS.values())
     data |= whitened_coordinates(mode, d.prior_factor, rho, blocks) | no_effects(len(rho) + 1)
     counts = p.name == "poisson"

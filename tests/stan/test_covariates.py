@@ -76,20 +76,20 @@ def case(rng, name, use_likelihood):
     classes = name in ("blr_logit", "bdr_probit")
     make = reference.random_classes if classes else reference.random_problem
     p = reference.with_covariates(rng, make(rng, n=40, d=4), Q)
-    whitening = any_whitening(rng, name, 4)
+    whitening = any_whitening(rng, name, 4) | {"use_likelihood": int(use_likelihood)}
     priors = {k: v for k, v in p.priors.items() if "eta" in PROGRAMS[name] or "eta" not in k}
     if name.startswith("blr"):
         columns = np.column_stack([p.mu - p.m0, p.x])
         rows = compress(columns, p.y, np.ones(40), lossless=not classes)
         data_of = blr_logit_data if classes else blr_data
-        data = data_of(rows, priors, n_covariates=Q, use_likelihood=use_likelihood)
+        data = data_of(rows, priors, n_covariates=Q)
         return Case(name, p, np.eye(4), data | whitening)
     lam, V = joint_basis(p.Sigma, p.R)
     factor = np.linalg.cholesky(V.T @ p.K @ V).T
     columns = np.column_stack([(p.mu - p.m0) @ V, p.x])
     rows = (rows_by_size if classes else compress)(columns, p.y, p.sizes)
     data_of = bdr_probit_data if classes else bdr_data
-    data = data_of(rows, lam, factor, priors, use_likelihood=use_likelihood)
+    data = data_of(rows, lam, factor, priors)
     return Case(name, p, V, data | whitening)
 
 

@@ -25,15 +25,16 @@ def problem(rng, n=40, **options):
 def data_of(name, p, *, lossless=True, use_likelihood=True):
     """Data of a program, in coordinates that do nothing; the basis of the weights."""
     whitening, d = reference.plain_coordinates(3) | no_effects(4), 3
+    likelihood = {"use_likelihood": int(use_likelihood)}
     options = {"lossless": lossless, "known_variance": p.known}
     if name == "blr":
         rows = compress(p.mu - p.m0, p.y, p.sizes, **options)
         priors = {k: v for k, v in p.priors.items() if not k.startswith("eta")}
-        return blr_data(rows, priors, use_likelihood=use_likelihood) | whitening, np.eye(d)
+        return blr_data(rows, priors) | whitening | likelihood, np.eye(d)
     lam, V = joint_basis(p.Sigma, p.R)
     rows = compress((p.mu - p.m0) @ V, p.y, p.sizes, **options)
     factor = np.linalg.cholesky(V.T @ p.K @ V).T
-    return bdr_data(rows, lam, factor, p.priors, use_likelihood=use_likelihood) | whitening, V
+    return bdr_data(rows, lam, factor, p.priors) | whitening | likelihood, V
 
 
 def found_at(name, data, t, scales):

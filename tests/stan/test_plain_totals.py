@@ -83,7 +83,9 @@ class Accelerated:
     def __init__(self, name):
         self.name, (self.p, _) = name, problem(name)
         if name == "totals_identity":
-            model = TotalsModel(totals.compressed(self.p), self.p.y, prior=self.p.priors)
+            model = TotalsModel(
+                totals.compressed(self.p), totals.labels_of(self.p), prior=self.p.priors
+            )
             self.data = model.stan_input(SamplerSettings(seed=1, progress=False)).data
             self.level, program, self.scales = model.level, "blr", ["sigma", "rho"]
         else:

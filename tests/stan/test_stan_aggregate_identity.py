@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from builders import calibration, reference
 from builders.calibration import FALSE_ALARM, LANDMARKS, p_values, ranks
+from builders.totals import labelled
 from scipy import stats
 
 from bdr_stan.aggregate.rows import AggregateRows
@@ -173,7 +174,9 @@ def test_refusals(program, changes, says):
 
 def test_data_and_whitening_are_what_the_program_declares(program):
     p = Problem(np.random.default_rng(7))
-    model = TotalsWithEffects(p.rows(), p.y, p.sums(), ["intercept", "x"])
+    model = TotalsWithEffects(
+        p.rows(), labelled(p.y, "normal", "identity"), p.sums(), ["intercept", "x"]
+    )
     found = model.stan_input(SamplerSettings("nuts", 1, 10, 10, 1, False, None, {})).data
     of_covariates = {name for name in found if name.startswith("gamma_")}
     assert set(found) - of_covariates == set(program.src_info()["inputs"])

@@ -46,7 +46,7 @@ def stan_data(p, *, whitened=True, lossless=True, at_nodes=False, use_likelihood
     if whitened:
         scales, mode = REGRESSION.mode(p, partial(normal_likelihood, rows, lam), factor)
         whitening = whitened_coordinates(mode, factor, scales["rho"])
-    data = bdr_data(rows, lam, factor, p.priors, use_likelihood=use_likelihood)
+    data = bdr_data(rows, lam, factor, p.priors) | {"use_likelihood": int(use_likelihood)}
     return data | whitening | no_effects(len(lam) + 1)
 
 

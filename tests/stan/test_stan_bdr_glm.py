@@ -13,6 +13,7 @@ from scipy.special import logsumexp, roots_hermitenorm
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.embedding.shrinkage import joint_basis
 from bdr_stan.families import label_densities
+from bdr_stan.labels import Labels
 from bdr_stan.models.bdr_glm import bdr_glm_data
 from bdr_stan.models.embedding_model import rows_by_size
 from bdr_stan.models.likelihoods import family_likelihood
@@ -43,6 +44,12 @@ def basis(p):
     return joint_basis(p.Sigma, p.R)[1]
 
 
+def labels_in_order(p, trials, known_part):
+    """Labels in the order of the rows, of which `known_part` is."""
+    order = np.argsort(p.sizes, kind="stable")
+    return replace(Labels(p.y, trials=trials).take(order), offset=known_part)
+
+
 def stan_data(name, p, trials, *, uncertain=True, use_likelihood=True, whitened=True):
     """Data with coordinates that are not plain: the posterior does not depend on them."""
     rng = np.random.default_rng(9)
@@ -61,14 +68,13 @@ def stan_data(name, p, trials, *, uncertain=True, use_likelihood=True, whitened=
         lam if uncertain else np.zeros(d),
         np.linalg.cholesky(V.T @ p.K @ V).T,
         family,
-        known_part,
-        None if trials is None else trials[order],
+        labels_in_order(p, trials, known_part),
         p.priors,
         uncertain=uncertain,
-        use_likelihood=use_likelihood,
     )
     return {
         **data,
+        "use_likelihood": int(use_likelihood),
         **plain,
         "label_information": rng.uniform(0, 3, n) * whitened,
         "label_variance": rng.uniform(0, 2, n) * whitened,
@@ -221,8 +227,7 @@ def test_integral_over_deviations_is_the_likelihood_of_weights(model, name):
             rows,
             data["lambda"],
             FAMILIES[name],
-            data["known_part"],
-            trials,
+            Labels(p.y, trials=trials, offset=data["known_part"]),
             eta=point["eta"],
             **point["family"],
         )
@@ -254,7 +259,6 @@ def test_nodes_integrate_deviations_out(model, name):
     p, trials, scales = problem_of(name)
     plain = stan_data(name, p, trials)
     rows = rows_by_size((p.mu - p.m0) @ basis(p), p.y, p.sizes)
-    order = np.argsort(p.sizes, kind="stable")
     for point in points(p, scales, number=3):
         data = with_nodes(plain, 60, name, p, point)
         parameters = {**stan_parameters(data, p, point)[0], "e": []}
@@ -267,8 +271,7 @@ def test_nodes_integrate_deviations_out(model, name):
             rows,
             data["lambda"],
             FAMILIES[name],
-            data["known_part"],
-            None if trials is None else trials[order],
+            labels_in_order(p, trials, data["known_part"]),
             eta=point["eta"],
             **point["family"],
         )
@@ -290,14 +293,12 @@ def test_a_node_that_is_too_large_for_a_number_is_no_place_to_go_to(model):
 def test_likelihood_has_the_derivatives_of_differences(name):
     p, trials, scales = problem_of(name)
     data = stan_data(name, p, trials)
-    order = np.argsort(p.sizes, kind="stable")
     rows = rows_by_size((p.mu - p.m0) @ basis(p), p.y, p.sizes)
     likelihood = family_likelihood(
         rows,
         data["lambda"],
         FAMILIES[name],
-        data["known_part"],
-        None if trials is None else trials[order],
+        labels_in_order(p, trials, data["known_part"]),
         eta=0.5,
         **scales,
     )

@@ -50,7 +50,8 @@ def stan_data(p, *, whitened=True, use_likelihood=True):
             nu @ mode.theta[:-1] ** 2,
             scales["rho"],
         )
-    return bdr_probit_data(rows, lam, factor, p.priors, use_likelihood=use_likelihood) | whitening
+    data = bdr_probit_data(rows, lam, factor, p.priors)
+    return data | whitening | {"use_likelihood": int(use_likelihood)}
 
 
 def plain_coordinates(d):

@@ -39,7 +39,7 @@ def stan_data(p, *, whitened=True, lossless=True, use_likelihood=True):
         scales, mode = REGRESSION.mode(p, likelihood, np.eye(d))
         whitening = whitened_coordinates(mode, np.eye(d), scales["rho"])
     priors = {name: value for name, value in p.priors.items() if not name.startswith("eta")}
-    data = blr_data(rows, priors, use_likelihood=use_likelihood)
+    data = blr_data(rows, priors) | {"use_likelihood": int(use_likelihood)}
     return data | whitening | no_effects(d + 1)
 
 

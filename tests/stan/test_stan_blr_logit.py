@@ -43,7 +43,7 @@ def stan_data(p, *, whitened=True, use_likelihood=True):
     if whitened:
         scales, mode = REGRESSION.mode(p, partial(logit_likelihood, rows), np.eye(d))
         whitening = whitened_coordinates(mode, np.eye(d), scales["rho"])
-    return blr_logit_data(rows, p.priors, use_likelihood=use_likelihood) | whitening
+    return blr_logit_data(rows, p.priors) | whitening | {"use_likelihood": int(use_likelihood)}
 
 
 def test_data_are_what_the_program_declares(model, problem):

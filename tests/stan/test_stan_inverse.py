@@ -35,9 +35,10 @@ def problem(request):
     return problem_of(request.param)
 
 
-def stan_data(p, **options):
+def stan_data(p, use_likelihood=True):
     sums = CurveSums.from_rows(p.B, p.z, p.sizes)
-    return inverse_data(sums, p.lam, p.functions, p.priors, **options)
+    data = inverse_data(sums, p.lam, p.functions, p.priors)
+    return data | {"use_likelihood": int(use_likelihood)}
 
 
 def points(p, number=6):

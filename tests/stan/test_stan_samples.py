@@ -11,6 +11,7 @@ from scipy import stats
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.embedding.coordinates import joined, joint_coordinates
 from bdr_stan.families import FAMILIES, NormalNumbers
+from bdr_stan.labels import Labels
 from bdr_stan.models.bdr_glm import bdr_glm_data
 from bdr_stan.models.embedding_model import order_by_size, rows_by_size
 from bdr_stan.models.likelihoods import family_likelihood, normal_likelihood
@@ -55,15 +56,14 @@ def case(rng, family, use_likelihood=True):
         coordinates.lam,
         coordinates.prior_factor,
         kind,
-        np.zeros(N),
-        None,
+        Labels(rows.rows[:, -1]),
         priors,
         samples=DIMENSIONS,
-        use_likelihood=use_likelihood,
     )
     D = len(coordinates.lam)
     cross = np.zeros((D, D))
     cross[3:, :3] = rng.normal(size=(2, 3))
+    data |= {"use_likelihood": int(use_likelihood)}
     data |= reference.plain_coordinates(D) | no_effects(D + 1)
     data |= {"information": rng.uniform(0.5, 2, D), "linear_term": rng.normal(size=D)}
     data |= {"block_cross": cross, "label_centre": rng.normal(size=N)}
@@ -170,7 +170,7 @@ def test_likelihood_of_weights(rng, family):
         likelihood = normal_likelihood(rows, d.lam, sigma=0.6, **shared)
     else:
         likelihood = family_likelihood(
-            rows, d.lam, FAMILIES["poisson"], np.zeros(N), None, **shared
+            rows, d.lam, FAMILIES["poisson"], Labels(rows.rows[:, -1]), **shared
         )
     theta = rng.normal(0, 0.4, len(d.lam) + 1)
     value, slope, _, curvature = likelihood(theta)

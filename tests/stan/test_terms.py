@@ -18,6 +18,7 @@ from bdr_stan.embedding.compression import compress
 from bdr_stan.embedding.shrinkage import joint_basis
 from bdr_stan.embedding.terms import Smooth, Terms
 from bdr_stan.families import FAMILIES
+from bdr_stan.labels import Labels
 from bdr_stan.models.bdr import bdr_data, blr_data
 from bdr_stan.models.bdr_glm import bdr_glm_data
 from bdr_stan.models.embedding_model import rows_by_size
@@ -122,7 +123,8 @@ def case(rng, name, use_likelihood=True):
     plain = reference.any_coordinates(rng, D, Q) | any_coordinates(
         rng, len(TERMS.names), v.shape[1], D + Q + 1
     )
-    options = {"terms": TERMS, "use_likelihood": use_likelihood}
+    plain["use_likelihood"] = int(use_likelihood)
+    options = {"terms": TERMS}
     if name == "blr":
         priors = {k: value for k, value in priors.items() if not k.startswith("eta")}
         rows = compress(np.column_stack([p.mu - p.m0, p.x, v]), p.y, np.ones(N))
@@ -138,7 +140,7 @@ def case(rng, name, use_likelihood=True):
     p = replace(p, y=rng.poisson(3.0, N).astype(float))
     rows = rows_by_size(columns, p.y, p.sizes)
     data = bdr_glm_data(
-        rows, lam, factor, FAMILIES["poisson"], np.zeros(N), None, priors, **options
+        rows, lam, factor, FAMILIES["poisson"], Labels(rows.rows[:, -1]), priors, **options
     )
     plain |= {"label_information": rng.uniform(0, 3, N), "label_centre": rng.normal(size=N)}
     return Case(name, p, V, terms, data | plain)

@@ -150,27 +150,18 @@ class Likelihood(LabelDistribution):
         return {f"{name}_scale": scale.prior_scale for name, scale in self.scales.items()}
 
     def draw_effects(self, y: Array, means: Array, seed: Seed, **given: Array) -> Array:
-        """Log effects of the bags given their labels `y`, shape (S, n), if `has_effects`.
+        """Log effects of the bags given their labels `y` and means, (S, n), if `has_effects`.
 
-        `means`, shape (S, n), are per draw, `seed` is for the random numbers. `given` are its own
-        scales, shapes (S,), and `error_variance`, (n,), see `label_density`: effects exclude the
-        errors.
+        `given` are scales, (S,), and `error_variance`, (n,): effects exclude the errors.
         """
         raise NotImplementedError
 
     def scales_of_parts(self, share: Array, itself: Array, **scales: Array) -> dict[str, Array]:
-        """Scales of bags in training bags with given effects, shape (S, n).
-
-        For `share` and `itself` see `bdr_stan.aggregate.bag_effects.dispersion_inside`; `scales`,
-        shapes (S,), are the training bags'.
-        """
+        """Scales, (S, n), of bags in training bags of given effects; see `dispersion_inside`."""
         raise NotImplementedError
 
     def constant(self, y: Array, **scales: float) -> float:
-        """The constant that `expected_terms` omit from the log density of labels `y`.
-
-        `scales` are its own, for example `dispersion`.
-        """
+        """What `expected_terms` omit from the log density of labels `y`, at these scales."""
         return 0.0
 
     def label_on_log_scale(self, y: Array, trials: Array | None = None) -> tuple[Array, Array]:
