@@ -16,7 +16,7 @@ BUDGETS = {
     "embedding": 2590,
     "estimators": 6610,
     "families": 750,
-    "kernel_means": 1120,
+    "kernel_means": 1100,
     "kernels": 2500,
     "maps": 1860,
     "models": 3890,
