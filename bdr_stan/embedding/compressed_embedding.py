@@ -149,10 +149,7 @@ def compressed_embedding(
     tau: float = 1.0,
     progress: Callable[[int, int], None] | None = None,
 ) -> CompressedEmbedding:
-    """The sums over all bags in one pass over their points; for arguments see `embed`.
-
-    With `by_size` the noise of the normal `labels` depends on the size of the bag.
-    """
+    """Sums over all bags in one pass, of labels with noise `by_size` or not; rest as in `embed`."""
     sizes, d = bags.effective_sizes, features.n_columns
     factors = scatter_factors(bags, sizes, covariance, tau)
     x = np.empty((len(bags), 0)) if covariates is None else covariates

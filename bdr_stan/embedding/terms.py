@@ -111,10 +111,7 @@ class Terms:
         return slices_of(self.n_effects)
 
     def transform(self, bags: BagsBase, *, groups: bool = True) -> Array:
-        """Columns v of all terms, shape (n, U); a level that is not known has zeros.
-
-        Without `groups` all effects of groups have zeros.
-        """
+        """Columns v of all terms, (n, U): zeros for unknown levels, for all without `groups`."""
         sines = [smooth.sines(smooth.place(bags)) for smooth in self.smooths]
         of_groups = [
             indicators(_values(bags, name) if groups else [None] * len(bags), levels)

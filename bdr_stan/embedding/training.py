@@ -108,15 +108,10 @@ def training_features(
 ) -> TrainingFeatures:
     """Choose landmarks and bandwidth, and embed training bags in one pass over their points.
 
-    `labels` that are normal, with `by_size` of a noise that depends on the sizes of bags, allow a
+    Parameters of estimators are described there, `covariance` and `tau` in `embed`; but None means
+    the covariance of some of the points, if bags are in memory: `Familiarity` needs it. `labels`
+    that are normal, with `by_size` of a noise that depends on the sizes of bags, allow a
     `CompressedEmbedding` of many bags in partitions.
-
-    `bandwidth`, in the units of the points, belongs to a kernel given by name; `bandwidth_scale` is
-    a factor on all bandwidths. `n_landmarks` is used if `landmarks` is a name, see
-    `landmarks_of_kernel`. For `covariance` and `tau` see `embed`, but None means the covariance of
-    some of the points, if bags are in memory: `Familiarity` needs it. `covariates`, `groups` and
-    `smooths` are columns of the bags' metadata; unless `progress` is False a pass longer than ten
-    seconds is reported.
     """
     bags = as_bags(bags, in_parts=True)
     named = covariates or (), groups or (), smooths or ()
@@ -176,10 +171,7 @@ def _embedded(
 
 
 def _covariance_of_some(bags, feature_map):
-    """Within-bag covariance of the features, from about `_POINTS_OF_COVARIANCE` points, (d, d).
-
-    For models that treat embeddings as exact; None if no bag has several points.
-    """
+    """Within-bag covariance of features of some points, (d, d); None for bags of one point each."""
     several = np.flatnonzero(bags.effective_sizes > 1 + 1e-9)
     some = several[:: 1 + bags.n_points // _POINTS_OF_COVARIANCE]
     return embed(bags[some], feature_map, covariance="average").covariance if len(some) else None

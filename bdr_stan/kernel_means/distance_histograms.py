@@ -136,10 +136,7 @@ class _Bins:
             self.quartics[:, :, k] = (values_at_squares(kernel, squares) @ to_coefficients).T
 
     def sums(self, rows, columns):
-        """Sums of each kernel over the pairs of points of two `_Rows`, by pairs of bags.
-
-        Shape (n_kernels, bags of the rows, bags of the columns).
-        """
+        """Sums of each kernel over pairs of points of two `_Rows`, (kernels, bags, other bags)."""
         squares = (-2 * rows.points) @ columns.points.T
         squares += rows.norms[:, None]
         squares += columns.norms

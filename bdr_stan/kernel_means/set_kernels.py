@@ -115,10 +115,7 @@ class ProjectedMeans:
 
 
 def kernel_mean_values(kernel: Kernel, points: Array, weights: Array, x: Array) -> Array:
-    """Values of a kernel mean at points x, (m, p), computed by blocks of x; shape (m,).
-
-    sum_j weights_j k(x_i, points_j), with points (n, p) and weights (n,).
-    """
+    """sum_j weights_j k(x_i, points_j) at points x, (m, p), by blocks of x; shape (m,)."""
     rows = max(1, _BYTES_PER_THREAD // (8 * len(points)))
     values = np.empty(len(x))
     for start in range(0, len(x), rows):

@@ -60,16 +60,11 @@ REAL, POSITIVE, SHARES = Labels(), Labels(np.log, np.exp), Labels(logit, expit)
 
 
 class TrainingLabels(NamedTuple):
-    """What scores need of the n training labels.
+    """What scores need of the n training labels."""
 
-    log_likelihood : array, shape (S, n), of each label under each draw, or (1, n) of their averages
-    draws : array, shape (D, n), labels drawn from the predictive distributions; None for classes
-    sizes : array, shape (n,), of their bags
-    """
-
-    log_likelihood: Array
-    draws: Array | None
-    sizes: Array
+    log_likelihood: Array  # of each label under each draw, (S, n), or (1, n) of their averages
+    draws: Array | None  # of labels from predictive distributions, (D, n); None for classes
+    sizes: Array  # of their bags, (n,)
 
 
 class Ranks:
@@ -147,10 +142,7 @@ class SizeClass(NamedTuple):
 
 
 class SizeClasses:
-    """Classes of n training bags by their sizes, shape (n,), for regions of a level.
-
-    At most `n_classes`, or None for as many as have enough bags in each.
-    """
+    """Classes of training bags by sizes, (n,), for a level: `n_classes`, None for all it allows."""
 
     def __init__(self, sizes: Array, level: float, n_classes: int | None) -> None:
         self.order = np.argsort(sizes, kind="stable")
@@ -230,10 +222,7 @@ def kept_pieces(
     compared: Compared,
     labels: Labels,
 ) -> tuple[list[Array], Array]:
-    """Pieces of the regions of labels, which are numbers, of n new bags, and Pareto k-hat, (n,).
-
-    `predictive` is of the new bags, under the same draws as the training labels' likelihoods.
-    """
+    """Pieces of regions of n new bags' labels, numbers, under the training draws; k-hat, (n,)."""
     centre, scale, spread = _centres(predictive, labels)
     spreads = _spreads(training.draws, labels)
     n = len(compared)

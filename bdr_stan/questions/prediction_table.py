@@ -78,10 +78,7 @@ def _table_by_parts(model, bags, level):
 
 
 def _table(mean, sizes, *values, model, level, names):
-    """Predictions of embedded bags, and their familiarity.
-
-    `values` are their trials, exposure, offset and covariates, by these names.
-    """
+    """Predictions, and familiarity, from embeddings, sizes, and other `values` of these names."""
     per_bag = dict(zip(names, values, strict=True))
     given = {name: per_bag.pop(name) for name in WITH_LABELS if name in per_bag}
     labels = Labels(classes=getattr(model, "classes_", None), **given)
