@@ -118,7 +118,7 @@ def bag_centres(bags: Bags, columns: Sequence[str | int]) -> Array:
 
 
 def shuffled_folds(cv: Any, y: Array, classes: bool, seed: int) -> Any:
-    """A splitter; a number of folds is shuffled, as bags may be sorted, stratified for `classes`."""
+    """A splitter; a number of folds is shuffled, as bags may be sorted; of `classes` by strata."""
     check_folds(cv, len(y))
     if not isinstance(cv, (int, np.integer)):
         return check_cv(cv, y, classifier=classes)

@@ -42,7 +42,7 @@ def choose_landmarks(
             f"method must be 'kmeans', 'random', 'one per bag' or an array, found {method!r}"
         )
     if method == "one per bag":
-        rows, advice = sample_rows(bags, 1, np.random.default_rng(seed)), "use method='kmeans'"
+        rows, advice = row_of_each_bag(bags, np.random.default_rng(seed)), "use method='kmeans'"
     else:
         n_landmarks = checked_n_landmarks(n_landmarks)
         if method == "kmeans":
@@ -205,17 +205,12 @@ def landmark_units(kernel: Kernel, bags: Bags, seed: Seed = None) -> Array | Non
     return column_spreads(sample, bags.sources)
 
 
-def sample_rows(bags: Bags, n_points: int, rng: np.random.Generator) -> Array:
-    """Rows drawn in proportion to the weights, shape (n_bags * n_points,), bag by bag.
-
-    Systematic sampling: a point of weight p is drawn n_points p / sum p times, rounded up or down,
-    so sums over the sample estimate weighted sums over the bag.
-    """
+def row_of_each_bag(bags: Bags, rng: np.random.Generator) -> Array:
+    """A row of each bag, shape (n,), drawn in proportion to the weights of its points."""
     before = np.concatenate([[0.0], np.cumsum(bags.point_weights)])
-    first, last = before[bags.offsets[:-1], None], before[bags.offsets[1:], None]
-    steps = (np.arange(n_points) + rng.random((len(bags), 1))) / n_points
-    rows = np.searchsorted(before, first + steps * (last - first), side="right") - 1
-    return np.clip(rows, bags.offsets[:-1, None], bags.offsets[1:, None] - 1).ravel()
+    start, stop = bags.offsets[:-1], bags.offsets[1:]
+    drawn = before[start] + rng.random(len(bags)) * (before[stop] - before[start])
+    return np.clip(np.searchsorted(before, drawn, side="right") - 1, start, stop - 1)
 
 
 def _kmeans_centres(bags, n_landmarks, scale, seed):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self, cast
 import numpy as np
 from scipy.sparse import csr_array
 
-from bdr_stan.bags import Bags, BagsLike, as_bags
+from bdr_stan.bags import Bags, BagsLike, PartitionedBags, as_bags
 from bdr_stan.bags.base import BagsBase
 from bdr_stan.embedding.compression import Rows, compress
 from bdr_stan.embedding.replicates import effective_sizes
@@ -250,7 +250,7 @@ class BagSums:
 
 
 def results_by_part(
-    bags: BagsBase,
+    bags: Bags | PartitionedBags,
     features: FeatureMap,
     of_bags: Callable[..., Any],
     *per_bag: Array | None,

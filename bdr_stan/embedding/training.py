@@ -45,10 +45,7 @@ _LEVEL = 0.1  # p-value above which an effect is dropped; no labels are used
 
 @dataclass(frozen=True)
 class TrainingFeatures:
-    """Feature map, resolved kernel, embedding, record and covariates of the training bags.
-
-    New bags go through the same feature map; the kernel has column indices and numeric bandwidths.
-    """
+    """Feature map, resolved kernel, embedding, record and covariates of the training bags."""
 
     feature_map: FeatureMap
     kernel: Kernel
@@ -60,10 +57,7 @@ class TrainingFeatures:
 
     @property
     def landmarks(self) -> Array:
-        """Landmarks of the feature map, shape (d, p), or the frequencies of Fourier features.
-
-        Landmarks of a summand of the kernel have NaN in the columns that it does not use.
-        """
+        """Landmarks of the feature map, shape (d, p), or the frequencies of Fourier features."""
         if isinstance(self.feature_map, FourierFeatures):
             return self.feature_map.frequencies
         return cast(LandmarkFeatures | SummandFeatures, self.feature_map).landmarks

@@ -192,10 +192,7 @@ class Compared:
         return len(self.of_bag)
 
     def by_class(self) -> Iterator[tuple[Array, Array, int]]:
-        """New bags of a class, training bags that they are compared with, and a rank.
-
-        Labels with at least the training bags' score of this rank are kept; 1 is the lowest.
-        """
+        """New bags of a class, training bags of the class, and the rank of the least score kept."""
         share = 1 - self.size_classes.level
         for each in sorted(set(self.of_bag)):
             rank = np.floor(share * (each.end - each.first + 1) + _ROUNDING)

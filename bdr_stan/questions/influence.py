@@ -251,10 +251,7 @@ def _sources(columns):
 def rates_along(
     model: Any, bags: Any, name: Any, *, n_points: int, n_draws: int, seed: int = 0
 ) -> tuple[Array, Array]:
-    """Values of a column of `bags`, shape (k,), and the average rate of each draw, shape (k, S).
-
-    `model` has rates of points; the average is over a sample with the value.
-    """
+    """Values of a column, (k,), and by draw average rates of a sample with each value, (k, S)."""
     axis = find_column(name, bags.n_features, bags.features, bags.columns)
     sample = bags.sample_points(n_points, np.random.default_rng(seed))
     values, rows = axis.values(sample), np.arange(len(sample))
