@@ -123,17 +123,15 @@ def training_features(
     tested = with_effects and covariance != "identity" and enough_points
     estimated = "average" if tested and covariance is None else covariance
     share = Share()
+    options: Any = {"covariance": estimated, "tau": tau, "progress": share.update}
+    too_many = isinstance(bags, PartitionedBags) and len(bags) * feature_map.n_columns > MOST_KEPT
+    embedding: Any
     with status("Embedding the points", progress is not False, after=10, detail=share.text):
-        embedding = _embedded(
-            bags,
-            feature_map,
-            labels,
-            x,
-            by_size=by_size,
-            covariance=estimated,
-            tau=tau,
-            progress=share.update,
-        )
+        if labels is not None and too_many:
+            options |= {"by_size": by_size, "covariates": x}
+            embedding = compressed_embedding(bags, feature_map, labels, **options)
+        else:
+            embedding = replace(embed(bags, feature_map, **options), covariates=x)
     if tested:
         kernel, used = varying_effects(kernel, chosen, embedding)
         feature_map, embedding = landmark_features(kernel, chosen[used]), embedding.columns(used)
@@ -144,24 +142,6 @@ def training_features(
         _check_bags_differ(kernel, embedding.extremes)
     record = BagsRecord.from_bags(bags)
     return TrainingFeatures(feature_map, kernel, embedding, record, learned, with_effects)
-
-
-def _embedded(
-    bags: Bags | PartitionedBags,
-    feature_map: FeatureMap,
-    labels: Labels | None,
-    x: Array | None,
-    *,
-    by_size: bool,
-    **options: Any,
-) -> Any:
-    """Mean embeddings with covariates x, or sums over them if there are too many to keep."""
-    many = len(bags) * feature_map.n_columns > MOST_KEPT
-    if labels is not None and many and isinstance(bags, PartitionedBags):
-        return compressed_embedding(
-            bags, feature_map, labels, by_size=by_size, covariates=x, **options
-        )
-    return replace(embed(bags, feature_map, **options), covariates=x)
 
 
 def _covariance_of_some(bags, feature_map):
