@@ -13,7 +13,7 @@ BUDGETS = {
     "cli": 1140,
     "cmdstan": 960,
     "datasets": 320,
-    "embedding": 2540,
+    "embedding": 2530,
     "estimators": 6600,
     "families": 750,
     "kernel_means": 1070,
@@ -23,7 +23,7 @@ BUDGETS = {
     "plots": 1370,
     "posterior": 2450,
     "predictive": 2680,
-    "questions": 3660,
+    "questions": 3650,
     "report": 1400,
     "results": 1350,
 }

@@ -1,5 +1,7 @@
 """Landmarks: the evaluation points of mean embeddings."""
 
+from typing import Any
+
 import numpy as np
 from threadpoolctl import threadpool_limits
 
@@ -8,7 +10,7 @@ from bdr_stan.kernels import Kernel, NormalScores, column_spreads, fields_of, su
 from bdr_stan.kernels.fields import has_landmarks
 from bdr_stan.kernels.stationary import BandwidthKernel
 from bdr_stan.kernels.summands import rank, scored_columns
-from bdr_stan.types import Array, ArrayLike, Seed
+from bdr_stan.types import Array, ArrayLike, Seed, check_counts
 
 # Smaller kernel values count as 0. Kernels cut the exponential before it underflows to 0 itself.
 _NEGLIGIBLE_KERNEL = 1e-100
@@ -19,7 +21,7 @@ KMEANS_SAMPLE = 20_000  # points; with more, k-means needs minutes and the centr
 
 def choose_landmarks(
     bags: BagsLike,
-    n_landmarks: int | None = None,
+    n_landmarks: Any = None,
     *,
     method: str | ArrayLike = "kmeans",
     scale: ArrayLike | None = None,
@@ -44,7 +46,7 @@ def choose_landmarks(
     if method == "one per bag":
         rows, advice = row_of_each_bag(bags, np.random.default_rng(seed)), "use method='kmeans'"
     else:
-        n_landmarks = checked_n_landmarks(n_landmarks)
+        check_counts(n_landmarks=n_landmarks)
         if method == "kmeans":
             return _kmeans_centres(bags, n_landmarks, 1.0 if scale is None else scale, seed)
         rng = seed if isinstance(seed, np.random.Generator) else np.random.RandomState(seed)
@@ -55,17 +57,10 @@ def choose_landmarks(
     return landmarks
 
 
-def checked_n_landmarks(n_landmarks: int | None) -> int:
-    """`n_landmarks` as an int; raises ValueError unless it is one and positive."""
-    if not isinstance(n_landmarks, (int, np.integer)) or n_landmarks < 1:
-        raise ValueError(f"n_landmarks must be an integer >= 1, found {n_landmarks!r}")
-    return int(n_landmarks)
-
-
 def landmarks_of_kernel(
     kernel: Kernel,
     bags: Bags,
-    n_landmarks: int | None,
+    n_landmarks: int,
     *,
     method: str | ArrayLike = "kmeans",
     seed: Seed = None,
@@ -75,9 +70,7 @@ def landmarks_of_kernel(
     Summands on different columns share `n_landmarks`. Linear and quadratic effects have as many
     landmarks as functions, and leave at least a third of `n_landmarks` to other summands. The
     landmarks of a summand have NaN in the columns that it does not use; with fewer distinct values,
-    each value is a landmark.
-
-    Raises like `choose_landmarks`, and if there are fewer landmarks than summands.
+    each value is a landmark. ValueError for fewer landmarks than summands.
     """
     parts = summands(kernel, bags.n_features)
     of_effects = _landmarks_of_effects(parts, bags, seed)
@@ -92,8 +85,8 @@ def landmarks_of_kernel(
     others = {columns: part for columns, part in parts.items() if columns not in of_effects}
     if not others:
         return np.vstack(list(of_effects.values()))
-    total = checked_n_landmarks(n_landmarks)
-    rest = max(total - sum(map(len, of_effects.values())), -(-total // 3))
+    check_counts(n_landmarks=n_landmarks)
+    rest = max(n_landmarks - sum(map(len, of_effects.values())), -(-n_landmarks // 3))
     n_each = dict(zip(others, even_shares(rest, len(others)), strict=True))
     chosen = _landmarks_in_columns(bags, n_each, method, seed, scored_columns(kernel))
     return np.vstack([*of_effects.values(), chosen])
@@ -133,7 +126,7 @@ def even_shares(total: int, n: int) -> list[int]:
 def landmarks_of_fields(
     kernel: Kernel,
     bags: Bags,
-    n_landmarks: int | None,
+    n_landmarks: Any,
     *,
     method: str | ArrayLike = "kmeans",
     seed: Seed = None,
@@ -155,8 +148,8 @@ def landmarks_of_fields(
         sample = bags.sample_points(UNITS_SAMPLE, np.random.default_rng(seed))
         units = column_spreads(sample, bags.sources)
         return choose_landmarks(bags, n_landmarks, method=method, scale=units, seed=seed)
-    n = checked_n_landmarks(n_landmarks)
-    n_each = {c: n if len(c) > 1 else min(n, IN_ONE_COLUMN) for c in seen}
+    check_counts(n_landmarks=n_landmarks)
+    n_each = {c: n_landmarks if len(c) > 1 else min(n_landmarks, IN_ONE_COLUMN) for c in seen}
     by_score = {c: field for c, field in seen.items() if isinstance(field, NormalScores)}
     chosen = [
         _rows_in_columns(field.spaced(n_each.pop(columns))[:, None], list(columns), p)

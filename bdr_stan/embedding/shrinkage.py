@@ -44,7 +44,7 @@ def between_bag_covariance(embedding: Embedding, covariance: Array) -> Array:
 
 
 def variance_between(total: float, within: float) -> float:
-    """Variance of true means by moments: the total less that of errors, but at least 1% of it."""
+    """Variance of true means by moments: the total without errors, but at least 1% of it."""
     return max(total - within, _LEAST_SHARE_BETWEEN * total)
 
 

@@ -155,9 +155,8 @@ class MERRCV(BagRegressor):
         crosses = set_kernels(bags, kernels, self.best_.means_.bags)
         total = np.zeros(len(bags))
         for weight, member, products in zip(self.weights_, self.members_, crosses, strict=True):
-            squares = None
-            if member.outer_ is not None:
-                squares = BagMeans(bags, member.kernel_).squared_norms()
+            means = BagMeans(bags, member.kernel_)
+            squares = None if member.outer_ is None else means.squared_norms()
             total += weight * member.predict_products(products, squares)
         return total
 

@@ -78,11 +78,7 @@ class Ranks:
         largest = log_likelihood.max(axis=0)
         self.likelihood, self.log_factor = np.exp(log_likelihood - largest), largest + log_spread
         self.rank = rank
-
-    @property
-    def are_weighted(self) -> bool:
-        """Whether the likelihoods are of draws with weights, not averages."""
-        return len(self.likelihood) > 1
+        self.are_weighted = len(log_likelihood) > 1  # draws, not averages
 
     def excess(self, log_density: Array, log_spread: Array) -> Array:
         """Log score of candidates minus the rank's, shape (m,): those >= 0 are kept.

@@ -295,15 +295,12 @@ def selection(question: Question) -> Doubt | None:
         f"bag moves by up to {moves.mean():.2g} on average, and {question.level:.0%} intervals "
         f"widen from {width[0]:.2g} to {width[1]:.2g}."
     )
-    return Doubt("Points seen with unequal probabilities (selection)", answer, _limit(fails))
-
-
-def _limit(fails):
+    limit = f"Weights wrong by a factor of {fails:.2f}."
     if fails == 1:
-        return "The conclusion is not certain without selection either."
+        limit = "The conclusion is not certain without selection either."
     if np.isinf(fails):
-        return "No selection of these points changes it."
-    return f"Weights wrong by a factor of {fails:.2f}."
+        limit = "No selection of these points changes it."
+    return Doubt("Points seen with unequal probabilities (selection)", answer, limit)
 
 
 def familiarity(question: Question) -> Doubt | None:

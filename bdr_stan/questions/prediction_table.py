@@ -49,18 +49,15 @@ class PredictionTable(Fit):
         if by_program or isinstance(bags, Samples) or not hasattr(self, "predictive_features"):
             table = self.predictive(bags).to_dataframe(level)
         else:
-            table = _table_by_parts(_for_predictions(self), bags, level)
+            # Workers get a copy without attributes that predictions do not use.
+            needed = {name: self.result_.groups[name] for name in ("posterior", "constant_data")}
+            model = self.with_result(replace(self.result_, groups=needed))
+            table = _table_by_parts(model, bags, level)
         sizes = {"n_points": bags.sizes}
         if isinstance(bags, Samples):
             sizes = {f"n_points[{name}]": bags.sizes_of(name) for name in bags.samples}
         table = pd.concat([pd.DataFrame(sizes, index=table.index), table], axis=1)
         return table.set_index(pd.Index(bags.index, name=bags.id_name))
-
-
-def _for_predictions(model):
-    """A copy of the model for workers, without attributes that predictions do not use."""
-    needed = {name: model.result_.groups[name] for name in ("posterior", "constant_data")}
-    return model.with_result(replace(model.result_, groups=needed))
 
 
 def _table_by_parts(model, bags, level):
