@@ -101,10 +101,7 @@ class SpatialBlocks(BaseCrossValidator):
 
 
 def bag_centres(bags: Bags, columns: Sequence[str | int]) -> Array:
-    """Locations of bags, shape (n, 2): the weighted means of their points in two columns.
-
-    Raises TypeError or ValueError unless `columns` are two of the points, by name or number.
-    """
+    """Locations of bags, (n, 2): weighted means of points in two `columns`, names or numbers."""
     if isinstance(columns, str) or not np.iterable(columns) or len(list(columns)) != 2:
         raise TypeError(f"columns must be two names or numbers of columns, found {columns!r}")
     names = list(bags.features or [])
@@ -121,10 +118,7 @@ def bag_centres(bags: Bags, columns: Sequence[str | int]) -> Array:
 
 
 def shuffled_folds(cv: Any, y: Array, classes: bool, seed: int) -> Any:
-    """A cross-validation splitter; a number of folds is shuffled, as bags may be sorted by size.
-
-    With `classes` folds are stratified by the labels `y`.
-    """
+    """A splitter; a number of folds is shuffled, as bags may be sorted; of `classes` by strata."""
     check_folds(cv, len(y))
     if not isinstance(cv, (int, np.integer)):
         return check_cv(cv, y, classifier=classes)

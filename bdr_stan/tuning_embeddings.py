@@ -127,13 +127,12 @@ class EmbeddingTask(Task):
         bayesian = "method" in model.get_params()
         model = with_method(model, method)
         options = {"seed": self.search.seed, **(self.search.options if bayesian else {})}
-        held_out_bags = cast(Labelled, self.held_out)
+        labels, others = self.training, cast(Labelled, self.held_out)
+        embedded = Labelled(training, labels.y, labels.label_data)
+        others = Labelled(held_out, others.y, others.label_data)
         return mean_scores(
             delayed(_scores_of_split)(
-                clone(model),
-                (training.take(train), *_labels_of(self.training, train)),
-                (held_out.take(test), *_labels_of(held_out_bags, test)),
-                options,
+                clone(model), embedded.take(train), others.take(test), options
             )
             for train, test in self.splits
         )
@@ -175,11 +174,6 @@ def _label_data(models, supplied, bags, y):
         accepted = {name: values for name, values in supplied.items() if name in model.takes}
         label_data |= model.label_model.read(bags, y, **accepted).given
     return label_data
-
-
-def _labels_of(labelled, bags):
-    """Labels of some of the bags, and their trials, exposure and offset, if they have them."""
-    return labelled.y[bags], {name: values[bags] for name, values in labelled.label_data.items()}
 
 
 def _scores_of_split(model, training, held_out, options):

@@ -21,6 +21,18 @@ _SAMPLE_SIZE = 5_000  # points for estimating quantiles
 _MIN_VALUES = 20  # of a column in new bags; fewer may all be unusual
 _MAX_SHARE_OUTSIDE = 0.95  # of new values outside the range of 98% of the training values
 
+# What a fit keeps of the record in its settings: by its name there, the name here.
+RECORDED = {
+    "n_features": "n_features",
+    "feature_names": "features",
+    "columns": "columns",
+    "weighted": "weighted",
+    "replicated": "replicated",
+    "column_ranges": "ranges",
+    "file": "file",
+    "constant_columns": "constants",
+}
+
 
 @dataclass(frozen=True)
 class BagsRecord:
@@ -72,16 +84,7 @@ class BagsRecord:
     @property
     def settings(self) -> Mapping[str, Any]:
         """Entries in the settings of a fit, by name."""
-        settings = {
-            "n_features": self.n_features,
-            "feature_names": self.features,
-            "columns": self.columns,
-            "weighted": self.weighted,
-            "replicated": self.replicated,
-            "column_ranges": self.ranges,
-            "file": self.file,
-            "constant_columns": self.constants,
-        }
+        settings = {name: getattr(self, field) for name, field in RECORDED.items()}
         if self.samples is None:
             return settings
         samples = {name: dict(record.settings) for name, record in self.samples.items()}

@@ -8,14 +8,14 @@ rows, so one pass over the points is enough.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from typing import Any, Self
 
 import numpy as np
 
-from bdr_stan.bags import Bags, PartitionedBags
+from bdr_stan.bags import PartitionedBags
 from bdr_stan.embedding.compression import Rows, merged
-from bdr_stan.embedding.mean_embedding import BagSums, Deviations, scatter_factors, sums_of_part
+from bdr_stan.embedding.mean_embedding import BagSums, Deviations, results_by_part, scatter_factors
 from bdr_stan.embedding.size_nodes import SizeNodes, at_nodes, cheapest_nodes, with_fewest_rows
 from bdr_stan.labels import Labels
 from bdr_stan.types import Array, ArrayLike
@@ -33,15 +33,17 @@ class RowSums:
     @classmethod
     def from_bags(
         cls,
-        e: Array,
+        mean: Array,
         sizes: Array,
         labels: Array,
         known_variance: Array | None,
         *,
+        origin: Array,
         nodes: list[SizeNodes],
         by_size: bool,
     ) -> Self:
-        """Sums over n bags; `e` has shape (n, d), `labels` are the columns [x, 1, y]."""
+        """Sums over n bags of embeddings `mean`, (n, d); `labels` are the columns [x, 1, y]."""
+        e = mean - origin
         known = np.zeros(len(e)) if known_variance is None else known_variance
         one_per_bag = Rows.from_bags(
             np.hstack([e, labels]), sizes if by_size else np.ones(len(e)), known
@@ -147,60 +149,25 @@ def compressed_embedding(
     tau: float = 1.0,
     progress: Callable[[int, int], None] | None = None,
 ) -> CompressedEmbedding:
-    """The sums over all bags in one pass over their points; for arguments see `embed`.
-
-    With `by_size` the noise of the normal `labels` depends on the size of the bag.
-    """
-    sizes, cut, d = bags.effective_sizes, bags.cut, features.n_columns
+    """Sums over all bags in one pass, of labels with noise `by_size` or not; rest as in `embed`."""
+    sizes, d = bags.effective_sizes, features.n_columns
     factors = scatter_factors(bags, sizes, covariance, tau)
     x = np.empty((len(bags), 0)) if covariates is None else covariates
     columns = np.column_stack([x, np.ones(len(bags)), labels.y])
     known = None if labels.label_sd is None else labels.label_sd**2
+    per_bag = sizes, columns, known
     nodes = cheapest_nodes(
         sizes if by_size else np.ones(len(bags)),
         np.zeros(len(bags)) if known is None else known,
         d + columns.shape[1],
     )
-    sums_of_bags = partial(RowSums.from_bags, nodes=nodes, by_size=by_size)
     origin = features.gram().mean(axis=0)
-    run = partial(_sums_of_part, features=features, origin=origin, sums_of_bags=sums_of_bags)
-
-    joined = BagSums.empty(int(cut.sum()), d, scatter=factors is not None)
-    place, (of_cut,) = np.cumsum(cut) - 1, _selected(cut, factors)
-    total: Any = None
-    per_bag = cut, factors, sizes, columns, known
-    for which, (found, pieces) in bags.map_parts(run, *per_bag, progress=progress):
-        joined.join(place[which[cut[which]]], pieces, of_cut)
-        total = _plus(total, found)
-    if cut.any():
-        found = sums_of_bags(joined.mean - origin, *_selected(cut, sizes, columns, known))
-        total = _plus(total, found)
+    of_bags = partial(RowSums.from_bags, origin=origin, nodes=nodes, by_size=by_size)
+    joined = BagSums.empty(int(bags.cut.sum()), d, scatter=factors is not None)
+    results = results_by_part(
+        bags, features, of_bags, *per_bag, joined=joined, factors=factors, progress=progress
+    )
+    total = reduce(RowSums.plus, (sums for _, sums in results))
     scatter = tau**2 * np.eye(d) if covariance == "identity" else joined.scatter
     total = replace(total, rows=with_fewest_rows(total.rows))
     return CompressedEmbedding(sizes, scatter, origin, total)
-
-
-def _sums_of_part(
-    bags: Bags,
-    cut: Array,
-    factors: Array | None,
-    *per_bag: Array | None,
-    features: Any,
-    origin: Array,
-    sums_of_bags: Callable[..., RowSums],
-    progress: Callable[[int, int], None] | None = None,
-) -> tuple[RowSums | None, BagSums]:
-    """Sums over bags that have all their points here, and embeddings of other bags."""
-    found = sums_of_part(bags, factors, features=features, progress=progress)
-    pieces = BagSums(found.weight[cut], found.mean[cut], found.scatter)
-    if cut.all():
-        return None, pieces
-    return sums_of_bags(found.mean[~cut] - origin, *_selected(~cut, *per_bag)), pieces
-
-
-def _selected(rows, *arrays):
-    return [None if values is None else values[rows] for values in arrays]
-
-
-def _plus(total, found):
-    return found if total is None else total if found is None else total.plus(found)

@@ -102,11 +102,7 @@ def merged(rows: Rows) -> Rows:
 
 
 def triangular(rows: Array) -> Array:
-    """The triangular factor of rows, with the same Gram matrix; at most as many rows as columns.
-
-    By QR, as normal equations would square the condition number. No fewer rows are left as they
-    are.
-    """
+    """Triangular factor with the Gram matrix of rows, by QR; the rows if no more than columns."""
     if len(rows) <= rows.shape[1]:
         return rows
     factor: Any = np.linalg.qr(rows, mode="r")

@@ -1,5 +1,7 @@
 """Landmarks: the evaluation points of mean embeddings."""
 
+from typing import Any
+
 import numpy as np
 from threadpoolctl import threadpool_limits
 
@@ -8,7 +10,7 @@ from bdr_stan.kernels import Kernel, NormalScores, column_spreads, fields_of, su
 from bdr_stan.kernels.fields import has_landmarks
 from bdr_stan.kernels.stationary import BandwidthKernel
 from bdr_stan.kernels.summands import rank, scored_columns
-from bdr_stan.types import Array, ArrayLike, Seed
+from bdr_stan.types import Array, ArrayLike, Seed, check_counts
 
 # Smaller kernel values count as 0. Kernels cut the exponential before it underflows to 0 itself.
 _NEGLIGIBLE_KERNEL = 1e-100
@@ -19,7 +21,7 @@ KMEANS_SAMPLE = 20_000  # points; with more, k-means needs minutes and the centr
 
 def choose_landmarks(
     bags: BagsLike,
-    n_landmarks: int | None = None,
+    n_landmarks: Any = None,
     *,
     method: str | ArrayLike = "kmeans",
     scale: ArrayLike | None = None,
@@ -42,9 +44,9 @@ def choose_landmarks(
             f"method must be 'kmeans', 'random', 'one per bag' or an array, found {method!r}"
         )
     if method == "one per bag":
-        rows, advice = sample_rows(bags, 1, np.random.default_rng(seed)), "use method='kmeans'"
+        rows, advice = row_of_each_bag(bags, np.random.default_rng(seed)), "use method='kmeans'"
     else:
-        n_landmarks = checked_n_landmarks(n_landmarks)
+        check_counts(n_landmarks=n_landmarks)
         if method == "kmeans":
             return _kmeans_centres(bags, n_landmarks, 1.0 if scale is None else scale, seed)
         rng = seed if isinstance(seed, np.random.Generator) else np.random.RandomState(seed)
@@ -55,17 +57,10 @@ def choose_landmarks(
     return landmarks
 
 
-def checked_n_landmarks(n_landmarks: int | None) -> int:
-    """`n_landmarks` as an int; raises ValueError unless it is one and positive."""
-    if not isinstance(n_landmarks, (int, np.integer)) or n_landmarks < 1:
-        raise ValueError(f"n_landmarks must be an integer >= 1, found {n_landmarks!r}")
-    return int(n_landmarks)
-
-
 def landmarks_of_kernel(
     kernel: Kernel,
     bags: Bags,
-    n_landmarks: int | None,
+    n_landmarks: int,
     *,
     method: str | ArrayLike = "kmeans",
     seed: Seed = None,
@@ -75,9 +70,7 @@ def landmarks_of_kernel(
     Summands on different columns share `n_landmarks`. Linear and quadratic effects have as many
     landmarks as functions, and leave at least a third of `n_landmarks` to other summands. The
     landmarks of a summand have NaN in the columns that it does not use; with fewer distinct values,
-    each value is a landmark.
-
-    Raises like `choose_landmarks`, and if there are fewer landmarks than summands.
+    each value is a landmark. ValueError for fewer landmarks than summands.
     """
     parts = summands(kernel, bags.n_features)
     of_effects = _landmarks_of_effects(parts, bags, seed)
@@ -92,8 +85,8 @@ def landmarks_of_kernel(
     others = {columns: part for columns, part in parts.items() if columns not in of_effects}
     if not others:
         return np.vstack(list(of_effects.values()))
-    total = checked_n_landmarks(n_landmarks)
-    rest = max(total - sum(map(len, of_effects.values())), -(-total // 3))
+    check_counts(n_landmarks=n_landmarks)
+    rest = max(n_landmarks - sum(map(len, of_effects.values())), -(-n_landmarks // 3))
     n_each = dict(zip(others, even_shares(rest, len(others)), strict=True))
     chosen = _landmarks_in_columns(bags, n_each, method, seed, scored_columns(kernel))
     return np.vstack([*of_effects.values(), chosen])
@@ -133,7 +126,7 @@ def even_shares(total: int, n: int) -> list[int]:
 def landmarks_of_fields(
     kernel: Kernel,
     bags: Bags,
-    n_landmarks: int | None,
+    n_landmarks: Any,
     *,
     method: str | ArrayLike = "kmeans",
     seed: Seed = None,
@@ -155,8 +148,8 @@ def landmarks_of_fields(
         sample = bags.sample_points(UNITS_SAMPLE, np.random.default_rng(seed))
         units = column_spreads(sample, bags.sources)
         return choose_landmarks(bags, n_landmarks, method=method, scale=units, seed=seed)
-    n = checked_n_landmarks(n_landmarks)
-    n_each = {c: n if len(c) > 1 else min(n, IN_ONE_COLUMN) for c in seen}
+    check_counts(n_landmarks=n_landmarks)
+    n_each = {c: n_landmarks if len(c) > 1 else min(n_landmarks, IN_ONE_COLUMN) for c in seen}
     by_score = {c: field for c, field in seen.items() if isinstance(field, NormalScores)}
     chosen = [
         _rows_in_columns(field.spaced(n_each.pop(columns))[:, None], list(columns), p)
@@ -205,17 +198,12 @@ def landmark_units(kernel: Kernel, bags: Bags, seed: Seed = None) -> Array | Non
     return column_spreads(sample, bags.sources)
 
 
-def sample_rows(bags: Bags, n_points: int, rng: np.random.Generator) -> Array:
-    """Rows drawn in proportion to the weights, shape (n_bags * n_points,), bag by bag.
-
-    Systematic sampling: a point of weight p is drawn n_points p / sum p times, rounded up or down,
-    so sums over the sample estimate weighted sums over the bag.
-    """
+def row_of_each_bag(bags: Bags, rng: np.random.Generator) -> Array:
+    """A row of each bag, shape (n,), drawn in proportion to the weights of its points."""
     before = np.concatenate([[0.0], np.cumsum(bags.point_weights)])
-    first, last = before[bags.offsets[:-1], None], before[bags.offsets[1:], None]
-    steps = (np.arange(n_points) + rng.random((len(bags), 1))) / n_points
-    rows = np.searchsorted(before, first + steps * (last - first), side="right") - 1
-    return np.clip(rows, bags.offsets[:-1, None], bags.offsets[1:, None] - 1).ravel()
+    start, stop = bags.offsets[:-1], bags.offsets[1:]
+    drawn = before[start] + rng.random(len(bags)) * (before[stop] - before[start])
+    return np.clip(np.searchsorted(before, drawn, side="right") - 1, start, stop - 1)
 
 
 def _kmeans_centres(bags, n_landmarks, scale, seed):

@@ -4,7 +4,7 @@ Each thread keeps the features of one chunk of points in memory. Points in parti
 each part returns its `BagSums`, which are then merged.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self, cast
 import numpy as np
 from scipy.sparse import csr_array
 
-from bdr_stan.bags import Bags, BagsLike, as_bags
+from bdr_stan.bags import Bags, BagsLike, PartitionedBags, as_bags
 from bdr_stan.bags.base import BagsBase
 from bdr_stan.embedding.compression import Rows, compress
 from bdr_stan.embedding.replicates import effective_sizes
@@ -247,6 +247,45 @@ class BagSums:
             self.scatter += deviation.T @ deviation
         self.mean[which] += share[:, None] * delta
         self.weight[which] = after
+
+
+def results_by_part(
+    bags: Bags | PartitionedBags,
+    features: FeatureMap,
+    of_bags: Callable[..., Any],
+    *per_bag: Array | None,
+    joined: BagSums,
+    factors: Array | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Iterator[tuple[Array, Any]]:
+    """Indices of bags and ``of_bags(mean, *per_bag)`` of their embeddings, part by part.
+
+    Bags with points in several parts follow in the end; their sums, and the scatter of all bags,
+    are added to `joined`. Nothing else leaves a part.
+    """
+    cut = bags.cut
+    place, (of_cut,) = np.cumsum(cut) - 1, _selected(cut, factors)
+    run = partial(_result_of_part, features=features, of_bags=of_bags)
+    for which, (result, pieces) in bags.map_parts(run, cut, factors, *per_bag, progress=progress):
+        is_cut = cut[which]
+        joined.join(place[which[is_cut]], pieces, of_cut)
+        if not is_cut.all():
+            yield which[~is_cut], result
+    if cut.any():
+        yield np.flatnonzero(cut), of_bags(joined.mean, *_selected(cut, *per_bag))
+
+
+def _result_of_part(bags, cut, factors, *per_bag, features, of_bags, progress=None):
+    """Result of bags that have all their points here, and the sums of other bags."""
+    sums = sums_of_part(bags, factors, features=features, progress=progress)
+    pieces = BagSums(sums.weight[cut], sums.mean[cut], sums.scatter)
+    if cut.all():
+        return None, pieces
+    return of_bags(sums.mean[~cut], *_selected(~cut, *per_bag)), pieces
+
+
+def _selected(rows, *arrays):
+    return [None if values is None else values[rows] for values in arrays]
 
 
 def sums_of_part(

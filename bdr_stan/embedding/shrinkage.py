@@ -44,10 +44,7 @@ def between_bag_covariance(embedding: Embedding, covariance: Array) -> Array:
 
 
 def variance_between(total: float, within: float) -> float:
-    """Variance of true means by moments, > 0, from variances of estimates and of their errors.
-
-    The difference may be negative or vanish if bags are small: it is at least 1% of the total.
-    """
+    """Variance of true means by moments: the total without errors, but at least 1% of it."""
     return max(total - within, _LEAST_SHARE_BETWEEN * total)
 
 

@@ -65,10 +65,7 @@ def cheapest_nodes(sizes: Array, known_variance: Array, n_columns: int) -> list[
 
 
 def at_nodes(rows: Rows, nodes: Sequence[SizeNodes]) -> Rows:
-    """Groups at their nodes, one of each sign, after those that stay.
-
-    `merged` joins the results of parts of the bags.
-    """
+    """Groups at their nodes, one of each sign, after those that stay; `merged` joins parts."""
     inside = [size_nodes.of(rows) for size_nodes in nodes]
     stay = ~np.any(inside, axis=0) if nodes else np.ones(len(rows.length), bool)
     parts = [rows.subset(stay)]

@@ -48,15 +48,10 @@ class Smooth:
     mean: Array  # of the sines over the training bags, shape (m,)
 
     @property
-    def order(self) -> Array:
-        """Half-waves of each sine in the box, by column, shape (m, k)."""
-        k = len(self.columns)
-        return lowest_frequencies(_N_SINES[k], np.ones(k))
-
-    @property
     def frequency(self) -> Array:
         """Frequencies in units of 1 / reach, shape (m, k)."""
-        return np.pi * self.order / (2 * _BOX[len(self.columns)])
+        k = len(self.columns)
+        return np.pi * lowest_frequencies(_N_SINES[k], np.ones(k)) / (2 * _BOX[k])
 
     def place(self, bags: BagsBase) -> Array:
         """Positions of the bags, with the training bags in [-1, 1], shape (n, k)."""
@@ -111,10 +106,7 @@ class Terms:
         return slices_of(self.n_effects)
 
     def transform(self, bags: BagsBase, *, groups: bool = True) -> Array:
-        """Columns v of all terms, shape (n, U); a level that is not known has zeros.
-
-        Without `groups` all effects of groups have zeros.
-        """
+        """Columns v of all terms, (n, U): zeros for unknown levels, for all without `groups`."""
         sines = [smooth.sines(smooth.place(bags)) for smooth in self.smooths]
         of_groups = [
             indicators(_values(bags, name) if groups else [None] * len(bags), levels)

@@ -45,10 +45,7 @@ _LEVEL = 0.1  # p-value above which an effect is dropped; no labels are used
 
 @dataclass(frozen=True)
 class TrainingFeatures:
-    """Feature map, resolved kernel, embedding, record and covariates of the training bags.
-
-    New bags go through the same feature map; the kernel has column indices and numeric bandwidths.
-    """
+    """Feature map, resolved kernel, embedding, record and covariates of the training bags."""
 
     feature_map: FeatureMap
     kernel: Kernel
@@ -60,10 +57,7 @@ class TrainingFeatures:
 
     @property
     def landmarks(self) -> Array:
-        """Landmarks of the feature map, shape (d, p), or the frequencies of Fourier features.
-
-        Landmarks of a summand of the kernel have NaN in the columns that it does not use.
-        """
+        """Landmarks of the feature map, shape (d, p), or the frequencies of Fourier features."""
         if isinstance(self.feature_map, FourierFeatures):
             return self.feature_map.frequencies
         return cast(LandmarkFeatures | SummandFeatures, self.feature_map).landmarks
@@ -116,15 +110,10 @@ def training_features(
 ) -> TrainingFeatures:
     """Choose landmarks and bandwidth, and embed training bags in one pass over their points.
 
-    `labels` that are normal, with `by_size` of a noise that depends on the sizes of bags, allow a
+    Parameters of estimators are described there, `covariance` and `tau` in `embed`; but None means
+    the covariance of some of the points, if bags are in memory: `Familiarity` needs it. `labels`
+    that are normal, with `by_size` of a noise that depends on the sizes of bags, allow a
     `CompressedEmbedding` of many bags in partitions.
-
-    `bandwidth`, in the units of the points, belongs to a kernel given by name; `bandwidth_scale` is
-    a factor on all bandwidths. `n_landmarks` is used if `landmarks` is a name, see
-    `landmarks_of_kernel`. For `covariance` and `tau` see `embed`, but None means the covariance of
-    some of the points, if bags are in memory: `Familiarity` needs it. `covariates`, `groups` and
-    `smooths` are columns of the bags' metadata; unless `progress` is False a pass longer than ten
-    seconds is reported.
     """
     bags = as_bags(bags, in_parts=True)
     named = covariates or (), groups or (), smooths or ()
@@ -142,17 +131,15 @@ def training_features(
     tested = with_effects and covariance != "identity" and enough_points
     estimated = "average" if tested and covariance is None else covariance
     share = Share()
+    options: Any = {"covariance": estimated, "tau": tau, "progress": share.update}
+    too_many = isinstance(bags, PartitionedBags) and len(bags) * feature_map.n_columns > MOST_KEPT
+    embedding: Any
     with status("Embedding the points", progress is not False, after=10, detail=share.text):
-        embedding = _embedded(
-            bags,
-            feature_map,
-            labels,
-            x,
-            by_size=by_size,
-            covariance=estimated,
-            tau=tau,
-            progress=share.update,
-        )
+        if labels is not None and too_many:
+            options |= {"by_size": by_size, "covariates": x}
+            embedding = compressed_embedding(bags, feature_map, labels, **options)
+        else:
+            embedding = replace(embed(bags, feature_map, **options), covariates=x)
     if tested:
         kernel, used = varying_effects(kernel, chosen, embedding)
         feature_map, embedding = landmark_features(kernel, chosen[used]), embedding.columns(used)
@@ -165,29 +152,8 @@ def training_features(
     return TrainingFeatures(feature_map, kernel, embedding, record, learned, with_effects)
 
 
-def _embedded(
-    bags: Bags | PartitionedBags,
-    feature_map: FeatureMap,
-    labels: Labels | None,
-    x: Array | None,
-    *,
-    by_size: bool,
-    **options: Any,
-) -> Any:
-    """Mean embeddings with covariates x, or sums over them if there are too many to keep."""
-    many = len(bags) * feature_map.n_columns > MOST_KEPT
-    if labels is not None and many and isinstance(bags, PartitionedBags):
-        return compressed_embedding(
-            bags, feature_map, labels, by_size=by_size, covariates=x, **options
-        )
-    return replace(embed(bags, feature_map, **options), covariates=x)
-
-
 def _covariance_of_some(bags, feature_map):
-    """Within-bag covariance of the features, from about `_POINTS_OF_COVARIANCE` points, (d, d).
-
-    For models that treat embeddings as exact; None if no bag has several points.
-    """
+    """Within-bag covariance of features of some points, (d, d); None for bags of one point each."""
     several = np.flatnonzero(bags.effective_sizes > 1 + 1e-9)
     some = several[:: 1 + bags.n_points // _POINTS_OF_COVARIANCE]
     return embed(bags[some], feature_map, covariance="average").covariance if len(some) else None

@@ -15,7 +15,7 @@ from bdr_stan.estimators.merr import MERR
 from bdr_stan.estimators.validation import check_folds, checked_splits, checked_validation
 from bdr_stan.kernel_means.outer_kernels import between, check_outer, resolved_outer
 from bdr_stan.kernel_means.ridge_path import held_out, stacking_weights
-from bdr_stan.kernel_means.set_kernels import bag_squared_norms, set_kernels
+from bdr_stan.kernel_means.set_kernels import BagMeans, set_kernels
 from bdr_stan.kernels import RBF, Kernel, Stationary, check_kernel, resolve_kernel
 from bdr_stan.parameters import estimator
 from bdr_stan.results.arviz_groups import estimate_groups
@@ -151,14 +151,12 @@ class MERRCV(BagRegressor):
 
     def predict(self, bags: BagsLike) -> Array:
         bags = self.like_training(bags)
-        shares = bags.point_shares
         kernels = [member.kernel_ for member in self.members_]
         crosses = set_kernels(bags, kernels, self.best_.means_.bags)
         total = np.zeros(len(bags))
         for weight, member, products in zip(self.weights_, self.members_, crosses, strict=True):
-            squares = None
-            if member.outer_ is not None:
-                squares = bag_squared_norms(bags, shares, member.kernel_)
+            means = BagMeans(bags, member.kernel_)
+            squares = None if member.outer_ is None else means.squared_norms()
             total += weight * member.predict_products(products, squares)
         return total
 

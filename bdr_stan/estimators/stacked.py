@@ -9,6 +9,7 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan.bags import BagsLike, Samples, as_bags
+from bdr_stan.bags.record import RECORDED
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.estimators.base import BagEstimator
 from bdr_stan.estimators.bdr import BDR
@@ -239,19 +240,8 @@ class Stack(BagEstimator):
         idatas = {name: model.idata for name, model in zip(names, models, strict=True)}
         comparison = stack(idatas, held_out)
         first = models[0].result_.settings
-        names = (
-            "n_features",
-            "samples",
-            "feature_names",
-            "columns",
-            "weighted",
-            "column_ranges",
-            "constant_columns",
-            "file",
-            "label_name",
-        )
-        columns = {name: first[name] for name in names if name in first}
-        return self._keep(Result({}, {"comparison": comparison, **columns}, tuple(models)))
+        record = {n: first[n] for n in (*RECORDED, "samples", "label_name") if n in first}
+        return self._keep(Result({}, {"comparison": comparison, **record}, tuple(models)))
 
     def _set_fitted(self, result: Result) -> None:
         self.models_, self.comparison_ = list(result.members), result.settings["comparison"]

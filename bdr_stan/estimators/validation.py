@@ -115,10 +115,7 @@ def check_landmarks(landmarks: Any, n_landmarks: Any, names: tuple[str, ...]) ->
 
 
 def labels_of_training(training: Any, kind: Any, y: ArrayLike) -> Any:
-    """Labels in the order of the bags of training features, shape (n,); checks both.
-
-    Ordered categories stay a pandas Categorical.
-    """
+    """Labels in the order of the bags of training features, (n,), a Categorical if ordered."""
     if not isinstance(training, kind):
         raise TypeError(
             f"training must come from training_features(bags), found a {type(training).__name__}"

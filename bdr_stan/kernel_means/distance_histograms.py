@@ -124,7 +124,8 @@ class _Bins:
 
     def __init__(self, kernels, largest):
         self.smallest = max(largest, np.finfo(float).tiny / _SHARE_OF_ZERO) * _SHARE_OF_ZERO
-        self.first, last = _bin(np.array([self.smallest, 2 * largest + self.smallest]))
+        ends = np.array([self.smallest, 2 * largest + self.smallest])
+        self.first, last = ends.view(np.int64) >> _SHIFT
         bins = np.arange(self.first, last + 1)
         low, high = ((b << _SHIFT).view(np.float64)[:, None] for b in (bins, bins + 1))
         place = np.cos(np.pi * (np.arange(_TERMS) + 0.5) / _TERMS) / 2
@@ -136,10 +137,7 @@ class _Bins:
             self.quartics[:, :, k] = (values_at_squares(kernel, squares) @ to_coefficients).T
 
     def sums(self, rows, columns):
-        """Sums of each kernel over the pairs of points of two `_Rows`, by pairs of bags.
-
-        Shape (n_kernels, bags of the rows, bags of the columns).
-        """
+        """Sums of each kernel over pairs of points of two `_Rows`, (kernels, bags, other bags)."""
         squares = (-2 * rows.points) @ columns.points.T
         squares += rows.norms[:, None]
         squares += columns.norms
@@ -165,8 +163,3 @@ class _Bins:
             total += histogram.reshape(n_pairs, width) @ quartics
             power *= x
         return total.T.reshape(-1, rows.n_bags, columns.n_bags)
-
-
-def _bin(squares):
-    """Number of the bin of each square, from the bits of the doubles."""
-    return squares.view(np.int64) >> _SHIFT

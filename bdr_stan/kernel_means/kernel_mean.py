@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from bdr_stan.bags import as_bags
+from bdr_stan.kernel_means.set_kernels import kernel_mean_values
 from bdr_stan.kernel_means.shrinkage import check_estimator, kernel_mean_weights
 from bdr_stan.kernels import Kernel, kernel_config, resolve_kernel
 from bdr_stan.types import Array, ArrayLike
-
-_BYTES_OF_VALUES = 1 << 22  # held at a time
 
 
 class KernelMean:
@@ -122,16 +121,3 @@ def check_same_kernel(mean: Any, other: Any) -> None:
             f"the means have different kernels, {mean.kernel} and {other.kernel}: give both "
             "the same, with a number for its bandwidth"
         )
-
-
-def kernel_mean_values(kernel: Kernel, points: Array, weights: Array, x: Array) -> Array:
-    """Values of a kernel mean at points x, (m, p), computed by blocks of x; shape (m,).
-
-    sum_j weights_j k(x_i, points_j), with points (n, p) and weights (n,).
-    """
-    rows = max(1, _BYTES_OF_VALUES // (8 * len(points)))
-    values = np.empty(len(x))
-    for start in range(0, len(x), rows):
-        block = x[start : start + rows]
-        values[start : start + rows] = kernel(block, points) @ weights
-    return values

@@ -42,10 +42,7 @@ class _Path:
         self._penalty_unit, self._level_leverage = penalty_unit, level_leverage
 
     def alphas(self, alpha: str | ArrayLike | None = None) -> Array:
-        """Penalties to try: the given numbers, or, for "loo" and None, 49 that fit the data.
-
-        These run from 10^-12 to 1 times the largest eigenvalue, in units of the penalty.
-        """
+        """Penalties to try: given numbers, or 49 from 10^-12 to 1 times the largest eigenvalue."""
         if alpha is None or isinstance(alpha, str):
             largest = self.largest if self.largest > 0 else 1.0  # 0 if all bags are the same
             return _SHARES_OF_LARGEST * largest / self._penalty_unit
@@ -62,10 +59,7 @@ class _Path:
         return np.mean((residual / (outside[:, None] + squares @ unfitted)) ** 2, axis=0)
 
     def best(self, alphas: Array, held_out: tuple[Array, Array] | None = None) -> int:
-        """Index of the penalty with the least squared error, by default leave-one-out.
-
-        `held_out` are predictions, (m, l), of labels, (m,).
-        """
+        """Index of least squared error: leave-one-out, or of `held_out` (predictions, labels)."""
         if len(alphas) == 1:
             return 0
         if held_out is None:

@@ -3,7 +3,7 @@
     K(A, B) = sum_ab w_a w_b k(a, b),  weights of a bag with sum 1, equal if there are none
 
 `BagMeans` are the kernel means, `ProjectedMeans` their projections on the kernel at landmarks.
-`bag_inner_products` is for one kernel, and the weights of any estimator of kernel means.
+Weights may be those of any estimator of kernel means.
 `set_kernels` is for a grid of kernels. Nearly all of the work is in the pairs of points, which the
 kernels share: kernels of the distance with histograms of the squared distances
 (`distance_histograms`), polynomials with the means of the powers of inner products.
@@ -23,7 +23,6 @@ from scipy.sparse import csr_array
 from bdr_stan.bags import Bags, BagsLike, Chunk, as_bags
 from bdr_stan.embedding.mean_embedding import embed
 from bdr_stan.kernel_means.distance_histograms import stationary_set_kernels
-from bdr_stan.kernel_means.kernel_mean import kernel_mean_values
 from bdr_stan.kernels import Kernel, LandmarkFeatures, Polynomial, Stationary
 from bdr_stan.threads import map_in_threads
 from bdr_stan.types import Array
@@ -33,22 +32,57 @@ _BYTES_PER_THREAD = 1 << 22  # of kernel values
 
 @dataclass(frozen=True)
 class BagMeans:
-    """Kernel means of bags: the mean of k(x_ij, .) over the points of bag i, by their weights."""
+    """Kernel means of bags: sum_j w_ij k(x_ij, .) over the points of bag i."""
 
     bags: Bags
     kernel: Kernel  # with numbers as parameters
+    weights: Array | None = None  # w of all points, shape (N,); None for shares of their weights
 
-    def products(self, others: Self | None = None) -> Array:
-        """Inner products with other means, or with each other; shape (n, m) or (n, n)."""
-        shares = self.bags.point_shares
-        if others is None:
-            return bag_inner_products(self.bags, shares, self.kernel)
-        right = others.bags, others.bags.point_shares
-        return bag_inner_products(self.bags, shares, self.kernel, *right)
+    def products(self, others: Self | None = None, *, n_jobs: int | None = None) -> Array:
+        """Inner products with m others, (n, m), or with each other in half the time, (n, n).
+
+        Each of `n_jobs` threads, default all cores, holds kernel values of a block of points.
+        """
+        right, itself = self if others is None else others, others is None
+        weights, right_weights = self._point_weights, right._point_weights
+        rows = max(1, int(np.sqrt(_BYTES_PER_THREAD / 8)))
+        chunks, right_chunks = self.bags.chunks(rows), right.bags.chunks(rows)
+
+        def products(i):
+            points = self.bags.read(chunks[i].start, chunks[i].stop)
+            sums = _weighted_sums(weights, chunks[i])
+            part = np.zeros((sums.shape[0], len(right.bags)))
+            for j in range(i if itself else 0, len(right_chunks)):
+                other = right_chunks[j]
+                values = self.kernel(points, right.bags.read(other.start, other.stop))
+                values = sums @ values @ _weighted_sums(right_weights, other).T
+                # The other half of a symmetric matrix is added as the transpose of this one.
+                part[:, other.first : other.last] += values / 2 if itself and i == j else values
+            return part
+
+        out = np.zeros((len(self.bags), len(right.bags)))
+        parts = map_in_threads(products, range(len(chunks)), n_jobs)
+        for chunk, part in zip(chunks, parts, strict=True):
+            out[chunk.first : chunk.last] += part
+        self.bags.release()
+        right.bags.release()
+        return out + out.T if itself else out
 
     def squared_norms(self) -> Array:
         """Squared RKHS norms, shape (n,)."""
-        return bag_squared_norms(self.bags, self.bags.point_shares, self.kernel)
+        bags, weights = self.bags, self._point_weights
+
+        def squared(i):
+            points, w = bags[i], weights[bags.offsets[i] : bags.offsets[i + 1]]
+            return w @ kernel_mean_values(self.kernel, points, w, points)
+
+        squares = np.array(list(map_in_threads(squared, range(len(bags)))))
+        bags.release()
+        return squares
+
+    @property
+    def _point_weights(self):
+        return self.bags.point_shares if self.weights is None else self.weights
 
 
 @dataclass(frozen=True)
@@ -80,58 +114,14 @@ class ProjectedMeans:
         return np.sum(self.coordinates**2, axis=1)
 
 
-def bag_inner_products(
-    bags: Bags,
-    weights: Array,
-    kernel: Kernel,
-    others: Bags | None = None,
-    other_weights: Array | None = None,
-    *,
-    n_jobs: int | None = None,
-    chunk_bytes: int = _BYTES_PER_THREAD,
-) -> Array:
-    """Inner products of the kernel means of n and m bags, by blocks of points; shape (n, m).
-
-    Weights are per point in the mean of its bag. `others` are by default `bags` again, with half
-    the work. Each of `n_jobs` threads, default all cores, has kernel values of `chunk_bytes` in
-    memory.
-    """
-    itself = others is None
-    right, right_weights = (bags, weights) if others is None else (others, other_weights)
-    rows = max(1, int(np.sqrt(chunk_bytes / 8)))
-    chunks, right_chunks = bags.chunks(rows), right.chunks(rows)
-
-    def products(i):
-        points = bags.read(chunks[i].start, chunks[i].stop)
-        sums = _weighted_sums(weights, chunks[i])
-        part = np.zeros((sums.shape[0], len(right)))
-        for j in range(i if itself else 0, len(right_chunks)):
-            other = right_chunks[j]
-            values = kernel(points, right.read(other.start, other.stop))
-            values = sums @ values @ _weighted_sums(right_weights, other).T
-            # The other half of a symmetric matrix is added as the transpose of this one.
-            part[:, other.first : other.last] += values / 2 if itself and i == j else values
-        return part
-
-    out = np.zeros((len(bags), len(right)))
-    parts = map_in_threads(products, range(len(chunks)), n_jobs)
-    for chunk, part in zip(chunks, parts, strict=True):
-        out[chunk.first : chunk.last] += part
-    bags.release()
-    right.release()
-    return out + out.T if itself else out
-
-
-def bag_squared_norms(bags: Bags, weights: Array, kernel: Kernel) -> Array:
-    """Squared RKHS norms of the kernel means of bags, shape (n,); as `bag_inner_products`."""
-
-    def squared(i):
-        points, w = bags[i], weights[bags.offsets[i] : bags.offsets[i + 1]]
-        return w @ kernel_mean_values(kernel, points, w, points)
-
-    squares = np.array(list(map_in_threads(squared, range(len(bags)))))
-    bags.release()
-    return squares
+def kernel_mean_values(kernel: Kernel, points: Array, weights: Array, x: Array) -> Array:
+    """sum_j weights_j k(x_i, points_j) at points x, (m, p), by blocks of x; shape (m,)."""
+    rows = max(1, _BYTES_PER_THREAD // (8 * len(points)))
+    values = np.empty(len(x))
+    for start in range(0, len(x), rows):
+        block = x[start : start + rows]
+        values[start : start + rows] = kernel(block, points) @ weights
+    return values
 
 
 def set_kernels(
@@ -189,16 +179,14 @@ def set_kernels(
     for side in sides:
         if side.is_memory_map:
             side.check_values()
-    weights = [side.point_shares for side in sides]
     groups: dict[Any, list[int]] = {}
     for k, kernel in enumerate(kernels):
         groups.setdefault(_sharing(kernel) or k, []).append(k)
     out = np.empty((len(kernels), len(bags), len(sides[-1])))
 
-    other_weights = None if others is None else weights[1]
-
     def alone(kernel):
-        return bag_inner_products(bags, weights[0], kernel, others, other_weights, n_jobs=n_jobs)
+        right = None if others is None else BagMeans(others, kernel)
+        return BagMeans(bags, kernel).products(right, n_jobs=n_jobs)
 
     for share, members in groups.items():
         group: list[Any] = [kernels[k] for k in members]

@@ -38,10 +38,7 @@ def check_estimator(estimator: str) -> None:
 def kernel_mean_weights(
     points: Array, kernel: Callable[[Array, Array], Array], estimator: str
 ) -> tuple[Array, float]:
-    """Weights of points, (n,), in an estimate of their kernel mean, and its lambda (0 for "kme").
-
-    ``kernel(x, y)`` returns the values between two stacks of points, shape (len(x), len(y)).
-    """
+    """Weights of points, (n,), in an estimate of their kernel mean, and its lambda (0 of "kme")."""
     check_estimator(estimator)
     n = len(points)
     if estimator == "f-kmse":
@@ -107,10 +104,7 @@ def gram_means(
     *,
     chunk_bytes: int = 1 << 22,
 ) -> tuple[float, float]:
-    """Means of a kernel matrix of points, (n, p), and of its diagonal, computed by blocks.
-
-    ``kernel(x, y)`` returns the values between two stacks of points, shape (len(x), len(y)).
-    """
+    """Means of a kernel matrix of points, (n, p), and of its diagonal, computed by blocks."""
     n = len(points)
     rows = max(1, int(np.sqrt(chunk_bytes / 8)))
     total = diagonal = 0.0

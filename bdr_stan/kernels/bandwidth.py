@@ -43,10 +43,7 @@ def median_bandwidth(bags: BagsLike, *, sample: int = 2000, seed: Seed = None) -
 
 
 def typical_bandwidth(points: Array, metric: str, *, or_mean: bool = True) -> float:
-    """Bandwidth with a kernel of exp(-1) at the median distance, from points (n, p).
-
-    If most pairs coincide, for example with few categories, the mean replaces the median.
-    """
+    """Bandwidth of points (n, p): exp(-1) at the median distance or, if that is 0, at the mean."""
     if len(points) < 2:
         raise ValueError("there is only one point: give the bandwidth as a number")
     distances = pdist(points, metric)

@@ -13,7 +13,7 @@ from scipy.linalg import cholesky, solve_triangular
 
 from bdr_stan.kernels.bandwidth import check_bandwidth
 from bdr_stan.kernels.kernel import Kernel
-from bdr_stan.types import Array, ArrayLike, Seed, is_integer
+from bdr_stan.types import Array, ArrayLike, Seed, check_counts
 
 # Share of the mean diagonal of the landmarks' kernel matrix, added to its diagonal.
 NYSTROM_JITTER = 1e-6
@@ -169,24 +169,16 @@ def scale_rows(rows: Array, log_scale: ArrayLike) -> None:
 
 
 def draw_frequencies(n_frequencies: int, n_features: int, *, seed: Seed = None) -> Array:
-    """Frequencies of random Fourier features of the Gaussian kernel with bandwidth 1, (d, p).
-
-    They are independent standard normal, the kernel's spectral distribution; d and p, the number of
-    columns of a point, are integers from 1, else ValueError.
-    """
-    for name, value in (("n_frequencies", n_frequencies), ("n_features", n_features)):
-        if not is_integer(value) or value < 1:
-            raise ValueError(f"{name} must be an integer >= 1, found {value!r}")
+    """Frequencies, (d, p), of random Fourier features of the Gaussian kernel with bandwidth 1."""
+    check_counts(n_frequencies=n_frequencies, n_features=n_features)
     return np.random.default_rng(seed).standard_normal((n_frequencies, n_features))
 
 
 class ConcatenatedFeatures(FeatureMap):
-    """Several feature maps of the same points, side by side.
+    """Several feature maps of the same points, side by side; `blocks` are the slices of each.
 
     Inner products of the features are sums of the maps' inner products: for example, landmarks of a
     kernel per column make an additive kernel with fewer landmarks than one kernel of all columns.
-    `blocks` are slices, the features of each map. ValueError for no map, or maps of points of
-    different numbers of columns.
     """
 
     def __init__(self, maps: Sequence[FeatureMap]):

@@ -78,10 +78,7 @@ def map_kernel(
 
 
 def field_names(kernel: Kernel, names: Sequence[str] | None, n_columns: int) -> list[str]:
-    """Names of the fields of a resolved kernel, all different: kind and columns.
-
-    `names` are names of the points' columns; None for their indices.
-    """
+    """Names of a resolved kernel's fields, all different: kind and columns, of `names` if any."""
     called = []
     for field in fields_of(kernel):
         seen = field.columns_seen(n_columns)

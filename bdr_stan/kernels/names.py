@@ -24,10 +24,7 @@ _MOST_COLUMNS_OF_TABLES = 60
 
 
 def check_kernel(kernel: str | Kernel) -> None:
-    """Raise ValueError unless this is a kernel, or a name of `KERNELS`.
-
-    "additive" or "linear + " may precede the name; "auto" and "additive" are names too.
-    """
+    """Raise ValueError unless this is a kernel, or a name of `KERNELS` with or without a prefix."""
     if isinstance(kernel, Kernel):
         return
     if not isinstance(kernel, str) or _parsed(kernel)[1] not in KERNELS:
@@ -78,10 +75,7 @@ def kernel_named(name: str, bandwidth: ArrayLike | str) -> BandwidthKernel:
 
 
 def check_kernel_and_bandwidth(kernel: str | Kernel, bandwidth: ArrayLike | str) -> None:
-    """Raise ValueError unless the two go together: a Kernel has a bandwidth already.
-
-    With a Kernel "scaled", the default of the estimators, is ignored.
-    """
+    """Raise ValueError unless both go together: a Kernel has its own, which "scaled" leaves."""
     check_kernel(kernel)
     if isinstance(kernel, Kernel):
         if isinstance(bandwidth, str) and bandwidth == "scaled":
@@ -108,13 +102,8 @@ def resolve_kernel(
 ) -> Kernel:
     """Kernel to use on the points of `bags`: its columns are indices, its bandwidths numbers.
 
-    `kernel` is a Kernel or a name of `KERNELS`; with "additive" before it, the sum of such kernels
-    of each column; with "linear + " before it, the kernel plus linear and quadratic effects of each
-    column. "auto" is "linear + rbf" for points of at most 60 columns, else "rbf". `bandwidth`, a
-    number, an array of shape (p,), "scaled", "ard" or "median", is of a kernel given by name, else
-    "scaled"; all bandwidths are times `scale`. `seed` is of the sample of points for the median
-    distance. ValueError for no such kernel or column, no positive bandwidth, or a bandwidth for a
-    Kernel.
+    `kernel` and `bandwidth` are parameters of estimators; all bandwidths are times `scale`, and
+    `seed` is of the sample of points for the median distance. ValueError for no such column.
     """
     check_kernel_and_bandwidth(kernel, bandwidth)
     kernel = name_for(kernel, bags.n_features)

@@ -88,10 +88,7 @@ class SummandFeatures(ConcatenatedFeatures):
 
 
 def landmark_features(kernel: Kernel, landmarks: ArrayLike) -> LandmarkFeatures | SummandFeatures:
-    """Values of a resolved kernel at landmarks, (d, p); if they have NaN, of its summands.
-
-    See `LandmarkFeatures` and `SummandFeatures`.
-    """
+    """Values of a resolved kernel at landmarks, (d, p); if they have NaN, of its summands."""
     if np.isnan(landmarks).any():
         return SummandFeatures(kernel, landmarks)
     return LandmarkFeatures(kernel, landmarks)

@@ -1,8 +1,8 @@
 """Conformal regions of the labels of new bags."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -37,6 +37,9 @@ _BY_BOUNDS = {(-np.inf, np.inf): REAL, (0.0, np.inf): POSITIVE, (0.0, 1.0): SHAR
 @dataclass(frozen=True, repr=False)
 class ConformalRegions:
     """Base: regions of the labels of n bags; for the attributes see its subclasses."""
+
+    _columns: ClassVar[Callable[[Any], dict[str, Any]]]  # of the table
+    _contain: ClassVar[Callable[[Any, Array], Array]]
 
     level: float
     size_class: Array
@@ -92,12 +95,6 @@ class ConformalRegions:
         if values.shape != (len(self),):
             raise ValueError(f"y has shape {values.shape}, but there are {len(self)} bags")
         return self._contain(values)
-
-    def _columns(self) -> dict[str, Any]:
-        raise NotImplementedError
-
-    def _contain(self, y: Array) -> Array:
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, repr=False)
@@ -306,8 +303,6 @@ class Conformal(Fit):
         bags = self.like_training(bags)
         labels = self.labels_of_new(bags, stan_data=stan_data, **given)
         embedding, groups = self.embedding_of(bags), self.result_.groups
-        if not self.by_program:
-            self.warn_of_other_bags(embedding)
         if self.by_program:
             every = groups["log_likelihood"]["y"].values
             step = -(-every.shape[0] * every.shape[1] // _MOST_COSTLY_DRAWS)
@@ -315,6 +310,7 @@ class Conformal(Fit):
             step *= self.program_step(every.shape[-1])
             predictive = self.program_predictive(embedding, labels, step)
         else:
+            self.warn_of_other_bags(embedding)
             draws = self.draws()
             integrated = self.label_model.distribution is not None
             most = _MOST_COSTLY_DRAWS if integrated else _MOST_DRAWS

@@ -60,16 +60,11 @@ REAL, POSITIVE, SHARES = Labels(), Labels(np.log, np.exp), Labels(logit, expit)
 
 
 class TrainingLabels(NamedTuple):
-    """What scores need of the n training labels.
+    """What scores need of the n training labels."""
 
-    log_likelihood : array, shape (S, n), of each label under each draw, or (1, n) of their averages
-    draws : array, shape (D, n), labels drawn from the predictive distributions; None for classes
-    sizes : array, shape (n,), of their bags
-    """
-
-    log_likelihood: Array
-    draws: Array | None
-    sizes: Array
+    log_likelihood: Array  # of each label under each draw, (S, n), or (1, n) of their averages
+    draws: Array | None  # of labels from predictive distributions, (D, n); None for classes
+    sizes: Array  # of their bags, (n,)
 
 
 class Ranks:
@@ -83,11 +78,7 @@ class Ranks:
         largest = log_likelihood.max(axis=0)
         self.likelihood, self.log_factor = np.exp(log_likelihood - largest), largest + log_spread
         self.rank = rank
-
-    @property
-    def are_weighted(self) -> bool:
-        """Whether the likelihoods are of draws with weights, not averages."""
-        return len(self.likelihood) > 1
+        self.are_weighted = len(log_likelihood) > 1  # draws, not averages
 
     def excess(self, log_density: Array, log_spread: Array) -> Array:
         """Log score of candidates minus the rank's, shape (m,): those >= 0 are kept.
@@ -147,10 +138,7 @@ class SizeClass(NamedTuple):
 
 
 class SizeClasses:
-    """Classes of n training bags by their sizes, shape (n,), for regions of a level.
-
-    At most `n_classes`, or None for as many as have enough bags in each.
-    """
+    """Classes of training bags by sizes, (n,), for a level: `n_classes`, None for all it allows."""
 
     def __init__(self, sizes: Array, level: float, n_classes: int | None) -> None:
         self.order = np.argsort(sizes, kind="stable")
@@ -200,10 +188,7 @@ class Compared:
         return len(self.of_bag)
 
     def by_class(self) -> Iterator[tuple[Array, Array, int]]:
-        """New bags of a class, training bags that they are compared with, and a rank.
-
-        Labels with at least the training bags' score of this rank are kept; 1 is the lowest.
-        """
+        """New bags of a class, training bags of the class, and the rank of the least score kept."""
         share = 1 - self.size_classes.level
         for each in sorted(set(self.of_bag)):
             rank = np.floor(share * (each.end - each.first + 1) + _ROUNDING)
@@ -230,10 +215,7 @@ def kept_pieces(
     compared: Compared,
     labels: Labels,
 ) -> tuple[list[Array], Array]:
-    """Pieces of the regions of labels, which are numbers, of n new bags, and Pareto k-hat, (n,).
-
-    `predictive` is of the new bags, under the same draws as the training labels' likelihoods.
-    """
+    """Pieces of regions of n new bags' labels, numbers, under the training draws; k-hat, (n,)."""
     centre, scale, spread = _centres(predictive, labels)
     spreads = _spreads(training.draws, labels)
     n = len(compared)

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 from functools import cached_property
+from itertools import zip_longest
 from textwrap import wrap
 from typing import Any
 
@@ -231,14 +232,10 @@ def _order(bags, mean, above):
 def _row(cells):
     """Cells side by side, each wrapped to the width of its column."""
     columns = [wrap(cell, width) for cell, width in zip(cells, _WIDTHS, strict=True)]
-    lines = [
-        "  ".join(
-            f"{column[k] if k < len(column) else '':{width}}"
-            for column, width in zip(columns, _WIDTHS, strict=True)
-        ).rstrip()
-        for k in range(max(map(len, columns)))
-    ]
-    return "\n".join(lines)
+    lines = (zip(line, _WIDTHS, strict=True) for line in zip_longest(*columns, fillvalue=""))
+    return "\n".join(
+        "  ".join(f"{text:{width}}" for text, width in each).rstrip() for each in lines
+    )
 
 
 def sampling(question: Any) -> Doubt | None:
@@ -274,11 +271,9 @@ def conformal(question: Question) -> Doubt | None:
         regions.lower[question.in_sample(question.a)]
         > regions.upper[question.in_sample(question.b)]
     )
-    limit = (
-        "It does not: the intervals of the two bags are apart."
-        if apart
-        else ("The intervals of the two bags overlap: the conclusion rests on the model.")
-    )
+    limit = "The intervals of the two bags overlap: the conclusion rests on the model."
+    if apart:
+        limit = "It does not: the intervals of the two bags are apart."
     return Doubt("The model", answer, limit)
 
 
@@ -300,15 +295,12 @@ def selection(question: Question) -> Doubt | None:
         f"bag moves by up to {moves.mean():.2g} on average, and {question.level:.0%} intervals "
         f"widen from {width[0]:.2g} to {width[1]:.2g}."
     )
-    return Doubt("Points seen with unequal probabilities (selection)", answer, _limit(fails))
-
-
-def _limit(fails):
+    limit = f"Weights wrong by a factor of {fails:.2f}."
     if fails == 1:
-        return "The conclusion is not certain without selection either."
+        limit = "The conclusion is not certain without selection either."
     if np.isinf(fails):
-        return "No selection of these points changes it."
-    return f"Weights wrong by a factor of {fails:.2f}."
+        limit = "No selection of these points changes it."
+    return Doubt("Points seen with unequal probabilities (selection)", answer, limit)
 
 
 def familiarity(question: Question) -> Doubt | None:

@@ -81,19 +81,17 @@ class Familiarity(Kept):
 
     def distance(self, embedding: Embedding) -> Array:
         """Root mean square of the coordinates in standard deviations, shape (n,)."""
-        return np.sqrt(self._squared(embedding) / len(self.lam))
+        return np.sqrt(_squared(self.m0, self.basis, self.lam, embedding) / len(self.lam))
 
     def p_values(self, embedding: Embedding) -> Array:
         """Probability that a bag like the training bags is as far from their average, (n,)."""
-        squared, classes = self._squared(embedding), _class_of(self.first_sizes, embedding.sizes)
+        squared = _squared(self.m0, self.basis, self.lam, embedding)
+        classes = _class_of(self.first_sizes, embedding.sizes)
         p = np.empty(len(squared))
         for c, values in enumerate(self.at_levels):
             members = classes == c
             p[members] = np.exp(np.interp(squared[members], values, np.log(_LEVELS)))
         return p
-
-    def _squared(self, embedding):
-        return _squared(self.m0, self.basis, self.lam, embedding)
 
     @classmethod
     def from_constants(cls, constants: Mapping[str, Array], **others: Any) -> Any:

@@ -158,7 +158,9 @@ def _along(fit, column, bags, sample, n_points, n_draws, seed):
     names, p = getattr(model, "feature_names_in_", None), model.n_features_in_
     where = find_column(column, p, names, model.columns_)
     if bags is None:
-        chosen = without_gaps(model.landmarks_)
+        # Landmarks have NaN in columns that their summand does not use.
+        landmarks = model.landmarks_
+        chosen = np.where(np.isnan(landmarks), np.nanmean(landmarks, axis=0), landmarks)
     else:
         like = model.like_training(bags, need_weights=False)
         chosen = like.sample_points(n_points, np.random.default_rng(seed))
@@ -198,10 +200,7 @@ class Column:
         return changed
 
     def values(self, points: Array) -> Array:
-        """Values for a curve: all of the points', or 60 from their 1st to 99th percentile.
-
-        For a category, the numbers of its levels.
-        """
+        """Values for a curve: all, or 60 from the 1st to 99th percentile; numbers of levels."""
         if self.levels is not None:
             return np.arange(len(self.levels), dtype=float)
         values = np.unique(points[:, self.indices[0]])
@@ -252,10 +251,7 @@ def _sources(columns):
 def rates_along(
     model: Any, bags: Any, name: Any, *, n_points: int, n_draws: int, seed: int = 0
 ) -> tuple[Array, Array]:
-    """Values of a column of `bags`, shape (k,), and the average rate of each draw, shape (k, S).
-
-    `model` has rates of points; the average is over a sample with the value.
-    """
+    """Values of a column, (k,), and by draw average rates of a sample with each value, (k, S)."""
     axis = find_column(name, bags.n_features, bags.features, bags.columns)
     sample = bags.sample_points(n_points, np.random.default_rng(seed))
     values, rows = axis.values(sample), np.arange(len(sample))
@@ -266,16 +262,8 @@ def rates_along(
     return values if axis.levels is None else np.array(axis.levels), np.array(rates)
 
 
-def without_gaps(landmarks: Array) -> Array:
-    """Landmarks with NaN, in columns that their summand does not use, replaced by averages."""
-    return np.where(np.isnan(landmarks), np.nanmean(landmarks, axis=0), landmarks)
-
-
 class AlongColumn(FeatureMap):
-    """Feature map from values of a column to the average features of points with that value.
-
-    The other columns of the points, shape (n, p), keep their values.
-    """
+    """Map from values of a column to average features of points, (n, p), with that value."""
 
     n_inputs = 1
 

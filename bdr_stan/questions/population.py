@@ -21,7 +21,6 @@ from bdr_stan.bags.groups import groups_of_bags, sum_coefficients
 from bdr_stan.embedding.coordinates import Coordinates, joined
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.shrinkage import between_bag_covariance, joint_basis, shrinkage_factors
-from bdr_stan.labels import Labels
 from bdr_stan.models.latent import with_draws_of_new_levels
 from bdr_stan.predictive.classes import of_category
 from bdr_stan.predictive.mixture import bags_at_once
@@ -143,15 +142,10 @@ def _sums(model, bags, by, weights, total, category):
     coefficients = sum_coefficients(bags, group, len(names), weights, total)
     if rates:
         coefficients.data /= counted  # one bag per column
-    labels = of_category(_predictive(model, embedding, given), category)
-    return names, weighted_sums(labels, coefficients)
-
-
-def _predictive(model: Any, embedding: Embedding, labels: Labels) -> Any:
-    """Predictive distribution of bags with their own prior of the embeddings."""
     draws = with_draws_of_new_levels(embedding, model.draws())
     coordinates, draws = own_population(model.coordinates_, embedding, draws)
-    return model.predictive_of_draws(coordinates, embedding, labels, draws)
+    labels = model.predictive_of_draws(coordinates, embedding, given, draws)
+    return names, weighted_sums(of_category(labels, category), coefficients)
 
 
 def weighted_sums(predictive: Any, coefficients: csc_array) -> Predictive:

@@ -4,21 +4,19 @@ The points of `PartitionedBags` stay in their parts, as do the mean embeddings o
 part: parts return only rows of the table, and the sums of bags that are cut.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from bdr_stan.bags import Bags, BagsLike, Samples
-from bdr_stan.embedding.mean_embedding import BagSums, Embedding, sums_of_part
+from bdr_stan.bags import BagsLike, Samples
+from bdr_stan.embedding.mean_embedding import BagSums, Embedding, results_by_part
 from bdr_stan.embedding.replicates import effective_sizes
 from bdr_stan.labels import WITH_LABELS, Labels
 from bdr_stan.predictive.distributions import check_level
 from bdr_stan.questions.protocol import Fit
-from bdr_stan.types import Array, DataFrame
+from bdr_stan.types import DataFrame
 
 
 class PredictionTable(Fit):
@@ -51,7 +49,10 @@ class PredictionTable(Fit):
         if by_program or isinstance(bags, Samples) or not hasattr(self, "predictive_features"):
             table = self.predictive(bags).to_dataframe(level)
         else:
-            table = _table_by_parts(_for_predictions(self), bags, level)
+            # Workers get a copy without attributes that predictions do not use.
+            needed = {name: self.result_.groups[name] for name in ("posterior", "constant_data")}
+            model = self.with_result(replace(self.result_, groups=needed))
+            table = _table_by_parts(model, bags, level)
         sizes = {"n_points": bags.sizes}
         if isinstance(bags, Samples):
             sizes = {f"n_points[{name}]": bags.sizes_of(name) for name in bags.samples}
@@ -59,59 +60,23 @@ class PredictionTable(Fit):
         return table.set_index(pd.Index(bags.index, name=bags.id_name))
 
 
-def _for_predictions(model):
-    """A copy of the model for workers, without attributes that predictions do not use."""
-    needed = {name: model.result_.groups[name] for name in ("posterior", "constant_data")}
-    return model.with_result(replace(model.result_, groups=needed))
-
-
 def _table_by_parts(model, bags, level):
     """Predictions of all bags, in their order."""
     import pandas as pd
 
     sizes = effective_sizes(bags, model.feature_map_)
-    cut, per_bag = bags.cut, model.labels_of_new(bags).given | model.covariates_of(bags)
-    place = np.cumsum(cut) - 1  # of a bag among those that are cut
-    joined = BagSums.empty(int(cut.sum()), model.feature_map_.n_columns, scatter=False)
-    predict = partial(_predict_part, names=list(per_bag), model=model, level=level)
-    tables = []
-    for which, (table, pieces) in bags.map_parts(predict, sizes, cut, *per_bag.values()):
-        is_cut = cut[which]
-        tables.append(table.set_axis(which[~is_cut]))
-        joined.join(place[which[is_cut]], pieces, None)
-    if cut.any():
-        of_cut = {name: values[cut] for name, values in per_bag.items()}
-        table = _table(model, sizes[cut], joined.mean, of_cut, level)
-        tables.append(table.set_axis(np.flatnonzero(cut)))
-    return pd.concat([table for table in tables if len(table)]).sort_index()
+    per_bag = model.labels_of_new(bags).given | model.covariates_of(bags)
+    of_bags = partial(_table, model=model, level=level, names=list(per_bag))
+    joined = BagSums.empty(int(bags.cut.sum()), model.feature_map_.n_columns, scatter=False)
+    tables = results_by_part(
+        bags, model.feature_map_, of_bags, sizes, *per_bag.values(), joined=joined
+    )
+    return pd.concat([table.set_axis(which) for which, table in tables]).sort_index()
 
 
-def _predict_part(
-    bags: Bags,
-    sizes: Array,
-    cut: Array,
-    *per_bag: Array,
-    names: list[str],
-    model: Any,
-    level: float,
-    progress: Callable[[int, int], None] | None = None,
-) -> tuple[DataFrame, BagSums]:
-    """Predictions of bags that have all their points here, and the sums of other bags."""
-    import pandas as pd
-
-    sums = sums_of_part(bags, features=model.feature_map_, progress=progress)
-    pieces = BagSums(sums.weight[cut], sums.mean[cut], None)
-    if cut.all():
-        return pd.DataFrame(), pieces
-    of_whole = {name: values[~cut] for name, values in zip(names, per_bag, strict=True)}
-    return _table(model, sizes[~cut], sums.mean[~cut], of_whole, level), pieces
-
-
-def _table(model, sizes, mean, per_bag, level):
-    """Predictions of embedded bags, and their familiarity.
-
-    `per_bag` are their trials, exposure, offset and covariates, if the model has some.
-    """
+def _table(mean, sizes, *values, model, level, names):
+    """Predictions, and familiarity, from embeddings, sizes, and other `values` of these names."""
+    per_bag = dict(zip(names, values, strict=True))
     given = {name: per_bag.pop(name) for name in WITH_LABELS if name in per_bag}
     labels = Labels(classes=getattr(model, "classes_", None), **given)
     embedding = Embedding(sizes, mean, None, **per_bag)

@@ -12,7 +12,7 @@ import numpy as np
 
 from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels
 from bdr_stan.estimators.validation import check_choice, checked_validation
-from bdr_stan.kernel_means.set_kernels import bag_squared_norms, set_kernels
+from bdr_stan.kernel_means.set_kernels import BagMeans, set_kernels
 from bdr_stan.kernels import RBF, Kernel, check_bandwidth
 from bdr_stan.parameters import estimator
 from bdr_stan.types import Array, ArrayLike, Seed, check_counts
@@ -191,7 +191,7 @@ class _AllPairs(NamedTuple):
         """Distances of the densities of m bags from these, shape (m, n)."""
         return l2_distances(
             set_kernels(bags, [self.kernel], self.bags)[0],
-            bag_squared_norms(bags, bags.point_shares, self.kernel),
+            BagMeans(bags, self.kernel).squared_norms(),
             self.squared_norms,
         )
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from bdr_stan.bags import Bags
 from bdr_stan.embedding.mean_embedding import Embedding
-from bdr_stan.kernel_means.shrinkage import f_kmse, gram_means, s_kmse_shrinkage
+from bdr_stan.kernel_means.shrinkage import kernel_mean_weights
 from bdr_stan.kernels import FeatureMap, Kernel
 from bdr_stan.threads import map_in_threads
 from bdr_stan.types import Array
@@ -36,17 +36,12 @@ def shrink_embedding(
     a bag.
     """
 
-    def simple(i):
-        points = bags[i]
-        shrinkage = s_kmse_shrinkage(len(points), *gram_means(points, kernel))
-        return embedding.mean[i] / (1 + shrinkage), shrinkage
+    def shrunk(i):
+        weights, shrinkage = kernel_mean_weights(bags[i], kernel, estimator)
+        if estimator == "s-kmse":
+            return embedding.mean[i] / (1 + shrinkage), shrinkage
+        return weights @ features(bags[i]), shrinkage
 
-    def flexible(i):
-        points = bags[i]
-        weights, shrinkage = f_kmse(kernel(points, points))
-        return weights @ features(points), shrinkage
-
-    shrunk = simple if estimator == "s-kmse" else flexible
     found = map_in_threads(shrunk, range(len(bags)), n_jobs)
     means, shrinkage = zip(*found, strict=True)
     bags.release()

@@ -19,7 +19,7 @@ from bdr_stan.kernel_means.outer_kernels import (
     check_outer,
     resolved_outer,
 )
-from bdr_stan.kernel_means.set_kernels import bag_inner_products, bag_squared_norms
+from bdr_stan.kernel_means.set_kernels import BagMeans
 from bdr_stan.kernel_means.shrinkage import check_estimator, kernel_mean_weights
 from bdr_stan.kernels import Kernel, Stationary, check_kernel_and_bandwidth, resolve_kernel
 from bdr_stan.parameters import estimator
@@ -70,7 +70,7 @@ class MeasureMachine(OnBags):
         """Fit scikit-learn's machine on the kernel matrix of the bags."""
         kernel = resolve_kernel(self.kernel, self.bandwidth, bags, seed=seed)
         weights, shrinkage = bag_weights(bags, kernel, self.estimator)
-        products = bag_inner_products(bags, weights, kernel)
+        products = BagMeans(bags, kernel, weights).products()
         squares = products.diagonal()
         outer = resolved_outer(self.outer, products)
         machine.fit(between(outer, products, squares, squares), y)
@@ -87,11 +87,10 @@ class MeasureMachine(OnBags):
         """Kernel between bags and the training bags, (m, n): 0 but for the support bags."""
         bags = self.like_training(bags)
         weights, _ = bag_weights(bags, self.kernel_, self.estimator)
-        others = self.support_bags_, self.support_weights_
-        products = bag_inner_products(bags, weights, self.kernel_, *others)
-        squares = None
-        if self.outer_ is not None:
-            squares = bag_squared_norms(bags, weights, self.kernel_)
+        means = BagMeans(bags, self.kernel_, weights)
+        support_means = BagMeans(self.support_bags_, self.kernel_, self.support_weights_)
+        products = means.products(support_means)
+        squares = None if self.outer_ is None else means.squared_norms()
         gram = np.zeros((len(bags), len(self.shrinkage_)))
         support = self.machine_.support_
         gram[:, support] = between(self.outer_, products, squares, self.support_squares_)

@@ -34,7 +34,7 @@ def test_names_bandwidths_and_chunks(rng, monkeypatch):
     assert mean.kernel.bandwidth == pytest.approx(median_bandwidth([x]))
     assert KernelMean(x, "cauchy").kernel.units == pytest.approx(x.std(axis=0))
     whole = mean(x)
-    monkeypatch.setattr("bdr_stan.kernel_means.kernel_mean._BYTES_OF_VALUES", 8 * 40 * 7)
+    monkeypatch.setattr("bdr_stan.kernel_means.set_kernels._BYTES_PER_THREAD", 8 * 40 * 7)
     np.testing.assert_allclose(mean(x), whole, rtol=1e-14)
 
 

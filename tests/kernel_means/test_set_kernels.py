@@ -9,8 +9,6 @@ from bdr_stan.kernel_means.kernel_mean import KernelMean
 from bdr_stan.kernel_means.set_kernels import (
     BagMeans,
     ProjectedMeans,
-    bag_inner_products,
-    bag_squared_norms,
     set_kernels,
 )
 from bdr_stan.kernel_means.shrinkage import ESTIMATORS
@@ -19,7 +17,7 @@ from bdr_stan.kernels import RBF, Cauchy, Exponential, Linear, Matern52, Polynom
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 @pytest.mark.parametrize("chunk_bytes", [8 * 49, 1 << 22])
-def test_inner_products_of_bags(rng, estimator, chunk_bytes):
+def test_inner_products_of_bags(rng, estimator, chunk_bytes, monkeypatch):
     """Bags larger and smaller than a chunk, one point included, against one pair at a time."""
     kernel = RBF(2.0)
     arrays = [rng.normal(size=(size, 3)) for size in (1, 5, 30, 2, 8)]
@@ -27,13 +25,13 @@ def test_inner_products_of_bags(rng, estimator, chunk_bytes):
     plain = np.array([[a.inner(b) for b in means] for a in means])
     bags = Bags.from_list(arrays)
     weights = np.concatenate([mean.weights for mean in means])
-    found = bag_inner_products(bags, weights, kernel, chunk_bytes=chunk_bytes)
+    monkeypatch.setattr("bdr_stan.kernel_means.set_kernels._BYTES_PER_THREAD", chunk_bytes)
+    weighted = BagMeans(bags, kernel, weights)
+    found = weighted.products()
     np.testing.assert_allclose(found, plain, rtol=1e-12)
     np.testing.assert_array_equal(found, found.T)
-    np.testing.assert_allclose(bag_squared_norms(bags, weights, kernel), plain.diagonal())
-    some = bag_inner_products(
-        bags, weights, kernel, bags[1:3], weights[1:36], chunk_bytes=chunk_bytes, n_jobs=1
-    )
+    np.testing.assert_allclose(weighted.squared_norms(), plain.diagonal())
+    some = weighted.products(BagMeans(bags[1:3], kernel, weights[1:36]), n_jobs=1)
     np.testing.assert_allclose(some, plain[:, 1:3], rtol=1e-12)
 
 
@@ -44,8 +42,8 @@ def test_inner_products_of_memory_maps(rng, tmp_path):
     np.save(tmp_path / "points.npy", points)
     mapped = Bags.from_points(np.load(tmp_path / "points.npy", mmap_mode="r"), sizes=sizes)
     weights = rng.uniform(size=30)
-    plain = bag_inner_products(in_memory, weights, kernel)
-    np.testing.assert_array_equal(bag_inner_products(mapped, weights, kernel), plain)
+    plain = BagMeans(in_memory, kernel, weights).products()
+    np.testing.assert_array_equal(BagMeans(mapped, kernel, weights).products(), plain)
 
 
 def test_grid_of_polynomials_is_the_mean_over_pairs(rng):

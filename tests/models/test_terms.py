@@ -25,7 +25,7 @@ from bdr_stan.posterior.settings import SamplerSettings
 
 Q, LEVELS = 1, {"state": 4, "party": 3}
 SMOOTH = Smooth(("year",), np.zeros(1), np.ones(1), np.zeros(1))
-SMOOTH = replace(SMOOTH, mean=np.zeros(len(SMOOTH.order)))
+SMOOTH = replace(SMOOTH, mean=np.zeros(len(SMOOTH.frequency)))
 TERMS = Terms({name: list(range(m)) for name, m in LEVELS.items()}, [SMOOTH])
 
 

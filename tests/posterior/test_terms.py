@@ -29,7 +29,7 @@ def smooth(*columns):
     """A smooth function of columns in [-1, 1], whose sines are not centred."""
     k = len(columns)
     plain = Smooth(columns, np.zeros(k), np.ones(k), np.zeros(1))
-    return Smooth(columns, np.zeros(k), np.ones(k), np.zeros(len(plain.order)))
+    return Smooth(columns, np.zeros(k), np.ones(k), np.zeros(len(plain.frequency)))
 
 
 def grid(k, number):
