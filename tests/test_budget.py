@@ -11,7 +11,7 @@ BUDGETS = {
     "aggregate": 2760,
     "bags": 5100,
     "cli": 1110,
-    "cmdstan": 920,
+    "cmdstan": 930,
     "datasets": 320,
     "embedding": 2550,
     "estimators": 6570,
@@ -36,6 +36,7 @@ def lines(paths):
 def test_every_folder_has_a_budget():
     folders = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").is_file()}
     assert folders | {"."} == set(BUDGETS)
+    assert sum(BUDGETS.values()) <= 45_000
 
 
 @pytest.mark.parametrize("folder", BUDGETS)

@@ -82,14 +82,19 @@ def run_make(home: Path, folder: str, what: str, *arguments: str) -> tuple[int, 
     )
     try:
         output, _ = process.communicate()
-    except BaseException:  # end make and all processes that it started
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+    except BaseException:
+        _end(process)
         raise
     if process.returncode != 0:
         _check_machine(output, process.returncode, what)
     return process.returncode, output
+
+
+def _end(process):
+    """End make and all processes that it started."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
 
 
 def _check_machine(output, code, what):
