@@ -59,10 +59,10 @@ def bag_sizes(n_points, n_bags, share, seed):
 class TimedBDR(BDR):
     """Calls `embedded()` between embedding and fit, and keeps the covariance within bags."""
 
-    def _fit_features(self, training, *more, **options):
+    def _fit_labels(self, training, *more, **options):
         self.embedded()
         self.within_bags = training.embedding.covariance
-        return super()._fit_features(training, *more, **options)
+        return super()._fit_labels(training, *more, **options)
 
 
 def run(folder, n_landmarks, method, lazy, used_so_far):
