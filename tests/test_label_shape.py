@@ -63,3 +63,5 @@ def test_it_is_in_the_report_of_models_with_normal_errors():
     y = np.array([bag.mean() > 0 for bag in bags], float)
     assert "of the labels are " in BLR(4, method="exact").fit(bags, y, seed=1).report()
     assert "Labels:" not in InverseBDR(4, method="optimize").fit(bags, y, seed=1).report()
+    heavy_tails = BLR(4, family="student_t", method="optimize").fit(bags, y, seed=1)
+    assert heavy_tails.result_.has_draws("sigma") and "Labels:" not in heavy_tails.report()

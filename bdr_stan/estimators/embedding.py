@@ -273,8 +273,8 @@ class EmbeddingEstimator(
 
     def report(self) -> str:
         """Diagnostics, kernel, and labels that the errors of the model do not describe; a str."""
-        lines = [super().report()]
-        if self.result_.has_draws("sigma") and not self.label_model.logarithms:
+        lines, kind = [super().report()], self.label_model
+        if self.result_.has_draws("sigma") and kind.is_normal and not kind.logarithms:
             lines += label_advice(self.result_.labels, float(self.result_.draws("sigma").mean()))
         found = self.result_.settings.get("overdispersion")
         if found is not None:
