@@ -183,8 +183,9 @@ class OwnProgram:
     @classmethod
     def of_fit(cls, program: PathName, data: Mapping[str, Any], labels: Labels) -> "OwnProgram":
         """The program at this path, with the data of a fit to `labels`."""
-        names, given = declared(program, "data"), {*labels.program_data, *labels.shared_data}
-        columns = {name: labels.columns.get(name) for name in given if f"{name}_new" in names}
+        names = declared(program, "data")
+        read = [name for name in labels.program_data if f"{name}_new" in names]
+        columns = {name: labels.columns.get(name) for name in read}
         text = resolved_text(program)
         used = {name: values for name, values in data.items() if name in names}
         return cls(Path(program).stem, text, used, columns)
