@@ -3,7 +3,7 @@
 pip install pytest-cov
 python benchmarks/mutants.py --work FOLDER                 1,000 mutants: an hour or two
 python benchmarks/mutants.py --work FOLDER --again FILES   survivors against test files of now
-python benchmarks/mutants.py --work FOLDER --output docs   the page of the results, mutants.md
+python benchmarks/mutants.py --work FOLDER --output docs/dev   the page of the results, mutants.md
 
 A mutant is the package with one change: another arithmetic, comparison or Boolean operator, a
 number one larger or smaller, a condition or sign reversed, a call without its effect. It is killed
@@ -90,7 +90,7 @@ TEXT_METHODS = {"__repr__", "__str__", "_repr_html_"}
 INTRODUCTION = """
 # Mutation sample
 
-Written by `python benchmarks/mutants.py --work FOLDER --output docs`, after the runs that its
+Written by `python benchmarks/mutants.py --work FOLDER --output docs/dev`, after the runs that its
 docstring names.
 
 Coverage counts the lines that tests run. A mutation sample asks whether tests notice an error in

@@ -31,7 +31,9 @@ extensions = [
     "sphinx.ext.mathjax",
     "sphinx_copybutton",
 ]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "dev"]  # dev: for developers, read in the repository
+# Pages of experiments are linked from validation/index, and stay out of the sidebar.
+suppress_warnings = ["toc.not_included"]
 templates_path = ["_templates"]
 
 html_theme = "furo"
@@ -78,14 +80,6 @@ intersphinx_mapping = {
     if _is_reachable(site)
 }
 
-# Texts that lie elsewhere in the checkout, and the pages that include them.
-PAGES = {"../CONTRIBUTING.md": "contributing.md", "../benchmarks/README.md": "benchmarks.md"}
-
-
-def _link_pages(app, docname, source):
-    for text, page in PAGES.items():
-        source[0] = source[0].replace(f"({text})", f"({page})")
-
 
 def _keep_bars(app, what, name, obj, options, lines):
     """In docstrings |x| is an absolute value, in reStructuredText a substitution."""
@@ -127,7 +121,6 @@ def _skip(app, what, name, obj, skip, options):
 
 
 def setup(app):
-    app.connect("source-read", _link_pages)
     app.connect("autodoc-skip-member", _skip)
     app.connect("autodoc-process-docstring", _inherit_parameters, priority=400)  # before numpydoc
     app.connect("autodoc-process-docstring", _keep_bars)

@@ -25,6 +25,11 @@ EXAMPLES = {
 }
 
 
+def pictures():
+    """Paths of the pictures of the pages."""
+    return sorted(p for p in DOCS.rglob("*.png") if "_build" not in p.parts)
+
+
 def draw(name):
     """Run an example in an empty folder, and copy its picture to docs/."""
     program, argument, picture = EXAMPLES[name]
@@ -56,7 +61,7 @@ def main(names):
     for name in names or EXAMPLES:
         if name != "none":
             draw(name)
-    for path in sorted(DOCS.glob("*.png")):
+    for path in pictures():
         shrink(path)
 
 

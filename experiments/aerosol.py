@@ -219,7 +219,7 @@ def report(output, results, chosen, grid, y, misr1, seconds):
             f"among them and {len(LAMBDAS)} penalties\n{seconds[1]:.0f} s per fold."
         ),
     ]
-    command = f"python experiments/aerosol.py --repeats {repeats} --output docs"
+    command = f"python experiments/aerosol.py --repeats {repeats} --output docs/validation"
     parts.append(f"Reproduce: `{command}`")
     write(output, "aerosol.md", "\n\n".join(parts) + "\n")
 

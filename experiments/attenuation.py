@@ -300,10 +300,10 @@ nearer to 1, and its mean error is smaller than with both other methods. Its lim
 All bags of a data set have one size, so the labels do not identify eta, the scale of the prior of
 the embeddings: a larger eta with smaller weights predicts the same labels. `BDR` takes the log sd
 of its prior from the standard error of the moment estimate of the embeddings' covariance
-([priors](priors.md)). With a log sd of 2 weights and eta drift together, and the curve can be
+([priors](../priors.md)). With a log sd of 2 weights and eta drift together, and the curve can be
 several times too steep, while R-hat warns.
 
-Reproduce: `python experiments/attenuation.py --output docs`"""
+Reproduce: `python experiments/attenuation.py --output docs/validation`"""
 
 
 if __name__ == "__main__":

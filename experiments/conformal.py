@@ -241,7 +241,7 @@ are means over test bags, in units of the label.
 
 {measured}
 
-Reproduce: `python experiments/conformal.py --output docs`
+Reproduce: `python experiments/conformal.py --output docs/validation`
 """
 
 if __name__ == "__main__":

@@ -6,12 +6,12 @@ probability should reflect. BLRClassifier treats mean embeddings as exact; Shrin
 BDRClassifier model their sampling uncertainty. Training and test bags are drawn from the same
 images of scikit-learn's digits. All settings are defaults; nothing is tuned.
 
-    python experiments/digits_classification.py                   about three minutes
-    python experiments/digits_classification.py --output docs     the table and figure in docs
-    python experiments/digits_classification.py --quick           fewer bags and draws
+    python experiments/digits_classification.py           about three minutes
+    python experiments/digits_classification.py --output docs/validation
+    python experiments/digits_classification.py --quick   fewer bags and draws
 
-Writes digits_classification.md (scores by bag size) and digits_classification.png (reliability
-of the probabilities by bag size).
+With --output, writes digits_classification.md (scores by bag size) and digits_classification.png
+(reliability of the probabilities by bag size).
 """
 
 import time

@@ -7,7 +7,7 @@ cells, and so cannot predict for these. Each cohort is a new draw of the cell ty
 and 400 test donors; nothing is tuned.
 
     python experiments/donors.py                   minutes
-    python experiments/donors.py --output docs     the page in docs
+    python experiments/donors.py --output docs/validation     the page in docs
     python experiments/donors.py --quick           two small cohorts
 """
 
@@ -150,7 +150,7 @@ def main():
 # Donors with few cells
 
 Which donors are ill? Labels belong to donors, measurements to cells, and a donor may have ten cells
-or four hundred ([tutorial](tutorials/single_cells.md)). Averages of few cells are noisy, and an
+or four hundred ([tutorial](../tutorials/single_cells.md)). Averages of few cells are noisy, and an
 analysis of averages (*pseudobulk*) treats them as exact, or leaves donors with few cells out.
 
 {options["n_cohorts"]} cohorts of simulated donors (`bdr_stan.datasets.donor_cells`), each with new
@@ -172,7 +172,7 @@ L2 penalty chosen by cross-validated log loss. Composition: shares of {N_CLUSTER
 k-means on the training cells. `BDRClassifier` and `InverseBDRClassifier` have their defaults; 2
 chains of {sampling["warmup"]} warm-up steps and {sampling["draws"]} draws.
 
-Reproduce: `python experiments/donors.py --output docs`
+Reproduce: `python experiments/donors.py --output docs/validation`
 """
     if args.output is not None:
         write(args.output, "donors.md", text)

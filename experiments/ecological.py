@@ -1,7 +1,7 @@
 """Ecological inference: both groups' rates of two-by-two tables, beside R's package eco.
 
 python experiments/ecological.py                   to the screen
-python experiments/ecological.py --output docs     also ecological.md
+python experiments/ecological.py --output docs/validation     also ecological.md
 
 Columns of eco are empty where Rscript or the package (Debian: r-cran-eco) is missing.
 """
@@ -39,7 +39,7 @@ rates are logit-normal. "census, context" has X as a further column, and eco its
 - With context, intervals are wider than they need to be: only the curvature of the labels in the
   share tells whether a group's rate depends on its share.
 
-Reproduce: `python experiments/ecological.py --output docs`
+Reproduce: `python experiments/ecological.py --output docs/validation`
 """
 _ECO = """suppressMessages(library(eco)); a <- commandArgs(TRUE); d <- read.csv(a[1]); set.seed(1)
 W <- eco(Y ~ X, data=d, context=a[3]=="context", n.draws=15000, burnin=5000, thin=4)$W

@@ -1,7 +1,7 @@
 """Who voted for whom: shares of women and men for yes, from votes of counties.
 
 python experiments/election.py                   ten elections, to the screen
-python experiments/election.py --output docs     also election.md
+python experiments/election.py --output docs/validation     also election.md
 """
 
 import warnings
@@ -38,7 +38,7 @@ with few, given what the model knows of the county. Where the share of women goe
 that the model does not know and that moves all votes, its effect is taken for one of sex, and the
 intervals do not tell.
 
-Reproduce: `python experiments/election.py --output docs`
+Reproduce: `python experiments/election.py --output docs/validation`
 """
 
 

@@ -273,7 +273,7 @@ fixed scales, took {learning} s, and two chains of NUTS, which also sample noise
 (medians, two busy cores). NUTS: {divergences} divergences, largest R-hat {r_hat}, smallest bulk ESS
 {ess}.
 
-Reproduce: `{command} --output docs`
+Reproduce: `{command} --output docs/validation`
 """
 
 

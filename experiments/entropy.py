@@ -152,7 +152,7 @@ def main():
         verdict,
         inside,
         "![Test errors, and predictions of one run](entropy.png)",
-        f"Reproduce: `python experiments/entropy.py --runs {n_runs} --output docs`",
+        f"Reproduce: `python experiments/entropy.py --runs {n_runs} --output docs/validation`",
     ]
     write(args.output, "entropy.md", "\n\n".join(parts) + "\n")
     draw(errors, shown, args.output / "entropy.png")

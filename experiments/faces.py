@@ -246,7 +246,7 @@ Bandwidth in median distances / sqrt(2), chosen by Shrinkage on the validation b
 The within-bag covariance is computed from all bags, without labels; all other inputs of a fit come
 from the training bags.
 
-Reproduce: `{command} --output docs`
+Reproduce: `{command} --output docs/validation`
 """
     print(f"\n{text}")
     if args.output is not None:

@@ -180,7 +180,7 @@ same simulator are also flagged.
 
 {found}
 
-Reproduce: `python experiments/familiarity.py --output docs`
+Reproduce: `python experiments/familiarity.py --output docs/validation`
 """
 
 

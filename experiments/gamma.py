@@ -206,7 +206,7 @@ def report(output, results, settings, close, close_up):
         "Lines of calibrated intervals lie on the diagonal, up to chance: the grey band is two "
         "standard\nerrors of all bags to either side.",
     ]
-    parts.append("Reproduce: `python experiments/gamma.py --output docs`")
+    parts.append("Reproduce: `python experiments/gamma.py --output docs/validation`")
     write(output, "gamma.md", "\n\n".join(parts) + "\n")
     print(f"\ntables and figures are in {output}")
 

@@ -125,7 +125,7 @@ def report(output, results, settings, points):
     parts += [
         "Settings, chosen on the validation bags:",
         markdown(pd.DataFrame(settings).T.rename_axis("data seed")),
-        "Reproduce: `python experiments/gamma_fixed.py --output docs`",
+        "Reproduce: `python experiments/gamma_fixed.py --output docs/validation`",
     ]
     text = "\n\n".join(parts)
     print(f"\n{text}")

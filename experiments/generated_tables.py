@@ -164,7 +164,7 @@ columns that are alike in all groups.
 
 {markdown(tables[1])}
 
-Reproduce: `python experiments/generated_tables.py --output docs`
+Reproduce: `python experiments/generated_tables.py --output docs/validation`
 """
     if args.output is not None:
         write(args.output, "generated_tables.md", text)

@@ -64,6 +64,7 @@ def main():
         run, args.size = {"draws": 100}, {"side": 40, "n_districts": 26}
     rows = [scores(truth, seed, args, run) for truth in TRUTHS for seed in args.seeds]
     table = pd.DataFrame(rows).set_index("truth")
+    quick = " --quick" if args.quick else ""
     text = f"""\
 # Lines, curves and a field in space
 
@@ -79,7 +80,7 @@ effects known" is its value where the covariates' effects and the field's covari
 only the field is learned (`experiments/known_effects.py`). Correlation and coverage are over the
 pixels of held-out districts.
 
-Reproduce: `python experiments/grid_country.py{" --quick" if args.quick else ""} --output docs`
+Reproduce: `python experiments/grid_country.py{quick} --output docs/validation`
 """
     print(text)
     if args.output is not None:

@@ -253,11 +253,11 @@ def main():
     print("\n\n".join(text))
 
 
-REPRODUCE = "Reproduce: `python experiments/inverse.py --output docs`"
+REPRODUCE = "Reproduce: `python experiments/inverse.py --output docs/validation`"
 HEAD = """\
 `InverseBDR` models p(embedding
 given label) and inverts it with Bayes' rule, with a power of the likelihood learned from held-out
-bags ([method.md](method.md)). "Additive" models have one kernel per column. Optimal is the
+bags ([method.md](../method.md)). "Additive" models have one kernel per column. Optimal is the
 posterior of the label under the simulator."""
 
 

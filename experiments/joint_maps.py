@@ -208,7 +208,7 @@ they are drawn as people live, and "places p" the probability of one as far from
 
 {markdown(agreement(rows))}
 
-Reproduce: `python experiments/joint_maps.py{" --quick" if args.quick else ""} --output docs`
+Reproduce: `python experiments/joint_maps.py{quick} --output docs/validation`
 """
 
 
@@ -238,6 +238,7 @@ def main():
             for row in rows_of_country(load_country(folder), args, seed):
                 print(pd.Series(row).to_frame().T.to_string(header=len(rows) == 0), flush=True)
                 rows.append(row)
+    quick = " --quick" if args.quick else ""
     text = page(pd.DataFrame(rows), args, size)
     print(text)
     if args.output is not None:

@@ -281,7 +281,7 @@ by a shrunk mean helps with few points; weighting them by F-COSE does not.
 
 {errors}
 
-Reproduce: `python experiments/kmse_density.py --output docs`
+Reproduce: `python experiments/kmse_density.py --output docs/validation`
 """
 
 if __name__ == "__main__":

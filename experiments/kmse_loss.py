@@ -248,7 +248,7 @@ RBF kernel, 20 points:
 
 {by_features}
 
-Reproduce: `python experiments/kmse_loss.py --output docs`
+Reproduce: `python experiments/kmse_loss.py --output docs/validation`
 """
 
 if __name__ == "__main__":

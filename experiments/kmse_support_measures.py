@@ -167,7 +167,7 @@ improves the distances that detect unusual bags: they depend less on the number 
 one-class machine does not separate these bags at all. `BDR` shrinks towards the mean of all bags
 instead of zero, and models the sampling uncertainty.
 
-Reproduce: `python experiments/kmse_support_measures.py --output docs`
+Reproduce: `python experiments/kmse_support_measures.py --output docs/validation`
 """
 
 if __name__ == "__main__":

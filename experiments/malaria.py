@@ -187,6 +187,7 @@ def report(country, args, run):
     table["published, bag NLL / log MSE"] = pd.Series(PUBLISHED)
     truth, known = nll_of_truth(test), known_effects_nll(train, test, effects, FIELD)
     others = other_countries(args)
+    quick = " --quick" if args.quick else ""
     text = f"""\
 # Malaria in districts, mapped to pixels
 
@@ -230,7 +231,7 @@ deviations of all {len(country.rate):,} pixels from 1000 draws took {mapping:.0f
 
 {markdown(pd.DataFrame(cost).T.round(3), text_or_nothing)}
 
-Reproduce: `python experiments/malaria.py{" --quick" if args.quick else ""} --output docs`
+Reproduce: `python experiments/malaria.py{quick} --output docs/validation`
 """
     print(f"\n{text}")
     if args.output is None:

@@ -1,7 +1,7 @@
 """Maps from totals compared with the additive models of R's mgcv, on held-out districts.
 
 python experiments/map_peers.py                                       to the screen
-python experiments/map_peers.py --madagascar FILE.rda --output docs   also map_peers.md
+python experiments/map_peers.py --madagascar FILE.rda --output docs/validation   also map_peers.md
 
 FILE.rda is data/madagascar_malaria.rda of github.com/timcdlucas/agouti, the malaria example of R's
 disaggregation. Rows of mgcv are left out where Rscript or the package (Debian: r-cran-mgcv) is
@@ -345,7 +345,7 @@ Scores of the log rates: correlation, root mean square error and mean error of t
 and the share of pixels whose 95% interval contains the true rate.
 
 {NOTES}
-Reproduce: `python experiments/map_peers.py{options} --output docs`
+Reproduce: `python experiments/map_peers.py{options} --output docs/validation`
 """
 
 

@@ -304,7 +304,7 @@ to the same regression, relative to the contrast without it; 0 is expected for a
 these strengths. *New fit*: the same ratio for a fit of the model with the column as a covariate,
 which estimates sigma, rho and eta again ({chains} chains of {draws} draws for BDR).
 
-Reproduce: `python experiments/omitted_causes.py --output docs`
+Reproduce: `python experiments/omitted_causes.py --output docs/validation`
 """
 
 

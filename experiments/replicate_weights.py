@@ -151,7 +151,7 @@ one further pass over the points.
 Limits: N_i is an average over the directions of the embedding. A function of the points that varies
 more between clusters than most has a larger design effect. In a region with few clusters D_i is
 itself uncertain. `InverseBDR` uses N_i like `BDR`; `BLR` treats embeddings as exact. Models of
-totals, `AggregateRegressor`, do not accept replicates. Bags in [partitions](scale.md) and the
+totals, `AggregateRegressor`, do not accept replicates. Bags in [partitions](../scale.md) and the
 command line do not read them: make bags in memory.
 
 ## Coverage
@@ -175,7 +175,7 @@ A fit to regions of 20 to 40 clusters per stratum, and new regions of 3 to 8:
 There the noise estimated from the large regions does not compensate, and intervals from fixed
 weights fail.
 
-Reproduce: `python experiments/replicate_weights.py --output docs`
+Reproduce: `python experiments/replicate_weights.py --output docs/validation`
 """
 
 

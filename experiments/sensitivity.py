@@ -191,7 +191,7 @@ is above the label of another. For the first counties of the generated survey be
 
 The table can have rows on
 
-- poor diagnostics of the sampler ([report.md](report.md));
+- poor diagnostics of the sampler ([report.md](../report.md));
 - intervals that cover the given share of labels even if the model is wrong
   ([conformal.md](conformal.md));
 - selection bias: points that were seen with unequal probabilities, described below;
@@ -201,7 +201,7 @@ The table can have rows on
 
 A row is missing if it does not apply or finds nothing. The effect of a change of the points
 (`model.contrast(a, b)`) has its own `robustness()`, against an [omitted cause](omitted_causes.md).
-The [HTML report](report.md) has the table for the training bags.
+The [HTML report](../report.md) has the table for the training bags.
 `AggregateRegressor.doubts(districts, cases, subset)` assesses the rate of a subset of points with
 the methods of the last section.
 
@@ -230,7 +230,7 @@ prediction.
 statement that the upper county is above the lower one fails at G = {fails}.*
 
 Given a draw, the linear predictor of a bag is the mean over its points of a function f
-([influence](method.md#prediction)), shrunk in `BDR` like the embedding of the bag. Its largest
+([influence](../method.md#prediction)), shrunk in `BDR` like the embedding of the bag. Its largest
 value over all such weights is a linear-fractional programme, which a threshold solves: points with
 f above it have G times their weight, the others 1/G. The bounds are exact: they differ from the
 results of `scipy.optimize.linprog` by at most {error} on 200 random problems. For families of
@@ -258,8 +258,8 @@ sizes stay as given).
 
 Totals of districts determine the rate of urban people only under the ecological assumption: a
 person's rate depends on the person's columns and not on the surrounding district. For violations of
-it, [`AggregateRegressor`](rates.md) has Duncan-Davis bounds, neighbourhood (contextual) effects and
-a Mundlak test:
+it, [`AggregateRegressor`](../rates.md) has Duncan-Davis bounds, neighbourhood (contextual) effects
+and a Mundlak test:
 
 ```python
 urban = districts.where(urban=1)
@@ -293,7 +293,7 @@ they contradict the model in 1% of districts, whether or not rates depend on the
 is smallest if the assumed k is the true k, which no fit to the totals can find. If people's rates
 depend on their district, the error at k = 0 can be more than twice the error at the true k.
 
-Reproduce: `python experiments/sensitivity.py --output docs`
+Reproduce: `python experiments/sensitivity.py --output docs/validation`
 """
 
 

@@ -274,7 +274,7 @@ def page(rows, splits, model, data, args, size):
     ]
     head = "# Monthly counts in space and time"
     quick = " --quick" if args.quick else ""
-    command = f"Reproduce: `python experiments/space_time.py{quick} --output docs`"
+    command = f"Reproduce: `python experiments/space_time.py{quick} --output docs/validation`"
     filled = (text if text[0] in "| !" else fill(text) for text in paragraphs)
     return "\n\n".join([head, *filled, command]) + "\n"
 

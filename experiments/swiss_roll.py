@@ -754,7 +754,7 @@ points per bag, which changes the bags' totals by at most the last column.
 
 {fits}
 
-Reproduce: `{command} --output docs`
+Reproduce: `{command} --output docs/validation`
 """
 
 

@@ -1,7 +1,7 @@
 """Votes of counties that were never seen: shares, calibration by size, and what people do today.
 
 python experiments/votes.py                   ten elections, to the screen
-python experiments/votes.py --output docs     also votes.md
+python experiments/votes.py --output docs/validation     also votes.md
 """
 
 import warnings
@@ -41,7 +41,7 @@ together:
 
 {coverage}
 
-Reproduce: `python experiments/votes.py --output docs`
+Reproduce: `python experiments/votes.py --output docs/validation`
 """
 
 

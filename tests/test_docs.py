@@ -62,7 +62,7 @@ def test_files_that_a_text_names_are_there(text):
 
 def test_pictures_are_small_and_those_of_examples_are_in_the_gallery():
     gallery = module_of(DOCS / "gallery.py")
-    assert not [p.name for p in DOCS.glob("*.png") if p.stat().st_size > gallery.LARGEST]
+    assert not [p.name for p in gallery.pictures() if p.stat().st_size > gallery.LARGEST]
     shown = set(LINKS.findall((DOCS / "gallery.md").read_text()))
     assert {f"{name}.png" for name in gallery.EXAMPLES} <= shown
     drawing = {p.name for p in (ROOT / "examples").glob("*.py") if ".png" in p.read_text()}
@@ -71,7 +71,7 @@ def test_pictures_are_small_and_those_of_examples_are_in_the_gallery():
 
 
 def test_tests_that_the_page_of_standards_names_are_there():
-    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (ROOT / "docs/standards.md").read_text())
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (ROOT / "docs/dev/standards.md").read_text())
     assert len(named) > 20
     for file, name in named:
         assert f"def {name}(" in (ROOT / file).read_text(), name

@@ -45,16 +45,13 @@ def area_of(page):
     """Where the counts of a Markdown file belong."""
     if page.parent.name == "tutorials":
         return "tutorials"
-    if page == DOCS / "method.md":
+    if page.parent.name == "explanation" or page == DOCS / "method.md":
         return "method"
-    if page.parent not in (DOCS, DOCS / "api") and page.name != "README.md":
-        return "project pages"
-    if page.parent.name == "benchmarks" or page.stem in ("standards", "mutants"):
-        return "project pages"
-    experiments = (DOCS / "results.md").read_text().partition(":caption: Experiments")[2].split()
-    if page.stem in ("results", *experiments):
+    if page.parent.name == "validation":
         return "experiments"
-    return "guides"
+    if page.parent in (DOCS, DOCS / "api") or page == ROOT / "README.md":
+        return "guides"
+    return "project pages"
 
 
 def prose(text):
@@ -114,7 +111,7 @@ def texts():
     found = {}
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
     pages += [ROOT / "benchmarks/README.md", *DOCS.glob("*.md")]
-    pages += [*DOCS.glob("tutorials/*.md"), *DOCS.glob("api/*.md")]
+    pages += [*DOCS.glob("[!_]*/*.md")]
     for page in pages:
         found.setdefault(area_of(page), []).append((page, prose(page.read_text())))
     for path in (ROOT / "bdr_stan").rglob("*.py"):

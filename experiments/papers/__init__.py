@@ -1,7 +1,7 @@
 """Systems of the papers that are no estimators for users: what experiments compare with.
 
-`docs/papers.md` describes each, with its source and the experiment that runs it. `on_bags` is the
-base of those that are fitted to bags; `covariance_operators`, `density_matching`,
+`docs/validation/papers.md` describes each, with its source and the experiment that runs it.
+`on_bags` is the base of those that are fitted to bags; `covariance_operators`, `density_matching`,
 `gaussian_mixtures` and `kernel_pca` work on the points of one sample.
 """
 
