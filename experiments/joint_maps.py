@@ -174,6 +174,7 @@ def reported(rows):
 def page(rows, args, size):
     """The text of the page."""
     lines = "\n".join(reported(rows))
+    quick = " --quick" if args.quick else ""
     return f"""\
 # Surveys and totals in one map
 
@@ -238,7 +239,6 @@ def main():
             for row in rows_of_country(load_country(folder), args, seed):
                 print(pd.Series(row).to_frame().T.to_string(header=len(rows) == 0), flush=True)
                 rows.append(row)
-    quick = " --quick" if args.quick else ""
     text = page(pd.DataFrame(rows), args, size)
     print(text)
     if args.output is not None:

