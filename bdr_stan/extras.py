@@ -49,7 +49,7 @@ def require_main_thread() -> None:
     """RuntimeError in other threads: there stanli has no stack of derivatives and crashes."""
     if not in_main_thread():
         raise RuntimeError(
-            "stanli runs in the main thread alone: use processes instead of threads, or "
+            "stanli runs only in the main thread: use processes instead of threads, or "
             "engine='cmdstan'"
         )
 

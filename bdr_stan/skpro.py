@@ -147,7 +147,7 @@ class SkproRegressor(BaseProbaRegressor):
             )
         if getattr(self.estimator, "family", None) == "ordinal":
             raise TypeError(
-                "skpro's labels are numbers, but those of family='ordinal' are categories: use "
+                "skpro's labels are numbers, but family='ordinal' has categories: use "
                 f"{name} itself"
             )
         if not isinstance(self.fit_options, Mapping | None):

@@ -153,7 +153,7 @@ def _check_of_labels(models):
     ordinal = [m for m in models if getattr(m, "family", None) == "ordinal"]
     if ordinal and len(ordinal) < len(models):
         raise ValueError(
-            "models of family='ordinal' are compared with each other alone: leave the others out"
+            "models of family='ordinal' are compared only with each other: leave the others out"
         )
     if ordinal:
         return ordinal[0].label_model.checked

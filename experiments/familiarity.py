@@ -1,9 +1,9 @@
-"""P-values of `familiarity`: false alarms on bags like the training bags, and bags from elsewhere.
+"""P-values of `familiarity`: false alarms, and detection of out-of-distribution bags.
 
 False alarms are counted on new bags of the same simulator (gamma and digits), or on the other half
-of the groups of a table. Bags from elsewhere have points that occur in the training bags, but other
-distributions: the gamma bags' are lognormal with the mean and variance of a training bag, those of
-digits half zeros and half nines.
+of the groups of a table. Out-of-distribution bags have points that occur in the training bags, but
+other distributions: lognormal ones with the mean and variance of a training bag instead of gamma
+bags, and half zeros and half nines of the digits.
 """
 
 from functools import partial

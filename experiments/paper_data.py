@@ -57,7 +57,7 @@ def load_faces(
     bad = np.flatnonzero(~np.isfinite(age))
     if len(bad):
         raise ValueError(
-            f"the age of image {bad[0]} is {age[bad[0]]} ({len(bad)} in all): "
+            f"the age of image {bad[0]} is {age[bad[0]]} ({len(bad)} in total): "
             "leave these images out of all three files"
         )
     bags = Bags.from_points(points, bag)
@@ -155,7 +155,7 @@ def load_elevators(path: PathName) -> tuple[Array, Array, list[str]]:
         if len(bad):
             raise ValueError(
                 f"{name} of {path} is {array[tuple(bad[0])]} in row {bad[0, 0]} "
-                f"({len(bad)} in all): leave these rows out"
+                f"({len(bad)} in total): leave these rows out"
             )
     return points, y, features.tolist()
 

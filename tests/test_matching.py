@@ -104,7 +104,7 @@ def test_labels_by_the_name_of_a_metadata_column(model, people, fit_in_order):
     by_name = fitted(model, bags, "vote")
     assert_array_equal(predictions(by_name, bags), predictions(fit_in_order(model), bags))
     assert by_name.score(bags, "vote") == by_name.score(bags, y)
-    with pytest.raises(ValueError, match=r"y='votes' is no column .* 'vote'"):
+    with pytest.raises(ValueError, match=r"y='votes' is not a column .* 'vote'"):
         fitted(model, bags, "votes")
 
 
@@ -163,10 +163,14 @@ def test_labels_in_a_dict_are_refused(people):
 def test_ids_that_are_row_numbers_in_another_order_are_no_position():
     bags = Bags([[0.0], [1.0], [2.0]], [0, 1, 2, 3], ids=[2, 0, 1])
     model = BLR(2, method="exact")
-    with pytest.raises(ValueError, match="default index 0, 1, .., and the ids of the bags are the"):
+    with pytest.raises(
+        ValueError, match="default index 0, 1, ..., and the ids of the bags are the"
+    ):
         model.fit(bags, pd.Series([1.0, 2.0, 3.0]))
     texts = Bags(np.arange(12.0)[:, None], np.arange(13), ids=sorted(map(str, range(12))))
-    with pytest.raises(ValueError, match="default index 0, 1, .., and the ids of the bags are the"):
+    with pytest.raises(
+        ValueError, match="default index 0, 1, ..., and the ids of the bags are the"
+    ):
         model.fit(texts, pd.Series(np.arange(12.0)))
     assert model.fit(texts[:2], pd.Series([1.0, 2.0])).predict(texts[:2]).shape == (2,)
     with pytest.raises(ValueError, match=r"has 4 rows, but there are 3 bags: pass y.loc"):
@@ -324,7 +328,9 @@ def test_points_bags_and_weights_of_other_rows_are_refused(people):
     for name in ("bag", "weights"):
         parts = {"bag": table["town"], "weights": table["weight"]}
         parts[name] = parts[name].sort_index()
-        with pytest.raises(ValueError, match=f"the index of {name} differs from that of points"):
+        with pytest.raises(
+            ValueError, match=f"the index of {name} differs from the index of points"
+        ):
             Bags.from_points(table[NAMES], **parts)
     with pytest.raises(ValueError, match="the index of the weights of bag 0 differs"):
         Bags.from_list([table[NAMES]], weights=[table["weight"].sort_index()])
@@ -400,7 +406,7 @@ def test_weights_are_not_forgotten(model, people):
     weighted, plain = read(table, weight="weight"), read(table)
     y = () if is_outlier_detector(model) else (labels_for(model, plain, centres),)
     found = fitted(model, weighted, *y)
-    with pytest.raises(ValueError, match="the bags have no weights, but those of the fit had"):
+    with pytest.raises(ValueError, match="the bags have no weights, but the training bags had"):
         found.predict(plain)
     assert len(found.predict(weighted)) == 40
     for call in ("predict_points", "influence"):  # of points, which have no weight in a bag
@@ -441,10 +447,10 @@ def test_reports_are_of_the_bags_of_the_fit(people, tmp_path):
     model = fitted(BLR(5, method="exact"), bags, centres)
     with pytest.raises(ValueError, match=r"points, but .* in the fit"):
         model.report_html(tmp_path / "fit.html", read(table.drop_duplicates("town")))
-    with pytest.raises(ValueError, match="the ids of those of the fit, but other points"):
+    with pytest.raises(ValueError, match="ids of training bags, but other points"):
         model.report_html(tmp_path / "fit.html", read(table.assign(x=table["x"] + 1)))
     totals = fitted(AggregateRegressor(**QUICK_TOTALS), bags, np.arange(40))
-    with pytest.raises(ValueError, match="the ids of those of the fit, but other points"):
+    with pytest.raises(ValueError, match="ids of training bags, but other points"):
         totals.report_html(tmp_path / "fit.html", read(table.assign(x=table["x"] + 1)))
     assert not (tmp_path / "fit.html").exists()
 
@@ -471,7 +477,7 @@ def test_bags_in_partitions_match_too(people, shuffled):
         model.predict(lazily(few)), model.predict(Bags.from_dataframe(few, "town", like=model))
     )
     weighted = fitted(BLR(5, method="exact"), lazily(gaps, weight="weight"), centres)
-    with pytest.raises(ValueError, match="the bags have no weights, but those of the fit had"):
+    with pytest.raises(ValueError, match="the bags have no weights, but the training bags had"):
         weighted.predict(bags)
 
 

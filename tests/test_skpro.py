@@ -189,7 +189,7 @@ def test_labels_of_other_rows_are_refused(bags, tables, rows, labels, kind):
     X = pd.DataFrame({"bag": pd.Series(named.ids).astype(kind)})
     y = tables[1].reset_index(drop=True)
     model = SkproRegressor(BLR(4, method="exact", random_state=1), named)
-    with pytest.raises(ValueError, match="^the index of y differs from that of X"):
+    with pytest.raises(ValueError, match="^the index of y differs from the index of X"):
         model.fit(X[slice(*rows)], y[slice(*labels)])
     in_order = model.fit(X[slice(*rows)], y[slice(*rows)]).predict(X)
     as_array = model.fit(X[slice(*rows)], y[slice(*rows)].to_numpy()).predict(X)
@@ -226,7 +226,7 @@ def test_mistakes_in_tables(bags, tables, mistake, message):
     [
         (RBFNetwork(), {}, "a predictive distribution, found RBFNetwork: pass one such as BDR()"),
         (BDRClassifier(), {}, "must be a regressor of bdr_stan"),
-        (BDR(family="ordinal"), {}, "those of family='ordinal' are categories: use BDR itself"),
+        (BDR(family="ordinal"), {}, "family='ordinal' has categories: use BDR itself"),
         (BDR(), {"fit_options": 3}, "fit_options must be a dict of arguments of BDR.fit, found 3"),
         (BDR(), {"bag": "county"}, "no level of its index 'county'"),
         (BLR(method="exact"), {"fit_options": {"sed": 1}}, r"did you mean 'seed'\?"),

@@ -86,8 +86,8 @@ class TrainingEffects:
                 continue
             if str(name) not in number_of:
                 raise ValueError(
-                    f"district {name!r} of {what} {i} is no bag of the fit: pass ids of training "
-                    "bags, or None for places that lie in none of them"
+                    f"district {name!r} of {what} {i} is not a bag of the fit: pass ids of "
+                    "training bags, or None for places that lie in none of them"
                 )
             numbers[i] = number_of[str(name)]
         return numbers

@@ -142,8 +142,8 @@ def _warn_of_no_gain(loss, slope):
     if np.abs(slope).max() > _EVIDENCE_TOLERANCE * (1 + abs(loss)):
         warn(
             "the search for the kernel's parameters ended where it began, though the evidence "
-            "rises from there: begin elsewhere (bandwidth_scale), or keep them as they are with "
-            "learn_kernel=False"
+            "rises from there: start from other lengths (bandwidth_scale), or keep them as they "
+            "are with learn_kernel=False"
         )
 
 

@@ -15,7 +15,7 @@ def check_each(bags: Bags, values: Array, good: Array, what: str, rule: str) -> 
     bad = np.flatnonzero(~good)
     if len(bad):
         raise ValueError(
-            f"the {what} of {bags.name(bad[0])} is {values[bad[0]]:.15g} ({len(bad)} in all): "
+            f"the {what} of {bags.name(bad[0])} is {values[bad[0]]:.15g} ({len(bad)} in total): "
             f"{rule}"
         )
 
@@ -51,5 +51,5 @@ def check_trials(bags: Bags, y: Array, trials: Array) -> None:
         i = above[0]
         raise ValueError(
             f"the label of {bags.name(i)} is {y[i]:.0f}, above its {trials[i]:.0f} trials "
-            f"({len(above)} in all): a binomial count is at most its trials"
+            f"({len(above)} in total): a binomial count is at most its trials"
         )

@@ -195,7 +195,7 @@ def _check_inside(bags, places, kernel, whose):
     name = column if bags.features is None else repr(bags.features[column])
     n = len(np.unique(np.repeat(np.arange(len(places)), places.sizes)[outside.any(axis=1)]))
     raise ValueError(
-        f"{whose}: {places.name(place)} lies outside all bags ({n} in all), as column {name} "
+        f"{whose}: {places.name(place)} lies outside all bags ({n} in total), as column {name} "
         f"is {places.points[row, column]:.4g} there and {low[column]:.4g} to {high[column]:.4g} in "
         "the bags: use the same units and coordinates, or leave these places out"
     )

@@ -109,7 +109,7 @@ def _warn_of_few_features(feature_map, points, names):
             more = "n_landmarks" if has_landmarks(field) else "n_functions"
             warn(
                 f"the features of {name} leave out {share:.0%} of its variance: raise {more}; "
-                "intervals of points allow for it, their means with link='square' alone"
+                "intervals of points allow for it, their means only with link='square'"
             )
 
 

@@ -239,7 +239,7 @@ class BagsBase:
         if len(self):
             facts["points per bag"] = self._spread()
         names = [str(k) for k in range(self.n_features)] if self.features is None else self.features
-        more = "" if len(names) <= _SHOWN else f", .. ({len(names)} in all)"
+        more = "" if len(names) <= _SHOWN else f", .. ({len(names)} in total)"
         facts["columns"] = ", ".join(names[:_SHOWN]) + more
         if self.metadata is not None:
             facts["columns of the bags"] = ", ".join(map(str, self.metadata.columns[:_SHOWN]))

@@ -51,7 +51,7 @@ def checked_numbers(
     as_numbers = [_as_number(value) for value in objects]
     texts = [isinstance(value, (str, bytes)) for value in objects]
     if None not in as_numbers:
-        bad, advice = texts, "convert all, as by pd.to_numeric"
+        bad, advice = texts, "convert all, for example with pd.to_numeric"
     else:
         bad = [value is None for value in as_numbers]
         advice = f"give such {unit}s a number, or leave them out"
@@ -60,7 +60,8 @@ def checked_numbers(
     i = bad.index(True) if any(bad) else 0
     name = describe(i, ids).replace("bag", unit, 1)
     raise TypeError(
-        f"the {what} of {name} is {plain(objects[i])!r}, not a number ({sum(bad)} in all): {advice}"
+        f"the {what} of {name} is {plain(objects[i])!r}, not a number ({sum(bad)} in total): "
+        f"{advice}"
     )
 
 
@@ -218,7 +219,7 @@ def as_weights(weights: ArrayLike, offsets: Array, ids: Array | None) -> Array:
         i = np.searchsorted(offsets, bad[0], side="right") - 1
         raise ValueError(
             f"{describe(i, ids)}, point {bad[0] - offsets[i]}: weight is {weights[bad[0]]:g} "
-            f"({len(bad)} in all): weights must be finite and >= 0"
+            f"({len(bad)} in total): weights must be finite and >= 0"
         )
     check_bags_have_weight(np.maximum.reduceat(weights, offsets[:-1]), ids)
     return weights
@@ -249,7 +250,7 @@ def as_replicates(
             raise ValueError("replicate_scale goes with replicate_weights: leave it out")
         return None, None
     if weights is None:
-        raise ValueError("replicate_weights are replicates of the weights: give these, too")
+        raise ValueError("replicate_weights are replicates of the weights: also pass weight")
     columns = as_columns(replicates, offsets[-1])
     values = np.array(_as_floats(columns, "replicate_weights"), np.float64)
     n_replicates = values.shape[1]
@@ -272,7 +273,7 @@ def as_replicates(
         i = np.searchsorted(offsets, row, side="right") - 1
         raise ValueError(
             f"{describe(i, ids)}, point {row - offsets[i]}: replicate weight {r} is "
-            f"{values[row, r]:g} ({len(bad)} in all): replicate weights must be finite"
+            f"{values[row, r]:g} ({len(bad)} in total): replicate weights must be finite"
         )
     sums = np.add.reduceat(values, offsets[:-1])
     empty = np.argwhere(sums <= _ROUNDING * np.add.reduceat(np.abs(values), offsets[:-1]))
@@ -280,13 +281,14 @@ def as_replicates(
         i, r = empty[0]
         raise ValueError(
             f"the replicate weights {r} of {describe(i, ids)} add up to {sums[i, r]:.4g} "
-            f"({len(empty)} pairs of a bag and a replicate in all): such a bag has too few "
+            f"({len(empty)} pairs of a bag and a replicate in total): such a bag has too few "
             "sampling units for these replicates, so leave it out, or join it with another"
         )
     if _are_factors(values.mean(axis=1), weights):
         raise ValueError(
             "the replicate weights average to 1 at each point, whatever its weight, as factors of "
-            "the weights do: multiply them by the weights, as by df[names].mul(df[weight], axis=0)"
+            "the weights do: multiply them by the weights, for example with "
+            "df[names].mul(df[weight], axis=0)"
         )
     return values, np.broadcast_to(scales.astype(float), n_replicates).copy()
 
@@ -308,7 +310,7 @@ def check_bags_have_weight(largest: Array, ids: Array | None) -> None:
     if len(weightless):
         raise ValueError(
             f"all weights of {describe(weightless[0], ids)} are zero ({len(weightless)} bags "
-            "in all): leave it out, with its label"
+            "in total): leave it out, with its label"
         )
 
 

@@ -48,7 +48,7 @@ class ColumnRoles:
             if not isinstance(name, str):
                 raise TypeError(
                     f"the table has a column named {name!r}, which is not text: rename its "
-                    "columns, as by df.columns = df.columns.astype(str)"
+                    "columns, for example with df.columns = df.columns.astype(str)"
                 )
         for name in self.given:
             if name not in columns:
@@ -122,7 +122,7 @@ def resolve_like(like, features, missing, transformer, unseen):
     columns = like.columns if hasattr(like, "offsets") else getattr(like, "columns_", None)
     if columns is None:
         raise ValueError(
-            "like must be bags that come from a table, or an estimator fitted to such; those of "
-            f"{type(like).__name__} have no record of a table"
+            "like must be bags that come from a table, or an estimator fitted to such bags; the "
+            f"bags of {type(like).__name__} have no record of a table"
         )
     return columns

@@ -153,9 +153,9 @@ def check_are_categories(values: Collection[str], name: str) -> None:
         what = f"text such as {others[0]!r} among numbers" if others else "numbers written as text"
         example = next((v for v in numbers if not _is_plain_number(v)), numbers[0])
         raise TypeError(
-            f"column {name!r} holds {what}, such as {example!r}: make numbers of its cells, as by "
-            f"decimal=',', thousands=',' or na_values={others[:1] or ['--']} of read_csv, or a "
-            "category of the column where they are codes, or leave it out"
+            f"column {name!r} holds {what}, such as {example!r}: convert its cells to numbers, for "
+            f"example with decimal=',', thousands=',' or na_values={others[:1] or ['--']} of "
+            "read_csv, or a category of the column where they are codes, or leave it out"
         )
 
 
@@ -193,8 +193,8 @@ def warn_of_similar_ids(ids: Array) -> None:
     n, pairs = _similar(np.asarray(ids))
     if n:
         warn(
-            f"{n} bags have ids like those of others but for type, leading zeros, case "
-            f"or blanks: {pairs}; write the ids of a bag alike where they are the same bag"
+            f"{n} bags have ids that differ from other ids only in type, leading zeros, "
+            f"case or blanks: {pairs}; spell the id of a bag the same way in all rows"
         )
 
 
@@ -219,14 +219,15 @@ def warn_of_categories(columns: Mapping[str, Collection[Any]], ordered: Sequence
             warn(
                 f"{len(numbers)} of the {len(levels)} categories of column {name!r} are numbers, "
                 f"such as {numbers[0]!r}, but not {others[0]!r}: for one column of numbers read it "
-                "without labels, as by convert_categoricals=False of read_stata, or make numbers "
-                f"of it, as by pd.to_numeric(df[{name!r}].astype(str), errors='coerce')"
+                "without labels, for example with convert_categoricals=False of read_stata, or "
+                f"convert it to numbers, for example with pd.to_numeric(df[{name!r}].astype(str), "
+                "errors='coerce')"
             )
         n, pairs = _similar(np.array(list(levels), object))
         if n:
             warn(
-                f"{n} categories of column {name!r} are like others but for leading zeros, case or "
-                f"blanks: {pairs}; write them alike where they are the same"
+                f"{n} categories of column {name!r} differ from other categories only in leading "
+                f"zeros, case or blanks: {pairs}; spell the same category the same way"
             )
         if name in ordered and len(levels) > 2:
             warn(

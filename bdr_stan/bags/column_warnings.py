@@ -12,7 +12,8 @@ from bdr_stan.types import Array
 from bdr_stan.user_warnings import warn
 
 CODES_OF_POINTS = (
-    "leave these points out, as by df.replace({codes}, float('nan')) of a table and missing='drop'"
+    "drop these points, for example with df.replace({codes}, float('nan')) of a table and "
+    "missing='drop'"
 )
 _ODD_SUM, _EQUAL_SUM = 0.01, 0.001  # relative differences of sums of weights from their median
 _MOST_ODD = 0.2  # of all bags
@@ -113,7 +114,7 @@ def warn_of_odd_sums(totals: Array, name: Callable[[int], str]) -> None:
     if len(odd) and len(odd) + equal == len(totals) and len(odd) <= _MOST_ODD * len(totals):
         warn(
             f"the weights of {name(int(odd[0]))} add up to {totals[odd[0]]:.4g} ({len(odd)} such "
-            f"bags), those of all others to {usual:.4g}, as shares do: remove rows that are "
+            f"bags), the weights of all others to {usual:.4g}, as shares do: remove rows that are "
             "repeated, or add those that are missing"
         )
 

@@ -151,7 +151,7 @@ class Bags(Readers, Exports):
         empty = np.flatnonzero(self.sizes == 0)
         if len(empty):
             raise ValueError(
-                f"{self.name(empty[0])} has no points ({len(empty)} in all): "
+                f"{self.name(empty[0])} has no points ({len(empty)} in total): "
                 "leave it out, with its label"
             )
         self.weights = None
@@ -460,7 +460,7 @@ class Bags(Readers, Exports):
             what = f"value {value:.3g} looks like a nodata marker"
         else:
             what = f"value is {value}"
-        return f"{where}: {what} ({count} in all): drop these points or fill them in"
+        return f"{where}: {what} ({count} in total): drop these points or fill them in"
 
     def _storage(self) -> str:
         return f"{self.points.dtype}{', memory map' if self.is_memory_map else ''}"
@@ -518,13 +518,13 @@ def as_bags(X: BagsLike, *, in_parts: bool = False, samples: bool = False) -> An
         if isinstance(X, Samples) and not samples:
             raise TypeError(
                 f"bags with several samples, {', '.join(X.samples)}, are for BDR, BLR and "
-                "Shrinkage: pass those of one sample"
+                "Shrinkage: pass the bags of one sample"
             )
         if len(X) == 0:
             raise ValueError("there are no bags: pass at least one bag of points")
         if isinstance(X, PartitionedBags) and not in_parts:
             raise TypeError(
-                "this needs all points in memory, but those of the bags lie in partitions: pass "
+                "this needs all points in memory, but these bags lie in partitions: pass "
                 "bags.load(), or some of them, as bags[:1000].load()"
             )
         return X

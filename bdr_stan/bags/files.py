@@ -103,7 +103,7 @@ class RowGroups:
         if not Path(self.path).is_file() or _state_of(self.path) != self.state:
             raise OSError(
                 f"{self.path} is gone or has changed since the bags were made: make them again by "
-                "Bags.from_parquet(.., lazy=True)"
+                "Bags.from_parquet(..., lazy=True)"
             )
         stored = [name for name in columns if name not in self.folder_values]
         table = pq.ParquetFile(self.path).read_row_groups(list(self.groups), columns=stored)
@@ -216,7 +216,7 @@ def _check_same_columns(files, schemas, folder_values, columns, *, closed):
         if closed and more:
             raise ValueError(
                 f"{path} has a column {more[0]!r}, which {files[0]} lacks: give all files the "
-                "same columns, or name those of a point by features"
+                "same columns, or name the columns of a point with features"
             )
 
 

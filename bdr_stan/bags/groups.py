@@ -25,13 +25,13 @@ def groups_of_bags(bags: Bags, by: str | list[str] | None) -> tuple[Array, Array
     for name in columns:
         if name not in available:
             raise ValueError(
-                f"by={name!r} is no column of the bags' metadata: {near_names(name, available)}"
+                f"by={name!r} is not a column of the bags' metadata: {near_names(name, available)}"
             )
         gaps = np.flatnonzero(table[name].isna())
         if len(gaps):
             raise ValueError(
                 f"column {name!r} of the metadata has no value for {bags.name(gaps[0])} "
-                f"({len(gaps)} bags in all): fill it in, or leave these bags out"
+                f"({len(gaps)} bags in total): fill it in, or leave these bags out"
             )
     groups = table.groupby(columns if len(columns) > 1 else columns[0], observed=True)
     keys = [key if len(columns) > 1 else (key,) for key in groups.groups]
@@ -63,7 +63,7 @@ def weights_of_bags(weights: Any, n: int, name: Callable[[int], str]) -> Array:
     bad = np.flatnonzero(~((values >= 0) & (values < LARGEST_VALUE)))
     if len(bad):
         raise ValueError(
-            f"the weight of {name(bad[0])} is {values[bad[0]]:g} ({len(bad)} in all): weights "
+            f"the weight of {name(bad[0])} is {values[bad[0]]:g} ({len(bad)} in total): weights "
             "are numbers from 0"
         )
     warn_of_codes({"weights": ends_of(values)}, "bags", CODES_OF_BAGS)

@@ -35,7 +35,7 @@ def check_finite_labels(bags: BagsLike, y: ArrayLike) -> Array:
     bad = np.flatnonzero(~np.isfinite(labels))
     if len(bad):
         raise ValueError(
-            f"the label of {_name(bags, bad[0])} is {labels[bad[0]]} ({len(bad)} in all): "
+            f"the label of {_name(bags, bad[0])} is {labels[bad[0]]} ({len(bad)} in total): "
             "leave these bags out"
         )
     check_plausible(bags, labels)
@@ -48,7 +48,7 @@ def check_plausible(bags: BagsLike, labels: Array) -> None:
     if len(nodata):
         raise ValueError(
             f"the label of {_name(bags, nodata[0])} is {labels[nodata[0]]:.3g} ({len(nodata)} "
-            "in all), which looks like a nodata marker: leave these bags out"
+            "in total), which looks like a nodata marker: leave these bags out"
         )
     ends = ends_of(labels)
     codes = [value for value in codes_in(ends) if has_form(value)]
@@ -60,7 +60,7 @@ def check_plausible(bags: BagsLike, labels: Array) -> None:
     while has_form(neighbour):
         neighbour += np.sign(value) * np.ceil(abs(value) / 1e3)
     raise ValueError(
-        f"the label of {_name(bags, bad[0])} is {value:.10g} ({len(bad)} in all), far from all "
+        f"the label of {_name(bags, bad[0])} is {value:.10g} ({len(bad)} in total), far from all "
         "others, as codes of missing values are: leave these bags out, or, if it was measured, "
         f"pass a label near it, such as {neighbour:.10g}"
     )
@@ -77,7 +77,7 @@ def check_within(bags: BagsLike, y: Array, bounds: Sequence[float | None]) -> No
         if len(bad):
             raise ValueError(
                 f"the label of {_name(bags, bad[0])} is {y[bad[0]]:g}, beyond the bound {end:g} "
-                f"({len(bad)} in all): widen the bounds, or leave these bags out"
+                f"({len(bad)} in total): widen the bounds, or leave these bags out"
             )
 
 
@@ -110,7 +110,7 @@ def class_labels(bags: BagsLike, y: ArrayLike) -> Array:
     missing = np.flatnonzero(pd.isna(labels))
     if len(missing):
         raise ValueError(
-            f"the label of {_name(bags, missing[0])} is missing ({len(missing)} in all): "
+            f"the label of {_name(bags, missing[0])} is missing ({len(missing)} in total): "
             "leave these bags out"
         )
     values = y if isinstance(y, (list, tuple)) else labels.tolist()
@@ -155,8 +155,8 @@ def values_of_bags(bags: BagsLike, values: ArrayLike | str, name: str) -> ArrayL
     columns = [] if table is None else [str(column) for column in table.columns]
     if table is None or values not in columns:
         raise ValueError(
-            f"{name}={values!r} is no column of the bags' metadata, which have "
-            f"{', '.join(map(repr, columns)) or 'none'}: name one of these, or pass numbers"
+            f"{name}={values!r} is not a column of the bags' metadata, which have "
+            f"{', '.join(map(repr, columns)) or 'none'}: name one of them, or pass numbers"
         )
     return table[values]
 
@@ -170,7 +170,7 @@ def check_label_sd(label_sd: ArrayLike, n: int, ids: Array | None = None) -> Arr
     bad = np.flatnonzero(~((values > 0) & (values < LARGEST_VALUE)))
     if len(bad):
         raise ValueError(
-            f"label_sd of {describe(bad[0], ids)} is {values[bad[0]]:g} ({len(bad)} in all), "
+            f"label_sd of {describe(bad[0], ids)} is {values[bad[0]]:g} ({len(bad)} in total), "
             "but a standard error is positive: correct it, or leave these bags out"
         )
     warn_of_codes({"label_sd": ends_of(values)}, "bags", CODES_OF_BAGS)

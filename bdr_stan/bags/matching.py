@@ -61,7 +61,7 @@ def rows_of_ids(index: Any, ids: ArrayLike, name: str) -> Array | None:
         if np.all(rows >= 0) and not np.array_equal(rows, np.arange(len(rows))):
             if counts_rows:
                 raise ValueError(
-                    f"{name} has the default index 0, 1, .., and the ids of the bags are the same "
+                    f"{name} has the default index 0, 1, ..., and the ids of the bags are the same "
                     f"numbers in another order: pass {name}.to_numpy() where it is in the order of "
                     "the bags, else give it the ids as its index"
                 )
@@ -81,7 +81,7 @@ def rows_of_ids(index: Any, ids: ArrayLike, name: str) -> Array | None:
         bag = missing[0]
         raise ValueError(
             f"the index of {name}, {shown}, lacks the id {plain(wanted[bag])!r} of bag {bag} "
-            f"({len(missing)} in all): {advice}"
+            f"({len(missing)} in total): {advice}"
         )
     if not index.is_unique:
         repeated = plain(index[index.duplicated()][0])
@@ -115,6 +115,6 @@ def check_same_rows(first: Any, second: Any, names: tuple[str, str]) -> None:
     one, other = (getattr(values, "index", None) for values in (first, second))
     if isinstance(one, pd.Index) and isinstance(other, pd.Index) and not one.equals(other):
         raise ValueError(
-            f"the index of {names[1]} differs from that of {names[0]}: put both in the same order, "
-            f"or pass {names[1]}.to_numpy() where they are"
+            f"the index of {names[1]} differs from the index of {names[0]}: put both in the same "
+            f"order, or pass {names[1]}.to_numpy() where they are"
         )

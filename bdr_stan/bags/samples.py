@@ -62,7 +62,7 @@ class Samples(BagsBase):
             if "/" in name:  # which parts names in files
                 raise ValueError(f"names of samples are without '/', found {name!r}: rename it")
             if isinstance(bags, Samples):
-                raise TypeError(f"sample {name!r} has samples of its own: name one of these")
+                raise TypeError(f"sample {name!r} has samples of its own: name one of them")
             if not isinstance(bags, BagsBase):
                 raise TypeError(f"sample {name!r} must be Bags, found a {type(bags).__name__}")
         self.samples: dict[str, Any] = dict(samples)
@@ -110,7 +110,7 @@ class Samples(BagsBase):
                 continue
             if not hasattr(values, "iloc") or rows_of_ids(values.index, self.index, name) is None:
                 raise ValueError(
-                    f"{self.name(lacking[0])} has no {first!r} ({len(lacking)} in all), so that no "
+                    f"{self.name(lacking[0])} has no {first!r} ({len(lacking)} in total), so no "
                     f"table has the order of the bags: pass {name} as a pandas Series indexed by "
                     "the ids, or the name of a column of the metadata"
                 )
@@ -199,13 +199,13 @@ def _check_shared(name, index, others):
     shared = sum(index.isin(other) for other in others) > 0
     if not shared.any():
         raise ValueError(
-            f"no bag of the sample {name!r}, such as {plain(index[0])!r}, is among those of the "
-            f"others, such as {plain(others[0][0])!r}: give a bag the same id in all samples"
+            f"no bag of the sample {name!r}, such as {plain(index[0])!r}, is among the bags of "
+            f"the others, such as {plain(others[0][0])!r}: give a bag the same id in all samples"
         )
     if shared.mean() < _LEAST_SHARED:
         warn(
-            f"only {shared.sum()} of the {len(index)} bags of the sample {name!r} are among those "
-            "of the others: check that a bag has the same id in all samples"
+            f"only {shared.sum()} of the {len(index)} bags of the sample {name!r} are among the "
+            "bags of the others: check that a bag has the same id in all samples"
         )
 
 
@@ -241,5 +241,5 @@ def _check_equal(first, second, column, name):
         one, other = plain(first[bag]), plain(second[bag])
         raise ValueError(
             f"column {column!r} of the metadata of bag {plain(bag)!r} is {one!r}, but in the "
-            f"sample {name!r} it is {other!r} ({len(odd)} in all): rename one of them"
+            f"sample {name!r} it is {other!r} ({len(odd)} in total): rename one of them"
         )

@@ -187,7 +187,8 @@ def bag_codes(bag: Array, message: str, *, by_id: bool = False) -> tuple[Array, 
     missing = np.flatnonzero(codes < 0)
     if len(missing):
         raise ValueError(
-            f"{message.format(missing[0])} ({len(missing)} in all): fill it in or drop these points"
+            f"{message.format(missing[0])} ({len(missing)} in total): fill it in or drop these "
+            "points"
         )
     return codes, ids
 

@@ -70,7 +70,7 @@ def _warn_of_formulas(ids):
     formulas = [text for text in ids if isinstance(text, str) and _FORMULA.match(text)]
     if formulas:
         warn(
-            f"the id {formulas[0]!r} ({len(formulas)} in all) begins like a formula, which "
+            f"the id {formulas[0]!r} ({len(formulas)} in total) begins like a formula, which "
             "spreadsheet programs evaluate: import its column as text, or use another program"
         )
 

@@ -33,7 +33,7 @@ def complete_column(bags: BagsBase, name: str, role: str) -> "pd.Series":
     if len(missing):
         raise ValueError(
             f"{role} {name!r} is missing for {bags.name(missing[0])} ({len(missing)} in "
-            "all): fill it in or leave the bag out, with its label"
+            "total): fill it in or leave the bag out, with its label"
         )
     return values
 

@@ -45,8 +45,8 @@ def effective_sizes(bags: BagsBase, features: FeatureMap) -> Array:
         if wrong.any():
             warn(
                 f"replicate weights of {wrong.sum()} bags, such as "
-                f"{bags.name(np.flatnonzero(wrong)[0])}, {why}: their effective sizes are those of "
-                "independent points"
+                f"{bags.name(np.flatnonzero(wrong)[0])}, {why}: their effective sizes equal the "
+                "numbers of points, as for independent points"
             )
     varied = several & ~unvaried & ~empty
     return np.where(varied, 1 + within / np.where(varied, design, 1), sizes)

@@ -131,7 +131,7 @@ class Terms:
                 warn(
                     f"group {name!r} has levels that no training bag has, such as {new[0]!r}, for "
                     f"{len(new)} of {len(bags)} bags: their effects are drawn from "
-                    "normal(0, term_sd), as of any new level"
+                    "normal(0, term_sd), like the effects of any new level"
                 )
         for smooth, name in zip(self.smooths, self.names, strict=False):
             outside = np.any(np.abs(smooth.place(bags)) > 1 + 1e-9, axis=1)

@@ -275,12 +275,12 @@ class BagEstimator(PredictionTable, BaseEstimator):
         bags.check_like(settings["n_features"], names, columns)
         if need_weights and settings.get("weighted") and not bags.weighted:
             raise ValueError(
-                "the bags have no weights, but those of the fit had: give the points their "
-                "weights, of 1 where all count alike"
+                "the bags have no weights, but the training bags had: give the points their "
+                "weights, of 1 if all count equally"
             )
         if need_weights and settings.get("replicated") and bags.replicate_weights is None:
             warn(
-                "the bags have no replicate weights, but those of the fit had: their points are "
+                "the bags have no replicate weights, but the training bags had: their points are "
                 "taken as independent, and intervals are too narrow if they are a cluster sample"
             )
         warn_of_other_ranges(bags, settings.get("column_ranges"))
@@ -396,7 +396,7 @@ def load(path: PathName) -> BagEstimator:
 def _why_not_restored(path, config):
     """Message for a file with other content than this version writes."""
     if not isinstance(config, dict) or "estimator" not in config:
-        return f"{path} is no fit saved by bdr_stan: its configuration names no estimator"
+        return f"{path} is not a fit saved by bdr_stan: its configuration names no estimator"
     return (
         f"{path} holds a fit of {config['estimator']} by bdr_stan {config.get('bdr_stan')}, which "
         f"version {__version__} cannot read: the file is damaged, or you need to use that version"

@@ -69,8 +69,8 @@ class UncertainEmbeddings(LinearEstimator):
             warn(
                 "the bags lie to one side of the training bags, towards which their embeddings are "
                 f"shrunk: their linear predictors change by {shift:.2g} on average, where their "
-                f"standard deviation is {sd:.2g}; for subgroups, or bags from elsewhere, use "
-                "population(bags, by=..)"
+                f"standard deviation is {sd:.2g}; for subgroups, or out-of-distribution bags, use "
+                "population(bags, by=...)"
             )
 
     def _findings(self, model, posterior, training, labels):

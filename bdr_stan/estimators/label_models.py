@@ -355,7 +355,7 @@ class TotalLabels(LabelModel):
                 "totals"
             )
         if self.bound and not self.link.is_linear:
-            raise TypeError("method='vb' takes label_sd with link 'identity' alone: use 'laplace'")
+            raise TypeError("method='vb' takes label_sd only with link 'identity': use 'laplace'")
         errors = super().checked_errors(bags, y, label_sd)
         spread_of_true_labels(y / bags.totals, (errors / bags.totals) ** 2)
         return errors
@@ -435,7 +435,7 @@ def check_categories(bags: Bags, y: ArrayLike) -> "pd.Categorical":
         if given.dtype.kind == "U":
             raise TypeError(
                 "family='ordinal' needs the order of labels that are text: pass pd.Categorical(y, "
-                "categories=['lowest', .., 'highest'], ordered=True), or a Series of it"
+                "categories=['lowest', ..., 'highest'], ordered=True), or a Series of it"
             )
         labels = pd.Categorical(given, ordered=True)
     used, names = np.unique(labels.codes), labels.categories
@@ -452,8 +452,8 @@ def check_categories(bags: Bags, y: ArrayLike) -> "pd.Categorical":
     unused = names.delete(used)
     if len(unused):
         warn(
-            f"no bag has the label {plain(unused[0])!r} ({len(unused)} such categories): the prior "
-            "alone gives it a probability; y.cat.remove_unused_categories() leaves it out"
+            f"no bag has the label {plain(unused[0])!r} ({len(unused)} such categories): only the "
+            "prior gives it a probability; y.cat.remove_unused_categories() leaves it out"
         )
     return labels
 

@@ -258,7 +258,7 @@ class MERR(ProbabilisticRegressor):
     def _checked_products(self, products, n):
         products = np.asarray(products, float)
         if self.landmarks is not None:
-            raise ValueError("products are those of exact kernel means: leave out landmarks")
+            raise ValueError("products belong to exact kernel means: leave out landmarks")
         if products.shape != (n, n):
             raise ValueError(f"products have shape {products.shape}, expected ({n}, {n})")
         return products

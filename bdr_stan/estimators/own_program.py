@@ -75,7 +75,7 @@ def check_own_data(program: PathName | None, given: Any, passed: Collection[str]
     `passed` are names of data that the fit passes, without "_new".
     """
     if program is None:
-        raise TypeError("stan_data are data of a Stan program of your own: give stan_file, too")
+        raise TypeError("stan_data are data of a Stan program of your own: also pass stan_file")
     if not isinstance(given, Mapping):
         raise TypeError(f"stan_data must be a dict of names of data, found {given!r}")
     names = declared(program, "data")
@@ -133,7 +133,7 @@ def own_data_of_new_bags(
         if values is None:
             raise ValueError(
                 f"the program of the fit reads {name}_new, and the fit got {name} as an array: "
-                f"give predictive, or conformal, stan_data={{{name!r}: ..}} with a value for each "
+                f"give predictive, or conformal, stan_data={{{name!r}: ...}} with a value for each "
                 "bag, or fit with a column of the bags' metadata"
             )
         found[name] = _one_per_bag(bags, values, name)
@@ -151,8 +151,8 @@ def _one_per_bag(bags: Bags, values: ArrayLike | str, name: str) -> Array:
     gaps = np.flatnonzero(~np.isfinite(numbers).reshape(len(bags), -1).all(axis=1))
     if len(gaps):
         raise ValueError(
-            f"{column} of {bags.name(gaps[0])} is no finite number ({len(gaps)} in all): give such "
-            "bags a number, or leave them out"
+            f"{column} of {bags.name(gaps[0])} is not a finite number ({len(gaps)} in total): give "
+            "such bags a number, or leave them out"
         )
     return _as_data(numbers)
 
@@ -214,7 +214,7 @@ class OwnProgram:
                 f"predictions run the Stan program of the fit, which was loaded from "
                 f"{stan_file.fit}: check that program, {str(stan_file)!r} on the machine of the "
                 "fit and result_.settings['program']['code'] here, then set it with "
-                "set_params(stan_file=..), or --stan-file, to a file of the same text"
+                "set_params(stan_file=...), or --stan-file, to a file of the same text"
             )
         if resolved_text(stan_file) != self.code:
             raise ValueError(

@@ -64,7 +64,7 @@ class ProgramOfBags(Fit):
         given = {"trials": trials, "exposure": exposure, "offset": offset}
         labels = self.read_labels(bags, y, label_sd=label_sd, stan_data=stan_data, **given)
         if isinstance(bags, Samples):
-            raise ValueError("plain programs are for bags with one sample: fit one of these alone")
+            raise ValueError("plain programs are for bags with one sample: fit one of the samples")
         training = self._training_features(bags, self.checked_seed(None), False)
         model = clone(self)
         if labels.classes is not None:

@@ -98,7 +98,7 @@ class ProgramOfTotals(PosteriorEstimator):
             raise ValueError(f"{program} takes all points of a bag: leave thin out")
         if self.bag_effects and self._link.is_linear:
             raise ValueError(
-                "bag_effects of the normal likelihood are those of the stock program: leave them "
+                "bag_effects of the normal likelihood belong to the stock program: leave them "
                 f"out, and write effects of bags into {program}"
             )
 
@@ -213,6 +213,6 @@ def check_in_memory(program, bags):
     """Raise TypeError for bags with points in partitions."""
     if isinstance(bags, PartitionedBags):
         raise TypeError(
-            f"{program} takes all points in memory, but those of the bags lie in "
+            f"{program} takes all points in memory, but these bags lie in "
             "partitions: pass bags.load()"
         )

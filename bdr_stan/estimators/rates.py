@@ -210,7 +210,7 @@ class RatePredictions(ProbabilisticRegressor, ProgramOfTotals):
         check_counts(n_draws=n_draws)
         if totals is not None and not isinstance(points, Bags):
             raise TypeError(
-                f"totals are those of bags in memory, but points are a {type(points).__name__}"
+                f"totals needs bags in memory, but points are a {type(points).__name__}"
             )
         bags = self.like_training(as_points(self, points), need_weights=totals is not None)
         if self.by_program:
@@ -289,7 +289,7 @@ class RatePredictions(ProbabilisticRegressor, ProgramOfTotals):
             if has_effects:
                 warn(
                     "the effects of the bags are not kept, as draws x bags are too many: "
-                    "predictions of training bags are those of new ones; ask for fewer draws"
+                    "training bags are predicted like new bags; ask for fewer draws"
                 )
             return {}, {}
         means = self._link.means(rows, thetas(drawn), drawn.get("effect"), rho=drawn["rho"])

@@ -259,7 +259,7 @@ def _gaussian(kernel: Kernel) -> RBF:
     """The kernel, if random Fourier features approximate it; else ValueError."""
     if not isinstance(kernel, RBF) or kernel.columns is not None or kernel.variance != 1:
         raise ValueError(
-            "features='fourier' are those of the Gaussian kernel of variance 1 on all columns, "
+            "features='fourier' belong to the Gaussian kernel of variance 1 on all columns, "
             f"but kernel is {kernel!r}: use 'rbf', or features='landmarks'"
         )
     return kernel

@@ -51,7 +51,7 @@ class SeveralSamples(Fit):
             if isinstance(value, Mapping) and set(value) != set(bags.samples):
                 raise ValueError(
                     f"{parameter} is given for {', '.join(value)}, but the samples of the bags are "
-                    f"{', '.join(bags.samples)}: give one for each of these, or one for all"
+                    f"{', '.join(bags.samples)}: pass one for each sample, or one for all"
                 )
         for_one_sample = {
             "label_sd": label_sd is not None,
@@ -68,7 +68,7 @@ class SeveralSamples(Fit):
             lacking = np.flatnonzero(~bags.has(name))
             if len(lacking):
                 raise ValueError(
-                    f"{bags.name(lacking[0])} has no {name!r} ({len(lacking)} in all), but "
+                    f"{bags.name(lacking[0])} has no {name!r} ({len(lacking)} in total), but "
                     f"{type(self).__name__} takes embeddings as exact: use BDR or Shrinkage"
                 )
 

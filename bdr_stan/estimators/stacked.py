@@ -78,8 +78,8 @@ class Stack(BagEstimator):
         bags = as_bags(bags, samples=all(model.takes_samples for model in self.models or []))
         if isinstance(bags, Samples) and self.models is None:
             raise TypeError(
-                "the default models are for bags with one sample: give models=[..] of BDR, BLR and "
-                "Shrinkage"
+                "the default models are for bags with one sample: give models=[...] of BDR, BLR "
+                "and Shrinkage"
             )
         models = self._candidates(bags.n_features)
         for model in models:
@@ -135,7 +135,7 @@ class Stack(BagEstimator):
         if lacking:
             raise TypeError(
                 f"{type(lacking[0]).__name__}, one of the models, has no contrast: fit BDR, or "
-                f"{type(self).__name__}(models=[..]) of BDR, BLR and Shrinkage"
+                f"{type(self).__name__}(models=[...]) of BDR, BLR and Shrinkage"
             )
         contrasts = [self.models_[k].contrast(*versions, category=category) for k in used]
         return mix(contrasts, self.weights_[used])
@@ -202,7 +202,7 @@ class Stack(BagEstimator):
                 )
             if not model.has_likelihood and model.stan_file is not None:
                 raise ValueError(
-                    f"{type(model).__name__}(stan_file=..) has no densities of held-out labels to "
+                    f"{type(model).__name__}(stan_file=...) has no densities of held-out labels to "
                     "weigh it by: leave stan_file out"
                 )
         if len({getattr(model, "family", None) == "ordinal" for model in models}) > 1:

@@ -175,7 +175,7 @@ def check_bounds(bounds: Any) -> None:
         raise TypeError(f"bounds must be (lower, upper), None for an open end, found {bounds!r}")
     for end in bounds:
         if end is not None and not (is_number(end) and np.isfinite(float(end))):
-            raise ValueError(f"bounds must hold finite numbers or None, found {bounds!r}")
+            raise ValueError(f"bounds must be finite numbers or None, found {bounds!r}")
     lower, upper = bounds
     if lower is not None and upper is not None and not lower < upper:
         raise ValueError(f"bounds must be (lower, upper) with lower < upper, found {bounds!r}")

@@ -77,8 +77,8 @@ class KernelMean:
         x = np.asarray(x, np.float64)
         if x.ndim != 2 or x.shape[1] != self.points.shape[1]:
             raise ValueError(
-                f"points have shape {x.shape}, expected (m, {self.points.shape[1]}) like those of "
-                "the mean"
+                f"points have shape {x.shape}, expected (m, {self.points.shape[1]}) like the "
+                "points of the mean"
             )
         return kernel_mean_values(self.kernel, self.points, self.weights, x)
 

@@ -171,7 +171,7 @@ def landmarks_of_field(field: Kernel, landmarks: Array) -> Array:
     if not chosen.any():
         raise ValueError(
             f"no landmark has numbers in the columns {columns} of {field!r}: give some that have "
-            "all columns, or those columns alone"
+            "all columns, or only those columns"
         )
     if in_field.all():
         return landmarks[chosen]

@@ -66,7 +66,7 @@ class NormalScores(ColumnKernel):
             raise TypeError(f"base of NormalScores must be a Kernel, found {self.base!r}")
         if getattr(self.base, "columns", None) is not None:
             raise ValueError(
-                "the base of NormalScores gets scores alone: name the column as "
+                "the base of NormalScores gets only scores: name the column as "
                 f"NormalScores(base, columns=[{self.base.columns[0]!r}])"
             )
         if self.columns is None or len(self.columns) != 1:

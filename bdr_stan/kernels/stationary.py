@@ -91,7 +91,7 @@ class BandwidthKernel(ColumnKernel):
         """The kernel's columns of landmarks, and `lengths`, numbers that fit them."""
         if isinstance(self.bandwidth, str):
             raise ValueError(
-                f"bandwidth={self.bandwidth!r} is no number yet: give a number, or call "
+                f"bandwidth={self.bandwidth!r} is not a number yet: give a number, or call "
                 "resolved(bags)"
             )
         columns = self.select(np.asarray(landmarks, np.float64))

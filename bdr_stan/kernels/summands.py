@@ -101,7 +101,7 @@ def _blocks(landmarks: Array, parts: dict[Columns, Kernel]) -> list[tuple[Column
         if columns not in parts:
             listed = ", ".join(map(str, map(list, parts)))
             raise ValueError(
-                f"landmark {k} has numbers in the columns {list(columns)} alone, but the "
+                f"landmark {k} has numbers only in the columns {list(columns)}, but the "
                 f"kernel's summands depend on {listed}: give each landmark all columns, or those "
                 "of one summand"
             )

@@ -32,12 +32,12 @@ def checked_polygons(table: "GeoDataFrame", grid: Grid) -> "GeoDataFrame":
     if len(table) == 0:
         raise ValueError("there are no districts: the table has no rows")
     if table.crs is None:
-        raise ValueError("the districts have no CRS: set it by districts.set_crs('EPSG:..')")
+        raise ValueError("the districts have no CRS: set it by districts.set_crs('EPSG:...')")
     if not same_crs(table.crs, grid.crs):
         wanted = name_of_crs(grid.crs)
         raise ValueError(
             f"the districts are in {name_of_crs(table.crs)}, the rasters in {wanted}: pass "
-            f"geopandas.read_file(..).to_crs({wanted!r})"
+            f"geopandas.read_file(...).to_crs({wanted!r})"
         )
     _check_are_areas(table.geometry)
     return in_turn_of(table, grid)
@@ -60,7 +60,7 @@ def _opened(districts):
         table = gpd.read_file(districts)
     except pyogrio.errors.DataSourceError:
         raise OSError(
-            f"{districts} is no file that geopandas reads: pass a GeoPackage or a shapefile"
+            f"{districts} is not a file that geopandas reads: pass a GeoPackage or a shapefile"
         ) from None
     if not isinstance(table, gpd.GeoDataFrame):
         raise ValueError(f"{districts} has no geometries: pass a file of polygons")
@@ -78,13 +78,13 @@ def _check_ids(table, id):
     if missing.any():
         raise ValueError(
             f"column {id!r} is missing in row {missing.argmax()} of the districts ({missing.sum()} "
-            "in all): fill it in or leave these out"
+            "in total): fill it in or leave these out"
         )
     twice = table[id].duplicated(keep=False)
     if twice.any():
         raise ValueError(
             f"the id {plain(table.loc[twice, id].iloc[0])!r} is in several rows of the "
-            f"districts ({twice.sum()} in all): name a column of distinct values by id=, or "
+            f"districts ({twice.sum()} in total): name a column of distinct values by id=, or "
             f"join the parts by districts.dissolve({id!r}).reset_index()"
         )
 
@@ -102,7 +102,7 @@ def _check_are_areas(shapes):
     if len(invalid):
         raise ValueError(
             f"the border of the district {plain(invalid.index[0])!r} is not valid ("
-            f"{invalid.is_valid_reason().iloc[0]}; {len(invalid)} in all): fix it by "
+            f"{invalid.is_valid_reason().iloc[0]}; {len(invalid)} in total): fix it by "
             "districts.set_geometry(districts.make_valid())"
         )
 

@@ -48,8 +48,8 @@ def open_layer(value: Any, what: str) -> "DataArray":
         array = _open(value)
         if len(array) > 1:
             raise ValueError(
-                f"{what}, {value}, has {len(array)} bands: choose one, as by "
-                "rioxarray.open_rasterio(path, masked=True)[0]"
+                f"{what}, {value}, has {len(array)} bands: choose one, for example "
+                "with rioxarray.open_rasterio(path, masked=True)[0]"
             )
         return _checked(array[0], f"{what}, {value},")
     if not isinstance(value, xr.DataArray):
@@ -94,7 +94,7 @@ def _open(path):
     try:
         array = rioxarray.open_rasterio(path, mask_and_scale=True, cache=False)
     except rasterio.errors.RasterioIOError:
-        raise OSError(f"{path} is no raster that rasterio reads: pass a GeoTIFF") from None
+        raise OSError(f"{path} is not a raster that rasterio reads: pass a GeoTIFF") from None
     if not isinstance(array, xr.DataArray):
         raise ValueError(
             f"{path} has several rasters: open it by xarray and pass the Dataset, or one variable"
@@ -111,14 +111,14 @@ def _checked(layer, what):
         rows, cols = layer.rio.y_dim, layer.rio.x_dim
     except rioxarray.exceptions.MissingSpatialDimensionError:
         raise ValueError(
-            f"{what} has the dimensions {', '.join(map(str, layer.dims))}: call those of columns "
-            "and rows x and y by .rename(..)"
+            f"{what} has the dimensions {', '.join(map(str, layer.dims))}: rename the dimensions "
+            "of columns and rows to x and y with .rename(...)"
         ) from None
     others = [str(name) for name in layer.dims if name not in (rows, cols)]
     if others:
         raise ValueError(
-            f"{what} has the dimension {others[0]} besides rows and columns: choose one layer of "
-            f"it, as by .isel({others[0]}=0)"
+            f"{what} has the dimension {others[0]} in addition to rows and columns: choose one "
+            f"layer of it, for example with .isel({others[0]}=0)"
         )
     if layer.dtype.kind not in "fiub":
         raise TypeError(
@@ -133,7 +133,7 @@ def _checked(layer, what):
             "delete these attributes if it is scaled"
         )
     if layer.rio.crs is None:
-        raise ValueError(f"{what} has no CRS: set it by .rio.write_crs('EPSG:..')")
+        raise ValueError(f"{what} has no CRS: set it by .rio.write_crs('EPSG:...')")
     transform = layer.rio.transform()
     if transform.b != 0 or transform.d != 0:
         raise ValueError(f"{what} is rotated: make its rows lie along x by .rio.reproject(crs)")
@@ -144,7 +144,7 @@ def _checked(layer, what):
             turned = f".assign_coords({name}=raster.{name} % 360).sortby({name!r})"
             raise ValueError(
                 f"the coordinate {name} of {what} is not evenly spaced: bring it to a regular grid "
-                f"by {turned if across else '.interp(..)'}"
+                f"by {turned if across else '.interp(...)'}"
             )
     return layer.transpose(rows, cols).rename({rows: "y", cols: "x"})
 

@@ -72,7 +72,7 @@ def _check_marks(names, values):
             fix = f"declare it by .rio.write_nodata({listed})" if len(marks) == 1 else several
             raise ValueError(
                 f"{name} is {listed} at {n} of {len(column)} pixels, far from all others, as codes "
-                f"of missing data are: {fix}, or, if it was measured, use .clip(..)"
+                f"of missing data are: {fix}, or, if it was measured, use .clip(...)"
             )
 
 
@@ -82,7 +82,7 @@ def _check_weights(weights, pixels):
         i, n = negative[0], len(np.unique(pixels.cell[negative]))
         raise ValueError(
             f"weight is {weights[i]:g} in row {pixels.row[i]}, column {pixels.col[i]} ({n} in "
-            "all): weights must be >= 0; where it marks missing data, say so by .rio.write_nodata"
+            "total): weights must be >= 0; where it marks missing data, say so by .rio.write_nodata"
         )
 
 

@@ -184,7 +184,7 @@ def _people_of_zones(bags, zones):
         zone = np.searchsorted(zones.offsets, missing.argmax(), side="right") - 1
         raise ValueError(
             f"{zones.name(zone)} of the zones has pixels that the bags lack ({missing.sum()} in "
-            "all): make the zones by regrouped(bags, polygons)"
+            "total): make the zones by regrouped(bags, polygons)"
         )
     people = _people(bags)
     by_point = people.sum(axis=0)

@@ -165,7 +165,7 @@ def rootogram(
     """
     y = np.asarray(y, float)
     if not np.all((y >= 0) & (y == np.floor(y))):
-        raise ValueError("a rootogram is of counts 0, 1, 2, ..: for other labels draw pit")
+        raise ValueError("a rootogram is of counts 0, 1, 2, ...: for other labels draw pit")
     draws = predictive.sample(n_draws, seed=seed)
     top = max(y.max(), np.quantile(draws, 0.99))
     width = max(1, int(np.ceil((top + 1) / n_bins)))

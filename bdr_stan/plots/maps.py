@@ -325,7 +325,7 @@ def _column(table, column):
         names = ", ".join(repr(name) for name in table.columns if name != table.geometry.name)
         raise ValueError(f"the table has no column {column!r} to draw: choose from {names}")
     if table.crs is None:
-        raise ValueError("the table has no CRS: set it by .set_crs('EPSG:..')")
+        raise ValueError("the table has no CRS: set it by .set_crs('EPSG:...')")
     return column, table[column].to_numpy(float, na_value=np.nan)
 
 
@@ -341,7 +341,7 @@ def _raster(raster, column):
     if column is not None:
         raise TypeError(f"a raster has no columns: leave column={column!r} out")
     if raster.rio.crs is None:
-        raise ValueError("the raster has no CRS: set it by .rio.write_crs('EPSG:..')")
+        raise ValueError("the raster has no CRS: set it by .rio.write_crs('EPSG:...')")
     return str(raster.name or "value"), raster.to_numpy().astype(float)
 
 

@@ -138,10 +138,14 @@ def mix(predictives: Sequence[Any], weights: ArrayLike) -> Any:
             "one each, and at least one"
         )
     if len({len(p) for p in predictives}) > 1:
-        raise ValueError("the predictives are of different numbers of bags: give those of the same")
+        raise ValueError(
+            "the predictives are of different numbers of bags: pass predictives of the same bags"
+        )
     named = [p for p in predictives if getattr(p, "ids", None) is not None]
     if any(not np.array_equal(p.ids, named[0].ids) for p in named):
-        raise ValueError("the predictives are of bags with different ids: give those of the same")
+        raise ValueError(
+            "the predictives are of bags with different ids: pass predictives of the same bags"
+        )
     if not np.isclose(weights.sum(), 1) or (weights < 0).any():
         raise ValueError(f"weights must be >= 0 and sum to 1, found {weights.tolist()}")
     kinds = {(type(p), getattr(p, "kind", None)) for p in predictives}

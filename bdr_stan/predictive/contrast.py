@@ -126,9 +126,9 @@ class Contrast(Mixture):
         """
         if self.regression is None:
             raise TypeError(
-                "robustness is known of a contrast that is linear in a regression, that of BLR, "
-                "BDR or Shrinkage with family='normal' and without stan_file; this one is not: fit "
-                "one of these to the same bags"
+                "robustness needs a contrast that is linear in the coefficients of a regression: "
+                "fit BLR, BDR or Shrinkage with family='normal' and without stan_file to the same "
+                "bags"
             )
         ends = interval_ends(level)
         shares = self._shares(weights)
@@ -139,7 +139,7 @@ class Contrast(Mixture):
             raise ValueError("the two versions of the bags do not differ: pass bags that do")
         if not spread > _ROUNDING * size:
             raise ValueError(
-                "the contrast has the same value in all draws, so that its robustness is unknown: "
+                "the contrast has the same value in all draws, so its robustness is unknown: "
                 "fit with method='nuts' or 'laplace'"
             )
         return Robustness.of_draws(theta, self.regression, (lower, upper), level)

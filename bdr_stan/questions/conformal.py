@@ -349,7 +349,7 @@ class Conformal(Fit):
                 f"regions of {np.sum(high)} of {len(high)} bags are unreliable, because each of "
                 "these bags would change the fit much (Pareto k-hat of the weights that add it up "
                 f"to {np.nanmax(regions.pareto_k):.2f}, {GOOD_K} is good): ask fit for more draws; "
-                "where that does not help, the bag is unlike those of the fit"
+                "if that does not help, the bag is unlike the training bags"
             )
         return regions
 

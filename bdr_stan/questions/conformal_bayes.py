@@ -155,7 +155,7 @@ class SizeClasses:
         elif (n + 1) // n_classes < self.fewest:
             raise ValueError(
                 f"level={level:g} needs at least {self.fewest - 1} training bags in each size "
-                f"class, and the fit has {n} in all: choose by_size={(n + 1) // self.fewest} or "
+                f"class, and the fit has {n} in total: choose by_size={(n + 1) // self.fewest} or "
                 "less, or a lower level"
             )
         self.n_classes = n_classes

@@ -154,8 +154,8 @@ def two_versions(model: Any, bags_a: BagsLike, bags_b: BagsLike) -> tuple[Any, A
         odd = np.flatnonzero(first.has(name) != second.has(name))
         if len(odd):
             raise ValueError(
-                f"{first.name(odd[0])} has {name!r} in one of the two versions alone "
-                f"({len(odd)} in all): a contrast is between two versions of the same bags, so "
+                f"{first.name(odd[0])} has {name!r} in only one of the two versions "
+                f"({len(odd)} in total): a contrast is between two versions of the same bags, so "
                 "leave it out of both"
             )
     return first, second
@@ -335,7 +335,7 @@ def _warn_of_other_order(products, degrees):
     if correlation.max() < _ALIKE / np.sqrt(degrees):
         warn(
             "the points of bags_a and bags_b seem to be in different orders, or different samples: "
-            "their columns are uncorrelated within bags, so that intervals of the contrast are too "
+            "their columns are uncorrelated within bags, so intervals of the contrast are too "
             "wide; give both versions the same order of rows, or compare samples by "
             "population(bags_a, minus=bags_b)"
         )

@@ -323,7 +323,7 @@ def familiarity(question: Question) -> Doubt | None:
         if named
         else "The two bags of the conclusion are not among them."
     )
-    return Doubt("Bags from elsewhere", answer, limit)
+    return Doubt("Out-of-distribution bags", answer, limit)
 
 
 def attenuation(question: Question) -> Doubt | None:

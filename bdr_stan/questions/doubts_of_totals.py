@@ -108,11 +108,11 @@ def totals_alone(question: Question) -> Doubt:
     )
     implied = low > question.overall if question.above else high < question.overall
     limit = (
-        "It does not: the totals alone imply the conclusion."
+        "It does not: the totals imply the conclusion without the model."
         if implied
-        else "The totals alone do not decide: the conclusion rests on the model."
+        else "The totals do not decide: the conclusion rests on the model."
     )
-    return Doubt("The totals of bags alone", answer, limit)
+    return Doubt("Only the totals of bags", answer, limit)
 
 
 def context(question: Question) -> Doubt:
@@ -146,5 +146,5 @@ def effects(question: Question) -> Doubt | None:
     return Doubt(
         "Effects of bags that go with the means of their columns",
         f"Effects on the log rate per standard deviation of the bags' means: {named}.",
-        "Not known: these contradict that rates depend on the columns of a point alone.",
+        "Not known: these contradict that rates depend only on the columns of a point.",
     )

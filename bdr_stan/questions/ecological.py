@@ -105,7 +105,7 @@ class EcologicalInference(Fit):
         [0.6, 0.5, 0.5]
         >>> doubts = model.doubts(districts, ill, districts.where(urban=1), highest_rate=1)
         >>> doubts.to_dataframe().index.tolist()
-        ['The totals of bags alone', 'Rates that depend on the bag as well (context)']
+        ['Only the totals of bags', 'Rates that depend on the bag as well (context)']
         """
         ends = interval_ends(level)
         subsets, lowest, highest, inside = bounded_rates(
@@ -233,7 +233,7 @@ def bounded_rates(
         i = too_many[0]
         raise ValueError(
             f"{subsets.names[i]} has a rate of {subsets.totals[i] / subsets.weights[i]:.4g} "
-            f"({len(too_many)} in all), above highest_rate={highest_rate:g}: raise it, or "
+            f"({len(too_many)} in total), above highest_rate={highest_rate:g}: raise it, or "
             "check the weights of the points"
         )
     part = subsets.subset.totals
@@ -258,7 +258,7 @@ def _subset_rates(model, bags, y, subset, trials):
         )
     if {"label_sd", "relative_label_sd"} & set(model.result_.constants):
         raise ValueError(
-            "rates of subsets follow from totals without errors, but those of the fit have "
+            "rates of subsets follow from totals without errors, but the fit has totals with "
             "known errors, label_sd: use predict of the subset"
         )
     column = model.result_.settings.get("label_columns", {}).get("trials")
@@ -270,7 +270,7 @@ def _subset_rates(model, bags, y, subset, trials):
     if len(negative):
         i = negative[0]
         raise ValueError(
-            f"the total of {bags.name(i)} is {totals[i]:.4g} ({len(negative)} in all), but "
+            f"the total of {bags.name(i)} is {totals[i]:.4g} ({len(negative)} in total), but "
             "rates between 0 and highest_rate have no negative sums"
         )
     rows = _rows_of_districts(bags, subset)
@@ -355,7 +355,7 @@ def _rows_of_districts(bags, subset):
             i = np.flatnonzero(rows < 0)[0]
             raise ValueError(
                 f"the subset has {subset.name(i)}, which is none of the bags "
-                f"({np.sum(rows < 0)} in all): take it from the same bags, as bags.where(...)"
+                f"({np.sum(rows < 0)} in total): take it from the same bags, as bags.where(...)"
             )
         return rows
     if len(bags) != len(subset):

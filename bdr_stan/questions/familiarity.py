@@ -174,16 +174,16 @@ class Familiar(Fit):
             return
         if "samples" in self.result_.settings:
             raise TypeError(
-                "familiarity is of bags with one sample, but those of the fit have several: fit "
-                "one of these alone"
+                "familiarity needs bags with one sample, but the model was fitted to several: fit "
+                "one of the samples"
             )
         n = len(self.result_.labels)
         if n < _MIN_BAGS:
             raise ValueError(f"the fit is to {n} bags, but familiarity needs at least {_MIN_BAGS}")
         raise ValueError(
-            "the fit keeps no distances of its training bags, as those of BLR to bags in "
-            "partitions, of embeddings too many to keep, to bags of one point each, and of earlier "
-            "versions: fit again to bags in memory, such as a sample of them"
+            "the fit did not store the training distances that familiarity needs, like fits of BLR "
+            "to bags in partitions, of embeddings too many to keep, to bags of one point each, and "
+            "of earlier versions: fit again to bags in memory, such as a sample of them"
         )
 
 

@@ -120,7 +120,7 @@ class Population(Fit):
             odd = set(names.tolist()) ^ set(others.tolist())
             if odd:
                 raise ValueError(
-                    f"group {min(odd, key=str)!r} is in one of the two populations alone: leave it "
+                    f"group {min(odd, key=str)!r} is in only one of the two populations: leave it "
                     "out"
                 )
             sums = difference(sums, subtracted)

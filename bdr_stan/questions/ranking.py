@@ -67,7 +67,7 @@ class Ranking(Fit):
         totals = self.predictive(bags, trials=trials).expected(np.arange(n))
         if len(totals) == 1:
             raise ValueError(
-                f"method={self.method!r} has one draw, so that ranks have no uncertainty: fit with "
+                f"method={self.method!r} has one draw, so ranks have no uncertainty: fit with "
                 "method='nuts' or 'laplace'"
             )
         people = self.trials_of(bags, trials) if likelihood.has_trials else bags.totals
@@ -91,6 +91,6 @@ def _check_effects_are_known(model: Any, bags: Bags) -> None:
     if len(new) or training.effects is None:
         i = new[0] if len(new) else 0
         raise ValueError(
-            f"{bags.name(i)} has no effect of its own from the fit ({max(len(new), 1)} in all), so "
-            "that its rank is not known: rank bags of the fit, with their ids and points"
+            f"{bags.name(i)} has no effect of its own from the fit ({max(len(new), 1)} in total), "
+            "so its rank is not known: rank bags of the fit, with their ids and points"
         )

@@ -190,7 +190,7 @@ def fit_summary(
             _check_same_sizes(bags, sizes, model.result_.constants["bag_size"])
         if isinstance(bags, Bags) and not _same_points(model, bags):
             raise ValueError(
-                "the bags have the ids of those of the fit, but other points: pass the bags that "
+                "the bags have ids of training bags, but other points: pass the bags that "
                 "the model was fitted to"
             )
     fit = FitSummary(model, bags, label)

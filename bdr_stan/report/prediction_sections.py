@@ -193,7 +193,7 @@ def _of_new_bags(fit):
     text = (
         "Predictions of new bags assume that these are like the bags of the fit: the column "
         "familiarity of a table of predictions is below 0.05 for 5% of such bags, and for most "
-        "large bags from elsewhere."
+        "large out-of-distribution bags."
     )
     if fit.bags is None:
         return [text]

@@ -153,15 +153,15 @@ def read(path: PathName) -> tuple[Groups, dict[str, Any]]:
             foreign = _foreign_part(file, _MOST_BYTES_PER_BYTE * path.stat().st_size)
     except _UNREADABLE as error:
         raise ValueError(
-            f"{path} is no fit saved by bdr_stan: not a NetCDF file, or one that is cut short"
+            f"{path} is not a fit saved by bdr_stan: not a NetCDF file, or one that is cut short"
         ) from error
     if foreign is not None:
         raise ValueError(
-            f"{path} is no fit saved by bdr_stan: {foreign}; do not load files of unknown origin"
+            f"{path} is not a fit saved by bdr_stan: {foreign}; do not load files of unknown origin"
         )
     if text is None:
         raise ValueError(
-            f"{path} is no fit saved by bdr_stan: it has no attribute {CONFIG_ATTRIBUTE!r}"
+            f"{path} is not a fit saved by bdr_stan: it has no attribute {CONFIG_ATTRIBUTE!r}"
         )
     try:
         with h5netcdf.File(path, "r", decode_vlen_strings=True) as file:
@@ -171,13 +171,13 @@ def read(path: PathName) -> tuple[Groups, dict[str, Any]]:
         config, contents = json.loads(text), json.loads(contents or "{}")
     except _UNREADABLE as error:
         raise ValueError(
-            f"{path} is damaged, part of it cannot be read: copy it anew, or save the fit again"
+            f"{path} is damaged, part of it cannot be read: copy it again, or save the fit again"
         ) from error
     for group, variables in contents.items():
         for variable in variables:
             if group not in groups or variable not in groups[group]:
                 raise ValueError(
-                    f"{path} is damaged, {group} has no {variable}: copy it anew, or save the "
+                    f"{path} is damaged, {group} has no {variable}: copy it again, or save the "
                     "fit again"
                 )
     return groups, config

@@ -68,6 +68,6 @@ def check_weights(bags: Bags, needed: bool) -> None:
     """Raise ValueError where bags have no weights, but those of the fit had."""
     if needed and not bags.weighted:
         raise ValueError(
-            "the bags have no weights, but those of the fit had: give the points their weights, of "
-            "1 where all count alike"
+            "the bags have no weights, but the training bags had: give the points their weights, "
+            "of 1 if all count equally"
         )

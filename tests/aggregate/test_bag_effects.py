@@ -93,7 +93,7 @@ def test_districts_are_found_by_id():
     training = TrainingEffects(np.zeros((1, 2)), np.array(["10", "20"]), None)
     numbers = training.numbers([20, None, "10", np.nan], "bag")
     np.testing.assert_array_equal(numbers, [1, -1, 0, -1])
-    with pytest.raises(ValueError, match="district 'x' of point 1 is no bag of the fit"):
+    with pytest.raises(ValueError, match="district 'x' of point 1 is not a bag of the fit"):
         training.numbers(["10", "x"], "point")
 
 

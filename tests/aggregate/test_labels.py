@@ -43,13 +43,13 @@ def test_labels_of_the_wrong_shape(bags, likelihood):
         LIKELIHOODS[likelihood].check_labels(bags, [[1], [2], [3]])
     with pytest.raises(TypeError, match="the label of bag 0 .*, not a number"):
         LIKELIHOODS[likelihood].check_labels(bags, ["1", "2", "3"])
-    with pytest.raises(ValueError, match=r"label of bag 1 \(id 'west'\) is nan \(2 in all\)"):
+    with pytest.raises(ValueError, match=r"label of bag 1 \(id 'west'\) is nan \(2 in total\)"):
         LIKELIHOODS[likelihood].check_labels(bags, [1, np.nan, np.inf])
 
 
 @pytest.mark.parametrize("likelihood", COUNTS)
 def test_labels_that_are_no_counts(bags, likelihood):
-    needs = rf"\(1 in all\): the {likelihood} likelihood needs counts 0, 1, 2"
+    needs = rf"\(1 in total\): the {likelihood} likelihood needs counts 0, 1, 2"
     with pytest.raises(ValueError, match=r"label of bag 2 \(id 'east'\) is -2 " + needs):
         LIKELIHOODS[likelihood].check_labels(bags, [0, 1, -2])
     with pytest.raises(ValueError, match=r"label of bag 1 \(id 'west'\) is 1.5 " + needs):
@@ -71,7 +71,7 @@ def test_trials(bags):
     def check(trials, y=(0, 1, 2)):
         LIKELIHOODS["binomial"].check_labels(bags, y, trials=trials)
 
-    with pytest.raises(ValueError, match=r"\(id 'east'\) is 2, above its 1 trials \(1 in all\)"):
+    with pytest.raises(ValueError, match=r"\(id 'east'\) is 2, above its 1 trials \(1 in total\)"):
         check([5, 5, 1])
     with pytest.raises(ValueError, match=r"trials has shape \(2,\), but there are 3 bags"):
         check([5, 5])

@@ -111,8 +111,8 @@ FAR = Bags.from_points([[0.5, 0.5], [30.0, 0.5]], sizes=[1, 1], features=["x", "
         (PLACES, [1, 0], [5, 4, 3], "positives has shape .2,., but there are 3 survey places"),
         (PLACES, [1, 0, 3], 5, "examined has shape .., but there are 3 survey places"),
         (PLACES, ["a", "b", "c"], [5, 4, 3], "the positives of place 0 .* is 'a', not a number"),
-        (PLACES, "positives", "examined", "positives='positives' is no column"),
-        (FAR, [0, 1], [2, 2], "bag 1 lies outside all bags .1 in all., as column 'x' is 30 there"),
+        (PLACES, "positives", "examined", "positives='positives' is not a column"),
+        (FAR, [0, 1], [2, 2], "bag 1 lies outside all bags .1 in total., as column 'x' is 30"),
         (PLACES[:1], [1], [2], "surveys has 1 place, from which no slope follows: .* at least 2"),
         ([np.ones((1, 3))], [0], [1], "the surveys have 3 features per point, but the bags have 2"),
         (
@@ -177,7 +177,7 @@ def test_several_surveys_are_stacked():
             {"surveys": TWO | {"schools": [np.ones((1, 3))] * 2}},
             "the surveys\\['schools'\\] have 3 features per point",
         ),
-        ({"examined": "people"}, "examined\\['clusters'\\]='people' is no column"),
+        ({"examined": "people"}, "examined\\['clusters'\\]='people' is not a column"),
     ],
 )
 def test_unusable_several_surveys(changes, says):

@@ -77,7 +77,7 @@ LABEL_SDS = [
     ("infinite", changed(np.ones(12), 6, np.inf), "label_sd of bag 6"),
     ("None", [None] + [1.0] * 11, "label_sd of bag 0"),
     ("pandas' missing", pd.array([1.0] * 11 + [None], "Float64"), "label_sd of bag 11"),
-    ("in no column", "se", "label_sd='se' is no column"),
+    ("in no column", "se", "label_sd='se' is not a column"),
 ]
 MANY_CLASS_LABELS = [
     *(case for case in CLASS_LABELS if case[0] != "three classes"),

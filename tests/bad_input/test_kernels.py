@@ -40,7 +40,7 @@ KERNELS = [
     ("a degree of text", lambda: Polynomial("a"), "degree"),
     ("a negative constant", lambda: Polynomial(2, -1.0), "constant"),
     ("a sum with text", lambda: RBF(1.0) + "rbf", "'rbf'"),
-    ("a median that is no number yet", lambda: RBF()(POINTS, POINTS), "scaled"),
+    ("a median that is not a number yet", lambda: RBF()(POINTS, POINTS), "scaled"),
     ("points of other columns", lambda: RBF([1.0, 2.0])(POINTS[:, :1], POINTS), "feature"),
     ("a column that is not there", lambda: RBF(columns=[7]).on(None, 2), "7"),
     ("the median of one point", lambda: median_bandwidth([POINTS[:1]]), "one point"),

@@ -189,7 +189,7 @@ def test_bad_values_in_a_memory_map_are_found_when_read(tmp_path):
     points[7, 1] = np.inf
     np.save(tmp_path / "points.npy", points)
     bags = Bags.from_points(np.load(tmp_path / "points.npy", mmap_mode="r"), sizes=[3, 3, 3])
-    message = r"bag 2, point 1, column 1: value is inf \(1 in all\)"
+    message = r"bag 2, point 1, column 1: value is inf \(1 in total\)"
     with pytest.raises(ValueError, match=message):
         bags.check_values()
     with pytest.raises(ValueError, match=message):
@@ -208,7 +208,7 @@ def bad_bags():
     yield (
         lambda: Bags(with_value(np.nan), [0, 2, 6], ids=["p", "q"], features=["x", "y"]),
         ValueError,
-        r"bag 1 \(id 'q'\), point 2, column 1 \('y'\): value is nan \(1 in all",
+        r"bag 1 \(id 'q'\), point 2, column 1 \('y'\): value is nan \(1 in total",
     )
     yield (
         lambda: Bags(with_value(-np.inf), [0, 2, 6]),
@@ -235,7 +235,7 @@ def bad_bags():
     yield (
         lambda: Bags(ones, [0, 1, 3], weights=[1, 1, -2]),
         ValueError,
-        r"bag 1, point 1: weight is -2 \(1 in all\): weights must be finite and >= 0",
+        r"bag 1, point 1: weight is -2 \(1 in total\): weights must be finite and >= 0",
     )
     yield (
         lambda: Bags(ones, [0, 1, 3], weights=[1, np.nan, 2]),
@@ -286,7 +286,7 @@ def test_bad_bags(make, error, message):
 def test_all_bad_values_are_counted():
     points = np.ones((300_000, 2))  # more than one block
     points[[5, 299_999], 1] = np.nan
-    with pytest.raises(ValueError, match=r"bag 0, point 5, column 1: .* \(2 in all\)"):
+    with pytest.raises(ValueError, match=r"bag 0, point 5, column 1: .* \(2 in total\)"):
         Bags.from_points(points, sizes=[100_000] * 3)
 
 
@@ -295,7 +295,7 @@ def test_notebooks_show_bags_as_a_table_with_names_escaped():
     html = bags._repr_html_()
     assert "<td>2</td>" in html and "<td>&lt;b&gt;, y, z</td>" in html and "<b>" not in html
     assert "1 / 1.5 / 2 (min / median / max)" in html and "<td>none</td>" in html
-    assert ".. (40 in all)" in Bags(np.zeros((2, 40)), [0, 2])._repr_html_()
+    assert ".. (40 in total)" in Bags(np.zeros((2, 40)), [0, 2])._repr_html_()
     assert "<td>0</td>" in bags[:0]._repr_html_()
 
 

@@ -37,14 +37,14 @@ def test_check_labels(bags):
         (np.ones((5, 2)), ValueError, r"y has shape \(5, 2\), expected \(5,\)"),
         (3.0, ValueError, r"y has shape \(\), expected \(5,\)"),
         ([1, 2, np.nan, 4, np.inf], ValueError,
-         r"label of bag 2 \(id 'c'\) is nan \(2 in all\): leave these bags out"),
+         r"label of bag 2 \(id 'c'\) is nan \(2 in total\): leave these bags out"),
         ([1, None, 2, 3, 4], ValueError, r"label of bag 1 \(id 'b'\) is nan"),
         (list("vwxyz"), TypeError, "label of bag 0 .*'v', not a number .5 in.*as BDRClassifier$"),
         (np.array(["1.5", 2, 3, 4, 5], object), TypeError, "'1.5', not a number .* pd.to_numeric$"),
         (np.array([1, 2, 3, 4, 5j]), TypeError, "label of bag 0 .* not a number"),
         ([[1], [2, 3], 4, 5, 6], TypeError, "label of bag 0 .* not a number"),
-        ([7, 8, "<5", 9, 6], TypeError, "bag 2 .*'<5', not a number .1 in all.: give such bags"),
-        (["7", "--", "1-9", "9", "6"], TypeError, "bag 1 .*'--', not a number .2 in all"),
+        ([7, 8, "<5", 9, 6], TypeError, "bag 2 .*'<5', not a number .1 in total.: give such bags"),
+        (["7", "--", "1-9", "9", "6"], TypeError, "bag 1 .*'--', not a number .2 in total"),
         ([7, 8, "Suppressed", None, 6], TypeError, "bag 2 .*'Suppressed', not a number .2 in"),
         ([[1], [2], [3], [4], [5]], ValueError, r"pass y\[:, 0\], of a table y.iloc\[:, 0\]"),
         ([2, 2, 2, 2, 2], ValueError, "all 5 labels equal 2: there is nothing to learn"),
@@ -72,8 +72,8 @@ def test_check_classes(bags, arrays, y):
         ([0, 1, 1], ValueError, "y has 3 labels, but there are 5 bags"),
         ([["a", None, "b", None, "a"]], ValueError, r"y has shape \(1, 5\), expected \(5,\)"),
         (["a", None, "b", None, "a"], ValueError,
-         r"label of bag 1 \(id 'b'\) is missing \(2 in all\): leave these bags out"),
-        ([0, 1, np.nan, 1, 0], ValueError, r"label of bag 2 \(id 'c'\) is missing \(1 in all"),
+         r"label of bag 1 \(id 'b'\) is missing \(2 in total\): leave these bags out"),
+        ([0, 1, np.nan, 1, 0], ValueError, r"label of bag 2 \(id 'c'\) is missing \(1 in total"),
         (np.array([1j, 2, 1, 2, 1]), TypeError, "all be numbers, all strings or all true or false"),
         ([1, 1, 1, 1, 1], ValueError, r"y has 1 class \(1\), but a classifier needs two$"),
         (list("abcab"), ValueError,
@@ -109,7 +109,7 @@ def test_labels_within_bounds(bags, arrays):
     y = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
     for bounds in [(1, 5), (None, 5), (1.0, None), (None, None)]:
         check_within(bags, y, bounds)
-    beyond = r"label of bag 3 \(id 'd'\) is 4, beyond the bound 3.5 \(2 in all\): widen"
+    beyond = r"label of bag 3 \(id 'd'\) is 4, beyond the bound 3.5 \(2 in total\): widen"
     with pytest.raises(ValueError, match=beyond):
         check_within(bags, y, (None, 3.5))
     with pytest.raises(ValueError, match="label of bag 0 is 1, beyond the bound 1.5"):
@@ -134,10 +134,12 @@ def test_values_are_taken_as_they_are_or_from_the_metadata():
     assert values_of_bags(bags, given, "trials") is given
     np.testing.assert_array_equal(values_of_bags(bags, "asked", "trials"), [7, 9])
     np.testing.assert_array_equal(values_of_bags(bags[[1]], "asked", "trials"), [9])
-    with pytest.raises(ValueError, match="trials='n' is no column .* which have 'asked', 'said'"):
+    with pytest.raises(
+        ValueError, match="trials='n' is not a column .* which have 'asked', 'said'"
+    ):
         values_of_bags(bags, "n", "trials")
     plain = Bags.from_points(np.zeros((3, 1)), sizes=[1, 2])
-    with pytest.raises(ValueError, match="trials='asked' is no column .* which have none"):
+    with pytest.raises(ValueError, match="trials='asked' is not a column .* which have none"):
         values_of_bags(plain, "asked", "trials")
 
 
@@ -146,7 +148,9 @@ def test_standard_errors_are_numbers_or_metadata():
     bags = Bags.from_points(np.zeros((3, 1)), sizes=[1, 2], metadata=metadata)
     np.testing.assert_array_equal(label_sd_values(bags, "se"), [0.5, 0.2])
     np.testing.assert_array_equal(label_sd_values(bags, [0.1, 0.3]), [0.1, 0.3])
-    refused = r"label_sd of bag 1 \(id 'bob'\) is 0 \(1 in all\), but a standard error is positive"
+    refused = (
+        r"label_sd of bag 1 \(id 'bob'\) is 0 \(1 in total\), but a standard error is positive"
+    )
     with pytest.raises(ValueError, match=refused):
         check_label_sd([0.5, 0.0], 2, ids=["ann", "bob"])
 

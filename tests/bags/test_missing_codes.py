@@ -142,7 +142,9 @@ def test_labels_that_are_codes_are_refused(code):
     rng = np.random.default_rng(0)
     bags, y = [rng.normal(size=(4, 2)) for _ in range(80)], rng.uniform(1, 6, 80)
     y[3] = code
-    words = rf"label of bag 3 is {code:.10g} \(1 in all\), far from all others".replace("+", r"\+")
+    words = rf"label of bag 3 is {code:.10g} \(1 in total\), far from all others".replace(
+        "+", r"\+"
+    )
     for model in (BLR(3, method="exact"), Shrinkage(), AggregateRegressor(likelihood="normal")):
         with pytest.raises(ValueError, match=words) as error:
             model.fit(bags, y)
@@ -159,7 +161,7 @@ def test_counts_and_categories_that_are_codes_are_refused():
         BDR(3, family="ordinal"),
         AggregateRegressor(likelihood="poisson"),
     ):
-        with pytest.raises(ValueError, match=r"label of bag 5 is 99 \(2 in all\)"):
+        with pytest.raises(ValueError, match=r"label of bag 5 is 99 \(2 in total\)"):
             model.fit(bags, y)
 
 
@@ -256,7 +258,9 @@ def test_codes_of_points_are_told_once_however_they_are_read(table, tmp_path):
 
 def test_the_advice_works(table):
     (text,) = warned(lambda: Bags.from_dataframe(table, "town"))
-    replaced = eval(text.partition("as by ")[2].partition(" of a table")[0], {"df": table})
+    replaced = eval(
+        text.partition("for example with ")[2].partition(" of a table")[0], {"df": table}
+    )
     with pytest.warns(UserWarning, match="dropped"):
         bags = Bags.from_dataframe(replaced, "town", missing="drop")
     assert bags.points[:, 0].max() < 2000

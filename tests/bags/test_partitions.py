@@ -204,7 +204,7 @@ BAD = {
     "an id is missing": (
         changed("county", 250, None),
         ValueError,
-        "partition 1: row 124 has no bag: column 'county' is missing (1 in all)",
+        "partition 1: row 124 has no bag: column 'county' is missing (1 in total)",
     ),
     "a value is missing": (
         changed("age", 9, np.nan),

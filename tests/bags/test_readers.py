@@ -188,7 +188,7 @@ def bad_arrays():
     yield (
         lambda: Bags.from_points(ones, sizes=[2, 0, 1, 0]),
         ValueError,
-        r"bag 1 has no points \(2 in all\)",
+        r"bag 1 has no points \(2 in total\)",
     )
     yield (
         lambda: Bags.from_list([ones, np.ones((2, 3))]),
@@ -227,7 +227,7 @@ def bad_arrays():
     yield (
         lambda: Bags.from_points(ones, bag=[1, np.nan, 2]),
         ValueError,
-        r"point 1 has no bag \(1 in all\)",
+        r"point 1 has no bag \(1 in total\)",
     )
     yield (
         lambda: Bags.from_points(ones, bag=[1, 1, 2], ids=[1, 2]),
@@ -263,7 +263,7 @@ def test_bad_arrays(make, error, message):
         ({}, {"metadata": ["age"]}, ValueError,
          r"column 'age' is not constant in bag 1 \(id 'b'\): 1 and 3; it must have one value"),
         ({"county": ["b", None, "b", "c", "a"]}, {}, ValueError,
-         r"row 1 has no bag: column 'county' is missing \(1 in all\)"),
+         r"row 1 has no bag: column 'county' is missing \(1 in total\)"),
         ({"age": [1, None, 3, 4, 5]}, {}, ValueError, "missing values in the columns 'age' 1:"),
         ({"age": [1, np.inf, 3, 4, 5]}, {}, ValueError,
          r"bag 0 \(id 'a'\), point 0, column 0 \('age'\): value is inf"),

@@ -117,7 +117,9 @@ def test_few_common_bags_are_warned_of():
 
 
 def test_labels_without_ids_need_the_first_sample_everywhere(both):
-    with pytest.raises(ValueError, match=r"bag 3 \(id '04'\) has no 'people' \(1 in all\).*pass y"):
+    with pytest.raises(
+        ValueError, match=r"bag 3 \(id '04'\) has no 'people' \(1 in total\).*pass y"
+    ):
         both.check_order(y=[1.0, 2.0, 3.0, 4.0])
     with pytest.raises(ValueError, match="pass y"):
         both.check_order(y=pd.Series([1.0, 2.0, 3.0, 4.0]))  # the default index counts rows

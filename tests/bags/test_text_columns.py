@@ -76,16 +76,16 @@ def test_ids_in_names_of_folders(tmp_path, folders, ids):
 )
 def test_ids_in_other_characters_are_told(pair):
     county = np.array([pair[0], pair[1], "z"], object).repeat(2)
-    with pytest.warns(UserWarning, match="1 bags have ids like those of others"):
+    with pytest.warns(UserWarning, match="1 bags have ids that differ from other ids only in"):
         Bags.from_dataframe(TABLE.assign(county=county), "county")
 
 
 @pytest.mark.parametrize("other", ["A", " a", "a "])
 def test_ids_that_are_nearly_the_same_are_told(other):
     table = TABLE.assign(county=["a", "a", "b", "b", other, other])
-    with pytest.warns(UserWarning, match="1 bags have ids like those of others"):
+    with pytest.warns(UserWarning, match="1 bags have ids that differ from other ids only in"):
         assert len(Bags.from_dataframe(table, "county")) == 3
-    with pytest.warns(UserWarning, match="but for type"):
+    with pytest.warns(UserWarning, match="only in type"):
         Bags.from_points(TABLE[["x"]], bag=np.array([1, 1, "1", "1", 2, 2], object))
 
 
@@ -358,12 +358,12 @@ def test_categories_that_are_alike_are_told(rng, tmp_path):
     areas = rng.choice(["Urban", "Urban ", "urban", "rural"], 2000)
     for read in readings(of_people(rng, area=areas), tmp_path):
         (text,) = told(read)
-        assert "2 categories of column 'area' are like others" in text
+        assert "2 categories of column 'area' differ from other categories" in text
         assert "'Urban' and 'Urban ', 'Urban' and 'urban'" in text
     bags = Bags.from_list(rng.normal(size=(60, 3, 1)), metadata=pd.DataFrame({"area": areas[:60]}))
     for roles in ({"names": ["area"]}, {"names": [], "groups": ["area"]}):
         (text,) = told(lambda roles=roles: learn_covariates(bags, **roles))
-        assert "2 categories of column 'area' are like others" in text
+        assert "2 categories of column 'area' differ from other categories" in text
 
 
 def test_an_order_that_is_lost_is_told(rng):
@@ -404,7 +404,10 @@ def test_weights_that_are_shares_add_up_alike(rng):
         ):
             (text,) = told(read)
             total = repeated.loc[repeated["town"] == 7, "share"].sum()
-            assert f"(id 7) add up to {total:.4g} (1 such bags), those of all others to 1" in text
+            assert (
+                f"(id 7) add up to {total:.4g} (1 such bags), the weights of all others to 1"
+                in text
+            )
     for factor in (1, 100, rng.uniform(1, 2, len(town)), 0.01 + share, np.round(share, 4) / share):
         scaled = table.assign(share=table["share"] * factor)
         assert not told(lambda scaled=scaled: Bags.from_dataframe(scaled, "town", weight="share"))

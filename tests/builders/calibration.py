@@ -89,7 +89,7 @@ def ranks(model, simulate, fit, log_likelihood, n_sims, seed, together=False):
 
     # the outer context, as cmdstanpy's own is not made for threads
     with cmdstanpy.disable_logging(), ThreadPoolExecutor(2) as pool:
-        # stanli runs in the main thread alone
+        # stanli runs only in the main thread
         several = map if isinstance(model, OnStanli) else pool.map
         each = list(several(one, range(n_sims)))
     return {name: np.array([ranked[name] for ranked in each]) for name in each[0]}

@@ -58,7 +58,7 @@ def test_ids_that_spreadsheets_run_are_reported(folder, first, warned):
     new.to_parquet(folder / "new.parquet", index=False)
     result = run("predict", folder / "fit.nc", folder / "new.parquet", "-o", output, "--force")
     assert result.exit_code == 0, result.output
-    assert (f"Warning: the id {first!r} (1 in all) begins like a" in result.stderr) is warned
+    assert (f"Warning: the id {first!r} (1 in total) begins like a" in result.stderr) is warned
     assert first in list(pd.read_csv(output, dtype=str).iloc[:, 0])
 
 
@@ -404,6 +404,6 @@ def test_labels_that_are_no_numbers_are_named_with_their_bag(tmp_path, monkeypat
     table.assign(y=table["y"].round(3).astype(str).where(table["town"] != "03", "<5")).to_csv(
         "low.csv", index=False
     )
-    text = "(id '03') is '<5', not a number (1 in all): give such bags"
+    text = "(id '03') is '<5', not a number (1 in total): give such bags"
     result = run("fit", "low.csv", *FIT, "-o", "fit.nc")
     assert result.exit_code == 1 and text in result.stderr

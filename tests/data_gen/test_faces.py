@@ -207,7 +207,7 @@ def test_bags_and_ages_from_csv_or_arrays(tmp_path):
         ({"age": np.ones(7)}, r"age\.npy has shape \(7,\), but .*features\.npy has 6 images"),
         ({"bag": np.array([0, 0, 1, 0, 1, 2])}, "do not lie together .* sort the file by bag"),
         ({"bag": np.array([0, 0, 1, np.nan, 1, 2])}, "point 3 has no bag"),
-        ({"age": np.array([1, np.nan, 3, np.inf, 5, 6])}, r"age of image 1 is nan \(2 in all"),
+        ({"age": np.array([1, np.nan, 3, np.inf, 5, 6])}, r"age of image 1 is nan \(2 in total"),
         ({"features": np.ones(6)}, r"has shape \(6,\), expected \(N_images, p\)"),
     ],
 )

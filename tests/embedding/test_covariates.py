@@ -146,12 +146,12 @@ def test_names_must_be_a_list_of_different_names(names, error, says):
         (
             bags_with(TABLE.assign(population=[1, np.nan, 2, np.nan]), ids=list("abcd")),
             ["population"],
-            r"'population' is missing for bag 1 \(id 'b'\) \(2 in all\): fill it in",
+            r"'population' is missing for bag 1 \(id 'b'\) \(2 in total\): fill it in",
         ),
         (
             changed(region=["south", "north", None, "west"]),
             ["region"],
-            r"'region' is missing for bag 2 \(1 in all\)",
+            r"'region' is missing for bag 2 \(1 in total\)",
         ),
         (changed(population=[1, 2, 3, np.inf]), ["population"], "of bag 3 is inf, but must be"),
     ],

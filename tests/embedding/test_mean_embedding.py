@@ -302,7 +302,7 @@ def test_bad_value_in_a_memory_map_is_named_by_the_pass(tmp_path, rng, feature_m
     bags = Bags.from_points(mapped, sizes=np.full(50, 100), features=["x", "y", "z"])
     message = (
         r"bag 30, point 1, column 2 \('z'\): value -3.4e\+38 looks like a nodata marker "
-        r"\(2 in all\)"
+        r"\(2 in total\)"
     )
     with pytest.raises(ValueError, match=message):
         embed(bags, feature_map, chunk_bytes=4000)
@@ -360,7 +360,7 @@ def test_bad_arguments(bags, feature_map, arguments, message):
 )
 def test_maps_of_points_with_other_columns(bags, feature_map):
     message = (
-        "the feature map takes points of 2 columns, but those of the bags have 3: give it "
+        "the feature map takes points of 2 columns, but the points of the bags have 3: give it "
         "landmarks or frequencies with the same columns"
     )
     with pytest.raises(ValueError, match=message):

@@ -156,7 +156,7 @@ def test_new_levels_and_far_bags_are_named(learned):
         terms.warn_of_new(new)
     assert [str(w.message) for w in found] == [
         "group 'state' has levels that no training bag has, such as 'Guam', for 2 of 5 bags: "
-        "their effects are drawn from normal(0, term_sd), as of any new level",
+        "their effects are drawn from normal(0, term_sd), like the effects of any new level",
         "smooth 'lon, lat': 2 of 5 bags lie outside the range of the training bags, such as bag "
         "3 (id 'd'): there the function is an extrapolation, back to its average",
     ]
@@ -241,13 +241,13 @@ def test_good_names_are_taken():
             bags_with(TABLE.assign(state=["a", None, "b", "a", None]), ids=list("abcde")),
             {"groups": ["state"]},
             ValueError,
-            r"group 'state' is missing for bag 1 \(id 'b'\) \(2 in all\): fill it in or leave",
+            r"group 'state' is missing for bag 1 \(id 'b'\) \(2 in total\): fill it in or leave",
         ),
         (
             changed(year=[1, 2, np.nan, 4, 5]),
             {"smooths": ["year"]},
             ValueError,
-            r"smooth 'year' is missing for bag 2 \(1 in all\): fill it in or leave",
+            r"smooth 'year' is missing for bag 2 \(1 in total\): fill it in or leave",
         ),
         (
             changed(year=[1, 2, np.inf, 4, 5]),

@@ -106,7 +106,7 @@ def test_what_a_fit_refuses(small, given, error, message):
     [
         ("poisson", {}, "the poisson likelihood has no scale that label_sd could add to"),
         ("exponential", {}, "the exponential likelihood has no scale"),
-        ("gamma", {"method": "vb"}, "method='vb' takes label_sd with link 'identity' alone"),
+        ("gamma", {"method": "vb"}, "method='vb' takes label_sd only with link 'identity'"),
     ],
 )
 def test_others_take_no_such_errors(small, likelihood, options, message):

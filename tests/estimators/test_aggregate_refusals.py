@@ -134,7 +134,7 @@ def test_what_predictions_refuse():
 
 def test_districts_that_cannot_be_used():
     model, bags, _ = with_effects("negative binomial", "square", "laplace")
-    with pytest.raises(ValueError, match="district 'x' of bag 1 is no bag of the fit"):
+    with pytest.raises(ValueError, match="district 'x' of bag 1 is not a bag of the fit"):
         model.predict(bags[:2], district=["d0", "x"])
     with pytest.raises(TypeError, match="district is a list with one entry, 'd0'"):
         model.predict(bags[:2], district=["d0"])

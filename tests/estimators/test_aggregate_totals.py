@@ -74,11 +74,11 @@ def test_what_cannot_add_up():
     bags = Bags.from_dataframe(points, "district", ["rain"], weight="people")
     model = AggregateRegressor(n_landmarks=5, method="laplace", learn_kernel=False)
     model.fit(bags, y, seed=1)
-    with pytest.raises(TypeError, match="totals are those of bags in memory, but points are a nda"):
+    with pytest.raises(TypeError, match="totals needs bags in memory, but points are a nda"):
         model.predict_points(bags.points, totals=y)
     with pytest.raises(ValueError, match="the label of bag"):
         model.predict_points(bags, totals=-y - 1)
-    with pytest.raises(ValueError, match="totals='case' is no column"):
+    with pytest.raises(ValueError, match="totals='case' is not a column"):
         model.predict_points(bags, totals="case")
     logit = AggregateRegressor("binomial", n_landmarks=5, method="laplace", learn_kernel=False)
     logit.fit(bags, np.minimum(y, 5), trials=np.full(len(bags), 5), seed=1)

@@ -122,5 +122,5 @@ def test_folds_without_trials_say_how_to_hand_them_on(survey):
         cross_val_predict(of_survey(), bags, y, cv=3, params={"trials": asked})
     with pytest.raises(ValueError, match=how):
         cross_validate(of_survey(), bags, y, cv=3, params={"trials": asked}, error_score="raise")
-    with pytest.raises(ValueError, match="trials='people' is no column .* which have 'asked'"):
+    with pytest.raises(ValueError, match="trials='people' is not a column .* which have 'asked'"):
         of_survey().fit(bags, y, trials="people")

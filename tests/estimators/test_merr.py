@@ -163,7 +163,7 @@ def test_products_that_are_known(problem, outer):
     np.testing.assert_allclose(same.predict_products(cross[1], squares), predicted, rtol=1e-8)
     with pytest.raises(ValueError, match=r"products have shape \(20, 20\), expected \(30, 30\)"):
         model.fit(bags, y, products=products[1])
-    with pytest.raises(ValueError, match="products are those of exact kernel means"):
+    with pytest.raises(ValueError, match="products belong to exact kernel means"):
         MERR(landmarks="kmeans").fit(bags[:20], y[:20], products=products[1])
 
 

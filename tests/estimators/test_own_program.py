@@ -286,7 +286,7 @@ def test_data_that_do_not_fit_the_program(by_column, stan_data, says):
 
 def test_new_bags_without_the_column(by_column):
     arrays = [BAGS[k : k + 1].points for k in range(2)]
-    with pytest.raises(ValueError, match="'urban' is no column"):
+    with pytest.raises(ValueError, match="'urban' is not a column"):
         by_column.predict(arrays)
 
 

@@ -298,7 +298,7 @@ def test_formulas_of_the_stock_program_are_refused(use, message):
             None,
             {"bag_effects": True},
             {},
-            "bag_effects of the normal likelihood are those of the stock program",
+            "bag_effects of the normal likelihood belong to the stock program",
         ),
         (
             "totals_exp_effects",

@@ -190,8 +190,8 @@ def test_weighted_points_count_by_weight(problem):
             RBFNetwork(bandwidth=2.0, kernel=RBF(1.0)),
             "bandwidth=2.0 goes with the name of a kernel",
         ),
-        (RBFNetwork(kernel="matern32", features="fourier"), "'fourier' are those of the Gaussian"),
-        (RBFNetwork(kernel=RBF(columns=[0]), features="fourier"), "'fourier' are those of the Gau"),
+        (RBFNetwork(kernel="matern32", features="fourier"), "'fourier' belong to the Gaussian"),
+        (RBFNetwork(kernel=RBF(columns=[0]), features="fourier"), "'fourier' belong to the Gau"),
     ],
     ids=str,
 )

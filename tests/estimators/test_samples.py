@@ -251,7 +251,7 @@ def test_contrast_of_a_subgroup_of_one_sample(country, model):
     young, old = (each[np.isin(each.ids, ages[50].ids)] for each in every)
     assert model.contrast(old, young).mean.mean() > 0
     lacking = Samples({"people": people[1:], "houses": houses})
-    with pytest.raises(ValueError, match="has 'people' in one of the two versions alone"):
+    with pytest.raises(ValueError, match="has 'people' in only one of the two versions"):
         model.contrast(country.bags, lacking)
 
 

@@ -456,7 +456,7 @@ def test_compression_does_not_change_a_fit(problem):
         ({"groups": ["year"], "smooths": ["year"]}, ValueError, "groups and smooths both name"),
         ({"smooths": ["state"]}, TypeError, "smooth 'state' holds .*: give a column of numbers"),
         ({"smooths": ["urban"]}, TypeError, "smooth 'urban' holds bool"),
-        ({"groups": ["gaps"]}, ValueError, r"group 'gaps' is missing for bag 1 \(60 in all\)"),
+        ({"groups": ["gaps"]}, ValueError, r"group 'gaps' is missing for bag 1 \(60 in total\)"),
         ({"groups": ["same"]}, ValueError, "group 'same' is 'x' for all training bags"),
         ({"smooths": ["few"]}, ValueError, "smooth 'few' has 3 different values .*, too few"),
     ],

@@ -35,7 +35,7 @@ def test_load_elevators_gives_what_the_file_holds(tmp_path, rng):
         ({"y": None}, "has no array 'y': it needs X16, y and columns16"),
         ({"y": np.ones(399)}, r"y of .* has shape \(399,\), expected \(400,\)"),
         ({"columns16": ["a", "b"]}, r"X16 of .* has shape \(400, 3\), expected \(400, 2\)"),
-        ({"y": np.r_[1, np.nan, np.zeros(397), np.inf]}, r"is nan in row 1 \(2 in all\)"),
+        ({"y": np.r_[1, np.nan, np.zeros(397), np.inf]}, r"is nan in row 1 \(2 in total\)"),
     ],
 )
 def test_load_elevators_rejects(tmp_path, rng, changed, message):

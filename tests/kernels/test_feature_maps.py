@@ -111,7 +111,7 @@ def test_landmark_features_are_kernel_values(x, u, name):
     [
         (RBF(1.0), np.zeros(3), "landmarks have shape (3,), expected (d, p) with d >= 1"),
         (RBF(1.0), np.zeros((0, 3)), "landmarks have shape (0, 3), expected (d, p) with d >= 1"),
-        (RBF(), np.zeros((2, 3)), "bandwidth='scaled' is no number yet"),
+        (RBF(), np.zeros((2, 3)), "bandwidth='scaled' is not a number yet"),
         (RBF([1, 2]), np.zeros((4, 3)), "bandwidth has 2 entries, but the points have 3 features"),
         (
             RBF(1.0) + Matern32([1, 2], columns=[0]),

@@ -28,7 +28,7 @@ def test_at_the_median_of_absolute_differences(rng):
 
 
 def test_it_waits_for_data_and_checks_its_bandwidth():
-    with pytest.raises(ValueError, match=r"bandwidth='scaled' is no number yet"):
+    with pytest.raises(ValueError, match=r"bandwidth='scaled' is not a number yet"):
         Laplace()([[0.0]], [[1.0]])
     with pytest.raises(ValueError, match="bandwidth has 2 entries, but the points have 1 features"):
         Laplace([1.0, 2.0])([[0.0]], [[1.0]])

@@ -70,7 +70,7 @@ def test_spaced_values_have_evenly_spaced_scores(bags):
         ),
         (
             lambda: NormalScores(RBF(columns=["a"]), columns=["a"]),
-            r"NormalScores gets scores alone: name the column as NormalScores\(base, columns=\['a'",
+            r"NormalScores gets only scores: name the column as NormalScores\(base, columns=\['a'",
         ),
         (
             lambda: NormalScores(columns=[0]).scores(np.ones((2, 1))),

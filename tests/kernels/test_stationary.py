@@ -153,11 +153,11 @@ def test_bandwidths_must_be_positive_and_as_many_as_features(bandwidth, message)
         ),
         (
             lambda: RBF()(np.ones((1, 1)), np.ones((1, 1))),
-            r"bandwidth='scaled' is no number yet: give a number, or call resolved\(bags\)",
+            r"bandwidth='scaled' is not a number yet: give a number, or call resolved\(bags\)",
         ),
         (
             lambda: Exponential("ard").prepare(np.ones((1, 1))),
-            "bandwidth='ard' is no number yet",
+            "bandwidth='ard' is not a number yet",
         ),
     ],
 )

@@ -159,7 +159,7 @@ def test_what_is_wrong_is_told(bags):
     with pytest.raises(ValueError, match="one of 'rbf'.* 'additive' .* found 'additive foo'"):
         training_features(bags, kernel="additive foo")
     partial = np.array([[0.0, np.nan, np.nan], [np.nan, 1.0, 2.0]])
-    with pytest.raises(ValueError, match=r"landmark 1 has numbers in the columns \[1, 2\] alone"):
+    with pytest.raises(ValueError, match=r"landmark 1 has numbers only in the columns \[1, 2\]"):
         training_features(bags, kernel="additive", landmarks=partial)
     with pytest.raises(ValueError, match="landmarks must be finite"):
         training_features(bags, kernel="rbf", landmarks=partial)

@@ -127,6 +127,6 @@ def test_what_is_refused(country, bags, rate, zones):
     rain = {"rain": country.covariates["rain"]}
     more = read(country, covariates=rain, districts=zones, id="zone")
     with pytest.raises(
-        ValueError, match=r"of the zones has pixels that the bags lack \(\d+ in all\)"
+        ValueError, match=r"of the zones has pixels that the bags lack \(\d+ in total\)"
     ):
         population_at_risk(rate, bags, 1.0, zones=more)

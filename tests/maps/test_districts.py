@@ -17,12 +17,12 @@ def refused_districts(country):
     points = table.set_geometry(table.centroid)
     return [
         (table.to_crs("EPSG:4326"), "the districts are in EPSG:4326, the rasters in EPSG:32736: "
-         r"pass geopandas.read_file\(..\).to_crs\('EPSG:32736'\)"),
+         r"pass geopandas.read_file\(...\).to_crs\('EPSG:32736'\)"),
         (table.set_crs(None, allow_override=True), "the districts have no CRS"),
         (table.rename(columns={"NAME_2": "NAME"}), "no column 'NAME_2': choose by id= from 'NAME'"),
         (table.assign(NAME_2=["a", "b", "a", *"cdefg"]), "the id 'a' is in several rows"),
         (table.assign(NAME_2=[7, 1, 1, 2, 3, 4, 5, 6]), "the id 1 is in several rows"),
-        (table.assign(NAME_2=["a", None, None, *"cdefg"]), "'NAME_2' is missing .*2 in all"),
+        (table.assign(NAME_2=["a", None, None, *"cdefg"]), "'NAME_2' is missing .*2 in total"),
         (table.iloc[:0], "there are no districts"),
         (points, "the district 'Mara 0' is a Point: districts must be polygons"),
         (crossed, "the border of the district 'Mara 0' is not valid .Self-intersection"),
@@ -30,7 +30,7 @@ def refused_districts(country):
          "no district has a pixel with data and weight"),
         (country.folder / "no.gpkg", "there is no file"),
         (csv, "plain.csv has no geometries"),
-        (broken, "broken.gpkg is no file that geopandas reads"),
+        (broken, "broken.gpkg is not a file that geopandas reads"),
         ([1, 2], "districts must be a GeoDataFrame or a file that geopandas reads, found a list"),
     ]  # fmt: skip
 

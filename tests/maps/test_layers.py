@@ -159,16 +159,16 @@ def refused_layers(country):
         ({"covariates": {"z": 3}}, "the covariate 'z' must be the path of a GeoTIFF"),
         ({"covariates": {"z": bands}}, "two.tif, has 2 bands: choose one"),
         ({"covariates": {"z": country.folder / "no.tif"}}, "there is no file"),
-        ({"covariates": {"z": text}}, "text.tif is no raster that rasterio reads"),
-        ({"covariates": {"z": year}}, "the covariate 'z' has the dimension time beside"),
+        ({"covariates": {"z": text}}, "text.tif is not a raster that rasterio reads"),
+        ({"covariates": {"z": year}}, "the covariate 'z' has the dimension time in addition"),
         ({"covariates": year.to_dataset(name="z")}, "the variable 'z' has the dimension time"),
-        ({"covariates": {"z": flat}}, "has the dimensions row, col: call those of columns"),
+        ({"covariates": {"z": flat}}, "has the dimensions row, col: rename the dimensions"),
         ({"covariates": {"z": rain[0].isel(y=[0, 1, 3])}}, "y of the covariate 'z' is not evenly"),
         ({"covariates": {"z": square}}, "the covariate 'z' has no CRS: set it by"),
         ({"covariates": {"z": words}}, "the covariate 'z' has values of <U1, not numbers"),
         ({"weight": bands}, "weight, .*two.tif, has 2 bands"),
         ({"weight": 1.0}, "weight must be the path of a GeoTIFF or an xarray.DataArray"),
-        ({"weight": negative}, "weight is -99 in row 8, column 11 .1 in all.: weights must"),
+        ({"weight": negative}, "weight is -99 in row 8, column 11 .1 in total.: weights must"),
     ]  # fmt: skip
 
 

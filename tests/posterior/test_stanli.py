@@ -401,7 +401,7 @@ def test_settings_that_stanli_does_not_take(rng, params, options, error, message
 def test_another_thread_is_refused_instead_of_a_crash(rng):
     bags, y = labelled_bags(rng)
     density = density_of("BDR")
-    message = "stanli runs in the main thread alone: use processes instead of threads, or engine="
+    message = "stanli runs only in the main thread: use processes instead of threads, or engine="
     calls = [
         lambda: BLR(4, engine="stanli").fit(bags, y),
         lambda: density(np.zeros(density.dimension)),

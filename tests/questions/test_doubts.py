@@ -12,7 +12,7 @@ ARRAYS, Y = location_family(3, 60, largest=30)
 BAGS = Bags.from_list(ARRAYS, ids=[f"c{i:02}" for i in range(60)])
 SELECTION = "Points seen with unequal probabilities (selection)"
 ATTENUATION = "Means of few points are measured with error (attenuation)"
-FAMILIARITY = "Bags from elsewhere"
+FAMILIARITY = "Out-of-distribution bags"
 SAMPLING = "Draws of the posterior"
 
 

@@ -133,7 +133,7 @@ def test_doubts_of_a_subset(fitted, country):
     )
     weights = country.subset.totals
     low, high = (np.average(bounds[name], weights=weights) for name in ("lowest", "highest"))
-    answer, limit = table.loc["The totals of bags alone"]
+    answer, limit = table.loc["Only the totals of bags"]
     assert f"from {low:.3g} to {high:.3g}" in answer and "do not decide" in limit
     overall = country.totals.sum() / country.bags.n_points
     rate = np.average(bounds["mean"], weights=weights)

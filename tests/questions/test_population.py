@@ -119,13 +119,13 @@ def test_share_of_bags_of_the_second_class(county):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"by": "regoin"}, "by='regoin' is no column .* did you mean 'region'"),
-        ({"weights": "peple"}, "weights='peple' is no column"),
+        ({"by": "regoin"}, "by='regoin' is not a column .* did you mean 'region'"),
+        ({"weights": "peple"}, "weights='peple' is not a column"),
         ({"weights": np.ones(3)}, r"weights has shape \(3,\), expected \(300,\)"),
         ({"weights": np.full(N, -1.0)}, "the weight of bag 0 .* is -1 .* numbers from 0"),
         ({"by": "region", "weights": np.repeat([0.0, 1.0], [100, 200])}, "all weights .* are zero"),
         ({"minus": True, "weights": np.ones(N)}, "weights are a column of the metadata"),
-        ({"by": "region", "minus": slice(0, 100)}, "group 'north' is in one of the two"),
+        ({"by": "region", "minus": slice(0, 100)}, "group 'north' is in only one of the two"),
     ],
 )
 def test_population_of_nothing(options, message):

@@ -76,5 +76,5 @@ def test_what_has_no_ranks():
         effects.ranking(other)
     mode = AggregateRegressor("poisson", n_landmarks=6, method="optimize", learn_kernel=False)
     mode.fit(bags, y, seed=1)
-    with pytest.raises(ValueError, match="has one draw, so that ranks have no uncertainty"):
+    with pytest.raises(ValueError, match="has one draw, so ranks have no uncertainty"):
         mode.ranking(bags)

@@ -32,7 +32,7 @@ def test_further_bags_are_left_out_and_missing_ones_named(fitted):
     with pytest.raises(ValueError, match="to 20 bags, but there are 5, without bag '5': pass"):
         fit_summary(model, bags[:5], "")
     other = Bags.from_points(np.zeros((60, 2)), np.repeat(np.arange(20), 3))
-    with pytest.raises(ValueError, match="have the ids of those of the fit, but other points"):
+    with pytest.raises(ValueError, match="have ids of training bags, but other points"):
         fit_summary(model, other, "")
     unnamed = Bags(more.points, more.offsets)
     with pytest.raises(ValueError, match="there are 21, which have no ids"):

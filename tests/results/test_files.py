@@ -105,10 +105,12 @@ def test_file_errors_are_clear(groups, tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no file .*absent.nc"):
         read(tmp_path / "absent.nc")
     (tmp_path / "text.nc").write_text(json.dumps({"no": "netcdf"}))
-    with pytest.raises(ValueError, match="text.nc is no fit saved by bdr_stan: not a NetCDF file"):
+    with pytest.raises(
+        ValueError, match="text.nc is not a fit saved by bdr_stan: not a NetCDF file"
+    ):
         read(tmp_path / "text.nc")
     xr.Dataset({"x": 1}).to_netcdf(tmp_path / "other.nc", engine="h5netcdf")
-    with pytest.raises(ValueError, match="other.nc is no fit saved by bdr_stan: it has no attr"):
+    with pytest.raises(ValueError, match="other.nc is not a fit saved by bdr_stan: it has no attr"):
         read(tmp_path / "other.nc")
 
 
@@ -118,12 +120,12 @@ def test_damage_is_told(groups, tmp_path):
     content = path.read_bytes()
     for length in (0, 1, 100, len(content) // 2, len(content) - 1):
         path.write_bytes(content[:length])
-        with pytest.raises(ValueError, match=r"fit.nc is (no fit saved by bdr_stan|damaged)"):
+        with pytest.raises(ValueError, match=r"fit.nc is (not a fit saved by bdr_stan|damaged)"):
             read(path)
     path.write_bytes(content)
     with h5py.File(path, "a") as file:
         del file["posterior/w"]
-    with pytest.raises(ValueError, match="fit.nc is damaged, posterior has no w: copy it anew"):
+    with pytest.raises(ValueError, match="fit.nc is damaged, posterior has no w: copy it again"):
         read(path)
 
 
