@@ -46,7 +46,8 @@ def district():
         figure.colorbar(shown, ax=ax, shrink=0.8)
         ax.set(title=name, xticks=[], yticks=[])
     axes[2].axis("off")
-    text = f"expected total: $\\lambda$ = sum of\npeople × rate = {expected:.0f}\n\nreported: {cases} cases"
+    sums = f"$\\lambda$ = sum of\npeople × rate = {expected:.0f}"
+    text = f"expected total: {sums}\n\nreported: {cases} cases"
     axes[2].text(0.5, 0.5, text, ha="center", va="center", transform=axes[2].transAxes, fontsize=12)
     figure.savefig(DOCS / "district.png", dpi=130)
 
