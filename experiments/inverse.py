@@ -257,7 +257,7 @@ REPRODUCE = "Reproduce: `python experiments/inverse.py --output docs/validation`
 HEAD = """\
 `InverseBDR` models p(embedding
 given label) and inverts it with Bayes' rule, with a power of the likelihood learned from held-out
-bags ([the model](../explanation/inverse.md)). "Additive" models have one kernel per column. Optimal is
+bags ([model](../explanation/inverse.md)). "Additive" models have one kernel per column. Optimal is
 the posterior of the label under the simulator."""
 
 
