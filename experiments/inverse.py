@@ -257,8 +257,8 @@ REPRODUCE = "Reproduce: `python experiments/inverse.py --output docs/validation`
 HEAD = """\
 `InverseBDR` models p(embedding
 given label) and inverts it with Bayes' rule, with a power of the likelihood learned from held-out
-bags ([method.md](../method.md)). "Additive" models have one kernel per column. Optimal is the
-posterior of the label under the simulator."""
+bags ([model](../explanation/inverse.md)). "Additive" models have one kernel per column. Optimal is
+the posterior of the label under the simulator."""
 
 
 if __name__ == "__main__":

@@ -230,7 +230,8 @@ prediction.
 statement that the upper county is above the lower one fails at G = {fails}.*
 
 Given a draw, the linear predictor of a bag is the mean over its points of a function f
-([influence](../method.md#prediction)), shrunk in `BDR` like the embedding of the bag. Its largest
+([partial dependence](../explanation/model.md#quantities-computed-from-a-fit)), shrunk in `BDR`
+like the embedding of the bag. Its largest
 value over all such weights is a linear-fractional programme, which a threshold solves: points with
 f above it have G times their weight, the others 1/G. The bounds are exact: they differ from the
 results of `scipy.optimize.linprog` by at most {error} on 200 random problems. For families of

@@ -101,8 +101,8 @@ of all bags. A bag of N points keeps the share eta / (eta + lambda_k / N) of coo
 variance between the points of a bag is lambda_k: 1 where the points identify the coordinate, 0
 where they carry no information. The sum of the shares is the effective number of coordinates that
 the bag identifies. The prior covariance of the embeddings, `embedding_prior`, is the kernel, the
-smoother convolution kernel or the estimated covariance between bags ([method](../method.md)); its
-scale eta maximises the posterior density.
+smoother convolution kernel or the estimated covariance between bags
+([the model](../explanation/model.md)); its scale eta maximises the posterior density.
 
 Effective number of coordinates, of {landmarks}:
 

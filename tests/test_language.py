@@ -45,7 +45,7 @@ def area_of(page):
     """Where the counts of a Markdown file belong."""
     if page.parent.name == "tutorials":
         return "tutorials"
-    if page.parent.name == "explanation" or page == DOCS / "method.md":
+    if page.parent.name == "explanation":
         return "method"
     if page.parent.name == "validation":
         return "experiments"
