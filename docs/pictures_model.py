@@ -1,5 +1,6 @@
 """Draw the pictures of the pages that explain models: python docs/pictures_model.py"""
 
+import re
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -10,6 +11,7 @@ from bdr_stan.datasets import county_table
 
 DOCS = Path(__file__).resolve().parent
 COLOURS = ("#0072B2", "#E69F00", "#009E73")
+OTHERS = ("ridge", "the same", "shrunken", "Gaussian", "random", "gradient")  # rivals' names begin
 
 
 def shrinkage():
@@ -52,6 +54,51 @@ def district():
     figure.savefig(DOCS / "district.png", dpi=130)
 
 
+def real_tables():
+    """Differences from BDR in mean over the real tables, of the page that has them."""
+    page = (
+        (DOCS / "validation/real_tables.md")
+        .read_text()
+        .partition("## All tables")[2]
+        .partition("## ")[0]
+    )
+    rows = re.findall(
+        r"^\| (.+?) \| (-?[\d.]+) \| ([\d.]+) \| -?[\d.]+ \| -?[\d.]+ \|$", page, re.M
+    )
+    methods = [row[0] for row in rows[1:]][::-1]
+    means, errors = (np.array([float(row[k]) for row in rows[1:]])[::-1] for k in (1, 2))
+    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+    ours = np.array([not name.startswith(OTHERS) for name in methods])
+    for which, colour in ((ours, COLOURS[0]), (~ours, COLOURS[1])):
+        style = {"fmt": "o", "color": colour, "capsize": 2}
+        axes.errorbar(means[which], np.flatnonzero(which), xerr=2 * errors[which], **style)
+    axes.axvline(0, color="black", linewidth=0.8)
+    axes.set_yticks(range(len(methods)), [m.replace("the same", "ridge on means") for m in methods])
+    axes.set_xlabel("NLL per group minus BDR's, nats (higher is worse)")
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(DOCS / "validation/real_tables.png", dpi=130)
+
+
+def calibration():
+    """Coverage of intervals minus their level on new gamma bags, of the page that has them."""
+    page = (DOCS / "validation/gamma.md").read_text().partition("10000 fresh bags:")[2]
+    sizes = (5, 20, 100, 1_000)
+    figure, panels = plt.subplots(1, 3, figsize=(8, 2.8), sharey=True, layout="constrained")
+    for ax, level in zip(panels, (50, 80, 95), strict=True):
+        for name, colour in zip(("BLR", "BDR", "InverseBDR, additive"), COLOURS, strict=True):
+            (row,) = re.findall(rf"^\| {name}, {level}% \| (.+) \|$", page, re.MULTILINE)
+            covered = np.array(row.split(" | ")[: len(sizes)], float)
+            ax.plot(sizes, covered - level / 100, "o-", color=colour, label=name)
+        ax.axhline(0, color="black", linewidth=0.8)
+        ax.set(title=f"{level}% intervals", xscale="log", xlabel="points per bag")
+        ax.spines[["top", "right"]].set_visible(False)
+    panels[0].set_ylabel("coverage minus level")
+    panels[2].legend(frameon=False)
+    figure.savefig(DOCS / "validation/calibration.png", dpi=130)
+
+
 if __name__ == "__main__":
     shrinkage()
     district()
+    real_tables()
+    calibration()
