@@ -13,6 +13,7 @@ from builders.messages import messages
 from builders.public_names import names_in_modules, public_objects
 
 import bdr_stan
+from bdr_stan.cli import main
 from bdr_stan.cmdstan.programs import program_names, program_path
 from bdr_stan.datasets import county_table
 from bdr_stan.models.plain import DATA, DATA_OF_TOTALS, INVERSE_DATA
@@ -180,6 +181,18 @@ def test_messages_of_the_page_are_those_of_the_code():
     known = messages(ROOT / "bdr_stan")
     assert len(shown) > 50
     assert not [message for message in shown if message not in known]
+
+
+# ---------------------------------------------------------------- the command line
+
+
+def test_the_page_of_the_command_line_has_every_command_and_no_other_option():
+    page = (DOCS / "cli.md").read_text()
+    listed = re.findall(r"^\| \[`bdr-stan (\w+)`\]\(#[\w-]+\) \|", page, re.MULTILINE)
+    assert sorted(listed) == sorted(main.commands)
+    assert not [name for name in main.commands if f"    bdr-stan {name}" not in page]
+    known = {option for c in (main, *main.commands.values()) for p in c.params for option in p.opts}
+    assert set(re.findall(r"(?<![\w-])--[a-z][\w-]+", page)) - {"--help"} <= known
 
 
 # ---------------------------------------------------------------- Stan programs
