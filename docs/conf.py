@@ -81,6 +81,12 @@ intersphinx_mapping = {
 }
 
 
+def _link_pages(app, docname, source):
+    """On the site the benchmarks are a page; other pages for developers are only named."""
+    text = re.sub(r"\]\(((?:\.\./)*)\.\./benchmarks/README\.md", r"](\1benchmarks.md", source[0])
+    source[0] = re.sub(r"\[([^]]*)\]\((?:\.\./)+(?:CONTRIBUTING|CHANGELOG)\.md[^)]*\)", r"\1", text)
+
+
 def _keep_bars(app, what, name, obj, options, lines):
     """In docstrings |x| is an absolute value, in reStructuredText a substitution."""
     lines[:] = [
@@ -121,6 +127,7 @@ def _skip(app, what, name, obj, skip, options):
 
 
 def setup(app):
+    app.connect("source-read", _link_pages)
     app.connect("autodoc-skip-member", _skip)
     app.connect("autodoc-process-docstring", _inherit_parameters, priority=400)  # before numpydoc
     app.connect("autodoc-process-docstring", _keep_bars)

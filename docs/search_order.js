@@ -1,9 +1,8 @@
-// Order of search results: guides, then experiments and development, then the API reference.
-const GUIDES = /^(index|install|first_fit|choosing|report|priors|rates|maps|scale|sharp_bits|errors|method|tutorials\/.*)$/;
+// Order of search results: guides and tutorials, then experiments, then the API reference.
+const LATER = { api: -1000, validation: 0 };
 
 var Scorer = {
-  score: ([page, , , , score]) =>
-    score + (GUIDES.test(page) ? 1000 : page.startsWith("api/") ? -1000 : 0),
+  score: ([page, , , , score]) => score + (LATER[page.split("/")[0]] ?? 1000),
   // The defaults of Sphinx.
   objNameMatch: 11,
   objPartialMatch: 6,

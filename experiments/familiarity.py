@@ -127,11 +127,12 @@ found[found["familiarity"] <= 0.01]  # bags unlike those of the fit
 ```
 
 A model fitted to counties need not apply to a hospital. `familiarity` detects out-of-distribution
-bags (OOD, novelty or outlier detection). It returns an outlier p-value for each new bag: of bags
-like the training bags 5% have a p-value of at most 0.05, whatever their size. The p-value is also a
-column of `predict_table`. `InverseBDR` is biased for out-of-distribution bags, and warns if more
-bags have p-values of at most 0.001 than chance explains. With 1,000 new bags like the training bags
-expect 50 below 0.05 and one below 0.001: look only at the smallest p-values.
+bags (OOD, novelty or outlier detection). It returns an outlier p-value for each new bag. About 5%
+of bags like the training bags have a p-value of at most 0.05, at any size that occurs among the
+training bags; the tables below have the measured shares. The p-value is also a column of
+`predict_table`. `InverseBDR` is biased for out-of-distribution bags, and warns if more bags have
+p-values of at most 0.001 than chance explains. With 1,000 new bags like the training bags expect 50
+below 0.05 and one below 0.001: look only at the smallest p-values.
 
 A small p-value does not mean that the prediction is wrong, and a large p-value does not mean that
 it is right. Bags may differ in features that do not affect the label, and labels may depend on

