@@ -22,7 +22,7 @@ cases = districts.metadata["cases"].to_numpy()
 
 train, test, y, y_test = train_test_split(districts, cases, test_size=0.2, random_state=1)
 kernel = map_kernel(names, ["x", "y"], n_functions=30 if quick else 300)
-model = AggregateRegressor("negative binomial", "exp", 5, kernel, thin=20)
+model = AggregateRegressor("negative_binomial", "exp", 5, kernel, thin=20)
 model.fit(train, y, seed=1, **({"chains": 2, "warmup": 200, "draws": 200} if quick else {}))
 predictive = model.predictive(test)
 predicted = district_table(predictive, test, y_test)

@@ -186,21 +186,9 @@ give 90%."""
 
 TEXT = """# Conformal regions: coverage that does not depend on the model
 
-A model's 90% intervals contain 90% of new labels if the model is right. `conformal` returns regions
-that contain at least 90% even if the model is wrong, for bags with few points and for bags with
-many:
-
-```python
-regions = model.conformal(new, level=0.9)
-print(regions.to_dataframe())  # lower, upper, size_class, .. of each bag
-```
-
-**What is guaranteed.** Suppose that the training bags and the new bag are *exchangeable*: any of
-them could equally well have been the new one. Then the region contains the label of the new bag
-with a probability of at least the level, in each class of bag sizes. Nothing is assumed about the
-distribution of the labels. The guarantee does not cover bags from another place or a later time
-([`familiarity`](familiarity.md) detects such out-of-distribution bags). It is an average over the
-bags of a class, and not a statement about each single bag.
+`model.conformal(new, level=0.9)` returns regions that contain at least 90% of the labels of new
+bags even if the model is wrong; [Robustness](../robustness.md#conformal-intervals) describes their
+use and what they guarantee. This page has the method and its coverage by bag size.
 
 **How it works.** Each candidate for the label of a new bag is added to the fit. It is dropped if it
 then agrees with the model less than nearly all labels of training bags of similar size: at 90%, if
@@ -211,17 +199,12 @@ density times the spread of the predictive distribution of its bag. The size cla
 quantiles of the sizes of the training bags and the new bag together, so the classes treat all bags
 equally.
 
-**What is approximate.** The weights are exact only with many draws. `pareto_k` measures for each
-bag how reliable they are, and values above 0.7 raise a warning. In that case run `fit` with more
-draws; if that does not help, the bag is unlike the training bags. Landmarks, kernel and, with
-`"exact"` and `"laplace"`, the scales of the priors are computed only from the training bags. In
-fits to few bags, by any method, the coverage equals the coverage of refitting only approximately.
-
-**What to expect.** If the model is right, regions are about as wide as its own intervals. If it is
-wrong, they are wider in some classes and narrower in others. A region can be a union of intervals
-(`pieces`), and can be empty. A class needs at least 1 / (1 - level) - 1 training bags: 19 at 95%.
-For classes and ordered categories a region is a set of labels; for counts, integer candidates are
-tested.
+**What is approximate.** The weights are exact only with many draws; `pareto_k` measures for each
+bag how reliable they are. If it is above 0.7, a warning follows: fit with more draws; if that does
+not help, the bag is unlike the training bags. Landmarks, kernel and, with `"exact"` and
+`"laplace"`, the scales of the priors are computed only from the training bags. In fits to few bags,
+by any method, the coverage equals the coverage of refitting only approximately. For counts, integer
+candidates are tested.
 
 `BLR`, `BDR`, `Shrinkage` and their classifiers have `conformal`, with all families of labels.
 `InverseBDR` compares with densities of held-out labels, without weights, which is a further

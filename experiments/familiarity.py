@@ -121,22 +121,10 @@ def main():
 TEXT = """\
 # Out-of-distribution groups
 
-```python
-found = model.familiarity(new)  # columns familiarity, a p-value, and distance
-found[found["familiarity"] <= 0.01]  # bags unlike those of the fit
-```
-
-A model fitted to counties need not apply to a hospital. `familiarity` detects out-of-distribution
-bags (OOD, novelty or outlier detection). It returns an outlier p-value for each new bag. About 5%
-of bags like the training bags have a p-value of at most 0.05, at any size that occurs among the
-training bags; the tables below have the measured shares. The p-value is also a column of
-`predict_table`. `InverseBDR` is biased for out-of-distribution bags, and warns if more bags have
-p-values of at most 0.001 than chance explains. With 1,000 new bags like the training bags expect 50
-below 0.05 and one below 0.001: look only at the smallest p-values.
-
-A small p-value does not mean that the prediction is wrong, and a large p-value does not mean that
-it is right. Bags may differ in features that do not affect the label, and labels may depend on
-features that the points do not include.
+`model.familiarity(new)` returns an outlier p-value for each new bag;
+[Robustness](../robustness.md#out-of-distribution-groups) describes its use. This page has the test
+and its error rates. `InverseBDR`, which is biased for out-of-distribution bags, warns if more bags
+have p-values of at most 0.001 than chance explains.
 
 ## The test
 
@@ -150,9 +138,10 @@ N_i. A small bag can be far from m0 by chance, so only bags with enough points a
 Embeddings are not normal and R is estimated, so the p-value is a rank among the d_i^2 of training
 bags of similar size (up to ten classes of at least 30 bags). For each training bag m0 and R are
 computed without it and a tenth of the bags (cross-fitting). Beyond the largest of these distances
-the tail is extrapolated (Hill 1975), down to a p-value of 1e-6. A fit keeps m0, R and Sigma in
-their joint basis, and 120 quantiles per class. Except for the cross-fitting, this is conformal
-outlier detection (Vovk et al. 2005) with the Mahalanobis distance.
+the tail is extrapolated (Hill 1975), down to a p-value of 1e-6, with the predictive distribution of
+a tail whose index is estimated. A fit keeps m0, R and Sigma in their joint basis, and 120 quantiles
+per class. Except for the cross-fitting, this is conformal outlier detection (Vovk et al. 2005) with
+the Mahalanobis distance.
 
 All estimators use the R of `embedding_prior="empirical"`; `BLR`, `InverseBDR` and models with
 another prior use it only for this test. The test is not available for fits to fewer than 20 bags,

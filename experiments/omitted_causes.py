@@ -228,19 +228,10 @@ def main():
 TEXT = """\
 # Omitted causes of a contrast
 
-How would the label change if all people were two years older? A contrast answers this under the
-model, which adjusts for its covariates. It has a causal meaning only if no omitted cause of the
-label differs between bags of older and younger people. `robustness()` reports how strong such
-unmeasured confounding must be to change the answer (*sensitivity analysis*, *omitted variable
-bias*):
-
-```python
-older = people.assign(age=people["age"] + 2)  # the table that `bags` were made of
-robust = model.contrast(older, bags).robustness()
-print(robust)
-robust.benchmarks()  # an omitted cause as strong as each covariate
-plots.robustness(robust)
-```
+`model.contrast(a, b).robustness()` reports how strong unmeasured confounding must be to change a
+contrast (*sensitivity analysis*, *omitted variable bias*);
+[Robustness](../robustness.md#omitted-causes) describes its use. This page has an example, the
+method and a check by simulation.
 
 ## An example
 
@@ -250,13 +241,12 @@ as they are:
 
 {sentence}
 
-The true change is 1. Two strengths describe an omitted cause. `c_y` is the share of the labels'
-residual variance that it explains. `c_d` is the share by which adjusting for it reduces the
-precision of the contrast; for the coefficient of one column, `c_d` is the share of the column's
-residual variance that the omitted cause explains. The robustness value is the strength at which
-both are equal and the contrast can be 0. Each covariate of the fit is a benchmark: the table shows
-how an omitted cause of the same strength could change the contrast (`mean`, moved towards 0) and
-its interval.
+The true change is 1. `c_y` is the share of the labels' residual variance that an omitted cause
+explains. `c_d` is the share by which adjusting for it reduces the precision of the contrast; for
+the coefficient of one column, `c_d` is the share of the column's residual variance that the omitted
+cause explains. The robustness value is the strength at which both are equal and the contrast
+can be 0. Each covariate of the fit is a benchmark: the table shows how an omitted cause of the same
+strength could change the contrast (`mean`, moved towards 0) and its interval.
 
 {benchmarks}
 

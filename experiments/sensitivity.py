@@ -178,51 +178,24 @@ TEXT = """\
 
 ## Robustness table
 
-```python
-print(model.doubts(new, above=(79, 266)))  # ids of two counties
-```
-
-lists the reasons for doubt that apply to a fit and a conclusion, here that the label of one county
-is above the label of another. For the first counties of the generated survey below it is:
+[Robustness](../robustness.md) describes the use of the methods on this page. `model.doubts(new,
+above=(a, b))` lists the reasons to doubt that the label of bag a is above the label of bag b. For
+two counties of the generated survey below it is:
 
 ```text
 {doubts}
 ```
 
-The table can have rows on
-
-- poor diagnostics of the sampler ([report.md](../report.md));
-- intervals that cover the given share of labels even if the model is wrong
-  ([conformal.md](conformal.md));
-- selection bias: points that were seen with unequal probabilities, described below;
-- attenuation, for models that treat the means of small bags as exact
-  ([attenuation.md](attenuation.md));
-- out-of-distribution bags, which are unlike the training bags ([familiarity.md](familiarity.md)).
-
-A row is missing if it does not apply or finds nothing. The effect of a change of the points
-(`model.contrast(a, b)`) has its own `robustness()`, against an [omitted cause](omitted_causes.md).
-The [HTML report](../report.md) has the table for the training bags.
 `AggregateRegressor.doubts(districts, cases, subset)` assesses the rate of a subset of points with
 the methods of the last section.
 
-## Selection bias: unequal sampling probabilities
+## Selection bias
 
-Young people answer a survey less often than its weights assume, and their missing answers are
-unknown. How far could the prediction of a county move?
-
-```python
-bounds = model.sensitivity(bags, selection=[1, 1.25, 1.5, 2])
-bounds.to_dataframe()  # a row per county and factor: lowest, highest, lower, upper
-bounds.fails_at("Kent", "Devon")  # the factor at which Kent is no longer surely above Devon
-bounds.fails_at("Kent", value=0.5)  # .. or above a half
-```
-
-The right weights of the points are assumed to be between 1/G and G times the given weights; nothing
-else is assumed. G = 2 means that some people were twice as likely to answer as their weights imply,
-and others half as likely. `fails_at` returns the *tipping point*, the smallest G at which a
-statement is no longer certain. `lowest` and `highest` are the expected labels under the worst
-weights, `lower` and `upper` the ends of their predictive intervals; at G = 1 they are the
-prediction.
+`model.sensitivity(bags, selection=[1, 1.25, 1.5, 2])` assumes that the right weights of the points
+are between 1/G and G times the given weights, and nothing else. `lowest` and `highest` are the
+expected labels under the worst weights, `lower` and `upper` the ends of their predictive intervals;
+at G = 1 they are the prediction. `fails_at` returns the tipping point, the smallest G at which a
+statement is no longer certain.
 
 ![Bounds of two counties by the factor](sensitivity.png)
 
@@ -257,17 +230,7 @@ sizes stay as given).
 
 ## Rates of people from totals of districts
 
-Totals of districts determine the rate of urban people only under the ecological assumption: a
-person's rate depends on the person's columns and not on the surrounding district. For violations of
-it, [`AggregateRegressor`](../rates.md) has Duncan-Davis bounds, neighbourhood (contextual) effects
-and a Mundlak test:
-
-```python
-urban = districts.where(urban=1)
-model.bounds(districts, cases, urban, highest_rate=1)  # what the totals imply without a model
-model.context(districts, cases, urban, shares=[0, 0.25, 0.5])  # rates that depend on the district
-model.check_context()  # do effects of districts go with the means of the columns?
-```
+Methods of [`AggregateRegressor`](../rates.md) for the rate of a subset of the people:
 
 - `bounds` (Duncan and Davis 1953): let y be the total, P_S the weight of the subset, P_rest the
   weight of the others, and let rates lie between 0 and r. Then the rate of the subset lies between

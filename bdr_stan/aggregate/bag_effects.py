@@ -76,7 +76,7 @@ class TrainingEffects:
         if self.effects is None:
             raise ValueError(
                 "district goes with effects of training bags, which this fit does not have: use "
-                "likelihood='negative binomial' or bag_effects=True, and fewer draws where draws x "
+                "likelihood='negative_binomial' or bag_effects=True, and fewer draws where draws x "
                 "bags are beyond 20 million"
             )
         number_of = {str(name): i for i, name in enumerate(self.ids)}

@@ -42,21 +42,21 @@ def _table(texts: Mapping[str, str]) -> list[Callable[[Any], Any]]:
 
 
 class _NameInTable(click.Choice):
-    """A name of a table that needs SciPy: imported when a command needs it."""
+    """A name of a table that needs SciPy, imported when a command needs it; "_" may be a blank."""
 
     def __init__(self, names):
-        self.case_sensitive = True
-        self._names = names
+        self.case_sensitive, self._names = True, names
 
-    @cached_property
-    def choices(self):
-        return self._names()
+    def convert(self, value, param, ctx):
+        return super().convert(value.replace(" ", "_"), param, ctx)
+
+    choices = cached_property(lambda self: self._names())
 
 
 def _likelihoods():
     from bdr_stan.aggregate.likelihoods import LIKELIHOODS
 
-    return tuple(LIKELIHOODS)
+    return tuple(name.replace(" ", "_") for name in LIKELIHOODS)
 
 
 def _families():
@@ -157,7 +157,7 @@ model_settings = _all_of(
     ),
     option(
         "--likelihood",
-        "Distribution of totals.  [default: negative binomial; only for aggregate]",
+        "Distribution of totals.  [default: negative_binomial; only for aggregate]",
         type=_NameInTable(_likelihoods),
     ),
     option(

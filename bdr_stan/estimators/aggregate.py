@@ -55,8 +55,8 @@ class AggregateRegressor(Ranking, EcologicalInference, DoubtedRates, RatePredict
 
     Parameters
     ----------
-    likelihood : {"negative binomial", "poisson", "normal", "gamma", "exponential", "binomial"}
-        "negative binomial" (default): counts of mean lambda and variance
+    likelihood : {"negative_binomial", "poisson", "normal", "gamma", "exponential", "binomial"}
+        "negative_binomial" (default): counts of mean lambda and variance
         lambda + dispersion^2 lambda^2. "poisson": counts of mean and variance lambda; real counts
         seldom are, and a fit warns if they are not. "gamma": positive totals of mean lambda and
         standard deviation dispersion lambda, "exponential": the same at dispersion 1. "binomial":
@@ -166,7 +166,7 @@ class AggregateRegressor(Ranking, EcologicalInference, DoubtedRates, RatePredict
     True
     """
 
-    likelihood: str = "negative binomial"
+    likelihood: str = "negative_binomial"
     link: str | None = None
     n_landmarks: int | None = 60
     kernel: str | Kernel = "rbf"

@@ -51,7 +51,7 @@ class JointRegressor(AggregateRegressor):
 
     Parameters
     ----------
-    likelihood : {"negative binomial", "poisson", "gamma", "exponential"}
+    likelihood : {"negative_binomial", "poisson", "gamma", "exponential"}
         Likelihood of the totals, as for `AggregateRegressor`.
     link : {"exp"}
         The surveys depend on the log rate, so no other link is possible.

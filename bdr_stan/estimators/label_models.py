@@ -351,7 +351,7 @@ class TotalLabels(LabelModel):
         if not self.likelihood.takes_errors:
             raise TypeError(
                 f"the {self.likelihood.name} likelihood has no scale that label_sd could add to: "
-                "leave them out, or use 'negative binomial' for counts, 'gamma' or 'normal' for "
+                "leave them out, or use 'negative_binomial' for counts, 'gamma' or 'normal' for "
                 "totals"
             )
         if self.bound and not self.link.is_linear:
@@ -393,7 +393,7 @@ def labels_of_family(family: Any, n_classes: int | None = None) -> LabelModel:
     `n_classes` is the number of categories of a fit to ordered ones.
     """
     names = ("normal", "lognormal", *FAMILIES)
-    if not isinstance(family, str) or family not in names:
+    if not isinstance(family, str) or (family := family.replace(" ", "_")) not in names:
         raise ValueError(
             f"there is no family {family!r} (classes are for BDRClassifier); "
             f"{near_names(family, names)}"

@@ -40,7 +40,7 @@ from bdr_stan.types import ArrayLike
 # Data of an option, and advice if a program declares them without it.
 _OPTIONS = {
     "tau_scale": "fit with bag_effects=True, or leave effects of bags out of the program",
-    "dispersion_scale": "fit with likelihood='negative binomial', or leave it out of the program",
+    "dispersion_scale": "fit with likelihood='negative_binomial', or leave it out of the program",
     "sigma_scale": "fit with likelihood='normal', or leave it out of the program",
 }
 

@@ -326,7 +326,7 @@ class RatePredictions(ProbabilisticRegressor, ProgramOfTotals):
         found = self.result_.settings.get("overdispersion")
         scales, units = self._scales(self.draws()), self._family.scales
         return likelihood_text(
-            self.likelihood,
+            self._family.name,
             self._link.name,
             {name: draws for name, draws in scales.items() if units[name].unit == "none"},
             None if found is None else Overdispersion(**found),

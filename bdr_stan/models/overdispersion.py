@@ -35,7 +35,7 @@ class Overdispersion:
     dispersion: float  # of highest evidence
     gain: float  # in log evidence, both at best scales
     narrow: str = "poisson"
-    remedy: str = 'likelihood="negative binomial"'
+    remedy: str = 'likelihood="negative_binomial"'
 
     @property
     def is_clear(self) -> bool:

@@ -198,7 +198,7 @@ class EcologicalInference(Fit):
         if training.effects is None or training.mean_points is None:
             raise ValueError(
                 "the check needs effects of the training bags, which this fit does not have: use "
-                "likelihood='negative binomial' or bag_effects=True, with bags in memory"
+                "likelihood='negative_binomial' or bag_effects=True, with bags in memory"
             )
         n, p = training.mean_points.shape
         if n < p + 3:

@@ -197,7 +197,8 @@ def test_gammas_without_dispersion():
 
 @EVERY
 def test_links_scales_and_names(likelihood):
-    assert likelihood_named(likelihood.name) is likelihood
+    for name in (likelihood.name, likelihood.name.replace(" ", "_")):
+        assert likelihood_named(name) is likelihood
     assert likelihood.links and set(likelihood.links) <= set(LINKS)
     assert set(likelihood.expected_terms) <= set(likelihood.links)
     assert repr(likelihood) == f"{type(likelihood).__name__}()"

@@ -158,7 +158,7 @@ PREDICTIONS = [
     ("a check of context at level 0", lambda: RATES.check_context(level=0), "level"),
     ("a check of context without effects",
      lambda: AggregateRegressor("poisson", n_landmarks=5, method="vb", learn_kernel=False)
-     .fit(BAGS, COUNTS, seed=1).check_context(), ["effects", "negative binomial"]),
+     .fit(BAGS, COUNTS, seed=1).check_context(), ["effects", "negative_binomial"]),
     ("conformal regions before a fit", lambda: BDR().conformal(BAGS), "not fitted"),
     ("conformal regions of level 1", lambda: FITTED.conformal(BAGS, 1.0), "level"),
     ("conformal regions of a level in percent", lambda: FITTED.conformal(BAGS, 90), "level"),

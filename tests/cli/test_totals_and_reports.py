@@ -10,12 +10,13 @@ import bdr_stan
 def test_totals_are_fitted_predicted_and_told_of(pixels, tmp_path):
     fit, output, page = (tmp_path / name for name in ("fit.nc", "pred.csv", "fit.html"))
     given = ["--label", "cases", "--weight", "people", "--link", "exp", "--thin", 3]
+    given += ["--likelihood", "negative binomial"]  # or negative_binomial
     quick = ["--method", "laplace", "--draws", 50, "--seed", 1]
     done = run("fit", pixels, *TOTALS, *given, *quick, "-o", fit)
     assert done.exit_code == 0, done.output
     assert "AggregateRegressor (laplace): 20 bags" in done.stdout
     model = bdr_stan.load(fit)
-    assert (model.link, model.thin, model.likelihood) == ("exp", 3, "negative binomial")
+    assert (model.link, model.thin, model.likelihood) == ("exp", 3, "negative_binomial")
     done = run("predict", fit, pixels, "-o", output)
     assert done.exit_code == 0, done.output
     assert (pd.read_csv(output)["lower"] <= pd.read_csv(output)["upper"]).all()

@@ -168,7 +168,7 @@ def test_the_unit_of_weights_is_that_of_rates(link, unit):
 
 
 def test_counts_are_negative_binomial_by_default():
-    assert AggregateRegressor().likelihood == "negative binomial"
+    assert AggregateRegressor().likelihood == "negative_binomial"
     model = AggregateRegressor(n_landmarks=6, method="optimize")
     model.fit(country(), np.arange(30), seed=1)
     assert "dispersion_scale" in model.priors(as_table=False)

@@ -10,7 +10,7 @@ from builders.families import scipy_log_density
 from scipy.special import expit, logit
 from sklearn.model_selection import cross_val_predict
 
-from bdr_stan import BDR, BLR, Bags, Shrinkage, Stacked, load, tune
+from bdr_stan import BDR, BLR, AggregateRegressor, Bags, Shrinkage, Stacked, load, tune
 from bdr_stan.families import FAMILIES
 from bdr_stan.predictive import Blend, LognormalPredictive, OutcomePredictive, mix
 
@@ -68,6 +68,15 @@ def fitted(family):
     """A fit by NUTS with a column of trials or exposures, where the family has such."""
     model = BDR(5, family=family, covariates=["height"])
     return quiet(model, LABELS[family], **SHORT, **TAKES.get(family, {}))
+
+
+@pytest.mark.parametrize("name", ["negative_binomial", "negative binomial"])
+def test_words_of_a_name_are_joined_by_either_sign(name):
+    y = LABELS["negative_binomial"]
+    totals = AggregateRegressor(name, n_landmarks=4, method="optimize").fit(BAGS, y, **QUICK)
+    assert "Likelihood: negative binomial" in totals.report()
+    model = Shrinkage(4, family=name, method="optimize", **FEW_MODES).fit(BAGS, y, **QUICK)
+    assert model.predictive(BAGS).is_count
 
 
 def test_predictions_follow_the_labels(family, fitted):

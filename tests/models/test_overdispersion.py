@@ -47,7 +47,7 @@ def test_warning_and_report_name_the_likelihood_to_use(tmp_path):
     bags, y = country(1, 0.4)
     with pytest.warns(UserWarning, match=r'The counts scatter more .* use likelihood="negative'):
         model = fitted(bags, y)
-    assert 'use likelihood="negative binomial"' in model.report()
+    assert 'use likelihood="negative_binomial"' in model.report()
     assert "Likelihood: poisson, link square; the counts scatter more" in model.report()
     model.save(tmp_path / "fit.nc")
     assert load(tmp_path / "fit.nc").report() == model.report()
