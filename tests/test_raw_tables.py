@@ -35,9 +35,10 @@ def test_raw_columns_do_as_well_as_those_standardised_by_hand(people, by_hand):
     train, test, y_train, y_test = split(people)
     model = BDR(method="optimize").fit(train, y_train, seed=1)
     assert r2_score(y_test, model.predict(test)) > by_hand - 0.02
-    last = model.report().splitlines()[-1]
-    assert last.startswith("Kernel: linear in age, income, scores of income, region=country, .. (")
-    assert "quadratic in age, scores of income + " in last and "RBF, lengths age 2" in last
+    first, *summands = model.report().partition("Kernel: ")[2].splitlines()
+    assert first.startswith("linear in age, income, scores of income, region=country, ... (")
+    assert summands[0] == "  + quadratic in age, scores of income"
+    assert summands[2].startswith("    x RBF, lengths age 2") and len(summands) == 4
     unscaled = BDR(bandwidth="median", method="optimize").fit(train, y_train, seed=1)
     assert r2_score(y_test, unscaled.predict(test)) < by_hand - 0.2  # dollars alone count
 

@@ -140,7 +140,8 @@ class PosteriorEstimator(BagEstimator):
                 lines.append(f"Kernel of {name}: {text}")
             if "samples" not in settings:
                 lines.append(f"Kernel: {kernel_text(kernel, settings.get('feature_names'))}")
-        return "\n".join(lines)
+        kernels = "\n".join(lines[1:]).replace(" + ", "\n  + ").replace(" x ", "\n    x ")
+        return f"{lines[0]}\n{kernels}".rstrip()
 
     def report_html(
         self,

@@ -75,7 +75,7 @@ def _effects_text(kernel, names):
     by_columns: dict[str, list[str]] = {}
     for effect, c in effects.items():
         some = ", ".join(c[:_MOST_SHOWN])
-        text = some if len(c) <= _MOST_SHOWN else f"{some}, .. ({len(c)} columns)"
+        text = some if len(c) <= _MOST_SHOWN else f"{some}, ... ({len(c)} columns)"
         by_columns.setdefault(text, []).append(effect)
     listed = [f"{' and '.join(kinds)} in {text}" for text, kinds in by_columns.items()]
     return " + ".join([*listed, *others])

@@ -45,7 +45,7 @@ def test_texts_of_many_columns_are_short():
     names = [f"income_{k}" for k in range(30)]
     kernel = LinearEffects(columns=range(30)) + QuadraticEffects(columns=range(30))
     text = kernel_text(kernel + RBF(np.linspace(1, 2, 30)), names)
-    some = "income_0, income_1, income_2, income_3, .. (30 columns)"
+    some = "income_0, income_1, income_2, income_3, ... (30 columns)"
     assert text == f"linear and quadratic in {some} + RBF, lengths from 1 to 2"
 
 
