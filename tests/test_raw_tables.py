@@ -71,7 +71,7 @@ def test_the_shell(people, by_hand, tmp_path):
     model = ("--model", "shrinkage", "--seed", 1, "-o", fit)
     said = run("fit", tmp_path / "people.csv", "--bag", "county", "--label", "vote", *model)
     assert "Columns of a point: age, income, region=country, region=town" in said
-    assert "standard deviations of each column" in said
+    assert "sd of each column" in said
     run("predict", fit, tmp_path / "new.csv", "-o", output)
     found = pd.read_csv(output, index_col="county")["mean"]
     assert r2_score(y_test, found[test.ids]) > by_hand - 0.02

@@ -50,7 +50,7 @@ def kernel_text(kernel: Kernel, names: Sequence[str] | None) -> str:
         text = f"length {', '.join(map(_plain, lengths))}"
         text += f" for {', '.join(columns)}" if 0 < len(columns) <= _MOST_SHOWN else ""
     if kernel.units is not None:
-        text += f" ({kernel.bandwidth:.3g} standard deviations of each column)"
+        text += f" ({kernel.bandwidth:.3g} sd of each column)"
     return f"{type(kernel).__name__}, {text}"
 
 
