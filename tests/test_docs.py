@@ -15,7 +15,6 @@ from builders.public_names import names_in_modules, public_objects
 import bdr_stan
 from bdr_stan.cli import main
 from bdr_stan.cmdstan.programs import program_names, program_path
-from bdr_stan.datasets import county_table
 from bdr_stan.models.plain import DATA, DATA_OF_TOTALS, INVERSE_DATA
 from bdr_stan.posterior.declarations import declared
 
@@ -69,6 +68,13 @@ def test_pictures_are_small_and_those_of_examples_are_in_the_gallery():
     drawing = {p.name for p in (ROOT / "examples").glob("*.py") if ".png" in p.read_text()}
     drawn = {Path(argument).name for _, argument, _ in gallery.EXAMPLES.values()}
     assert drawing == drawn - {"demo"}  # that of digits.py is the command's
+
+
+def test_drawn_pictures_are_on_a_page(monkeypatch):
+    monkeypatch.syspath_prepend(DOCS)
+    drawn = module_of(DOCS / "pictures.py").PICTURES
+    shown = {Path(link).name for text in TEXTS for link in LINKS.findall(text.read_text())}
+    assert {f"{name}.png" for name in drawn} <= shown
 
 
 def test_tests_that_the_page_of_standards_names_are_there():
@@ -136,16 +142,24 @@ def test_python_on_a_page_calls_what_there_is(text):
 
 
 @pytest.mark.slow
-def test_the_python_of_the_readme_runs(tmp_path, monkeypatch):
+@pytest.mark.parametrize("text", [ROOT / "README.md", DOCS / "index.md"], ids=of_checkout)
+def test_the_python_of_an_entry_page_runs(text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    county_table(60).to_parquet("people.parquet")
-    (block,) = BLOCKS.findall((ROOT / "README.md").read_text())
+    (block,) = BLOCKS.findall(text.read_text())
     found = {}
     exec(block, found)
-    held = (found["lower"] <= found["y_test"]) & (found["y_test"] <= found["upper"])
-    assert held.mean() > 0.75
+    table, y_test = found["table"], found["test"].metadata["vote"]
+    held = (table["lower"] <= y_test) & (y_test <= table["upper"])
+    assert len(y_test) == 100 and held.mean() > 0.85
     loaded = bdr_stan.load("fit.nc").predict(found["test"])
-    np.testing.assert_allclose(loaded, found["mean"])
+    np.testing.assert_allclose(loaded, table["mean"])
+    # The output on the page: its draws are of another processor.
+    rows = re.findall(r"^    (c\d+) +(\d+) +(\d.+)$", text.read_text(), re.MULTILINE)
+    assert len(rows) == 3
+    for (county, n_points, numbers), shown in zip(rows, table.itertuples()):
+        assert (county, int(n_points)) == (shown.Index, shown.n_points)
+        expected = [shown.mean, shown.sd, shown.lower, shown.upper]
+        np.testing.assert_allclose(np.array(numbers.split(), float), expected, atol=0.02)
 
 
 # ---------------------------------------------------------------- every public name has a page

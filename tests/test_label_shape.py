@@ -18,10 +18,10 @@ NORMAL = np.random.default_rng(0).normal(size=200)
         (np.append(NORMAL, np.zeros(4)), 1.0, None),  # 4 of 204
         (np.append(NORMAL, np.zeros(30)), 1.0, "13% of the labels are 0"),
         (np.round(NORMAL) + 3, 1.0, "of the labels are 3"),
-        (np.exp(NORMAL), 1.0, "of the labels are within two sd of the errors of 0"),
+        (np.exp(NORMAL), 1.0, "of the labels are within two residual sd of the bound 0"),
         (np.exp(NORMAL), 0.02, None),
         (np.arange(1.0, 6.0), 0.7, None),  # 1 of 5
-        (1 / (1 + np.exp(-NORMAL - 3)), 0.1, "of the labels are within two sd of the errors of 1"),
+        (1 / (1 + np.exp(-NORMAL - 3)), 0.1, "are within two residual sd of the bound 1"),
     ],
 )
 def test_what_is_said(y, sigma, words):

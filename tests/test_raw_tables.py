@@ -35,9 +35,10 @@ def test_raw_columns_do_as_well_as_those_standardised_by_hand(people, by_hand):
     train, test, y_train, y_test = split(people)
     model = BDR(method="optimize").fit(train, y_train, seed=1)
     assert r2_score(y_test, model.predict(test)) > by_hand - 0.02
-    last = model.report().splitlines()[-1]
-    assert last.startswith("Kernel: linear in age, income, scores of income, region=country, .. (")
-    assert "quadratic in age, scores of income + " in last and "RBF, lengths age 2" in last
+    first, *summands = model.report().partition("Kernel: ")[2].splitlines()
+    assert first.startswith("linear in age, income, scores of income, region=country, ... (")
+    assert summands[0] == "  + quadratic in age, scores of income"
+    assert summands[2].startswith("    x RBF, lengths age 2") and len(summands) == 4
     unscaled = BDR(bandwidth="median", method="optimize").fit(train, y_train, seed=1)
     assert r2_score(y_test, unscaled.predict(test)) < by_hand - 0.2  # dollars alone count
 
@@ -70,7 +71,7 @@ def test_the_shell(people, by_hand, tmp_path):
     model = ("--model", "shrinkage", "--seed", 1, "-o", fit)
     said = run("fit", tmp_path / "people.csv", "--bag", "county", "--label", "vote", *model)
     assert "Columns of a point: age, income, region=country, region=town" in said
-    assert "standard deviations of each column" in said
+    assert "sd of each column" in said
     run("predict", fit, tmp_path / "new.csv", "-o", output)
     found = pd.read_csv(output, index_col="county")["mean"]
     assert r2_score(y_test, found[test.ids]) > by_hand - 0.02

@@ -8,7 +8,7 @@ _N_TYPES = 3  # of cells
 
 
 def county_table(n: int = 400, *, seed: int = 0) -> pd.DataFrame:
-    """A table with one row per person, 1 to 500 of each county, in random order.
+    """A table with one row per adult, 1 to 500 of each county, in random order.
 
     The label, `vote`, depends on the means of age and log income and on the share of town
     dwellers, on each to about the same extent.
@@ -20,8 +20,8 @@ def county_table(n: int = 400, *, seed: int = 0) -> pd.DataFrame:
 
     Returns
     -------
-    pandas.DataFrame, columns county (text), age (years), income (dollars), region (text), vote (a
-    share, the same in all rows of a county)
+    pandas.DataFrame, columns county (text), age (18 to 100 years), income (dollars), region (text)
+    and vote (a share, the same in all rows of a county)
 
     Examples
     --------
@@ -41,7 +41,7 @@ def county_table(n: int = 400, *, seed: int = 0) -> pd.DataFrame:
     people = pd.DataFrame(
         {
             "county": [f"c{c}" for c in county],
-            "age": 100 - np.abs(100 - np.abs(rng.normal(45 + 6 * old[county], 14))),
+            "age": 100 - np.abs(82 - np.abs(rng.normal(45 + 6 * old[county], 14) - 18)),
             "income": np.exp(rng.normal(10.5 + 0.25 * rich[county], 0.6)),
             "region": np.where(rng.random(len(county)) < urban[county], "town", "country"),
             "vote": vote[county],

@@ -135,11 +135,10 @@ class PosteriorEstimator(BagEstimator):
         kernel = getattr(self, "kernel_", None)
         if kernel is not None:
             settings = self.result_.settings
-            for name, own in settings.get("samples", {}).items():
-                text = kernel_text(kernel[name], own["feature_names"])
-                lines.append(f"Kernel of {name}: {text}")
-            if "samples" not in settings:
-                lines.append(f"Kernel: {kernel_text(kernel, settings.get('feature_names'))}")
+            for name, own in settings.get("samples", {"": settings}).items():
+                text = kernel_text(kernel[name] if name else kernel, own.get("feature_names"))
+                text = text.replace(" + ", "\n  + ").replace(" x ", "\n    x ")
+                lines.append(f"Kernel of {name}: {text}" if name else f"Kernel: {text}")
         return "\n".join(lines)
 
     def report_html(

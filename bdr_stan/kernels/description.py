@@ -50,7 +50,7 @@ def kernel_text(kernel: Kernel, names: Sequence[str] | None) -> str:
         text = f"length {', '.join(map(_plain, lengths))}"
         text += f" for {', '.join(columns)}" if 0 < len(columns) <= _MOST_SHOWN else ""
     if kernel.units is not None:
-        text += f" ({kernel.bandwidth:.3g} standard deviations of each column)"
+        text += f" ({kernel.bandwidth:.3g} sd of each column)"
     return f"{type(kernel).__name__}, {text}"
 
 
@@ -75,7 +75,7 @@ def _effects_text(kernel, names):
     by_columns: dict[str, list[str]] = {}
     for effect, c in effects.items():
         some = ", ".join(c[:_MOST_SHOWN])
-        text = some if len(c) <= _MOST_SHOWN else f"{some}, .. ({len(c)} columns)"
+        text = some if len(c) <= _MOST_SHOWN else f"{some}, ... ({len(c)} columns)"
         by_columns.setdefault(text, []).append(effect)
     listed = [f"{' and '.join(kinds)} in {text}" for text, kinds in by_columns.items()]
     return " + ".join([*listed, *others])

@@ -138,11 +138,11 @@ def label_advice(y: Array, sigma: float) -> list[str]:
         if not shares or max(shares) < max(_NEAR_BOUND_SHARE, _MIN_LABELS / len(y)):
             return []
         finding = (
-            f"{max(shares):.0%} of the labels are within two sd of the errors of "
-            f"{bounds[int(np.argmax(shares))]:g}, and none beyond"
+            f"{max(shares):.0%} of the labels are within two residual sd of the bound "
+            f"{bounds[int(np.argmax(shares))]:g} and none is beyond it"
         )
     return [
-        f"Labels: {finding}, which normal errors do not describe. Compare with InverseBDR() and "
+        f"Labels: {finding}: normal errors may be a poor model. Compare with InverseBDR() and "
         f"Stacked().{_families(y)}"
     ]
 

@@ -36,10 +36,10 @@ def compare_by_size(
 ) -> "Figure":
     """Figure of predictive intervals of several models against true labels, one row per model.
 
-    Points are predicted labels, coloured by predictive sd. Vertical bars are central intervals;
-    orange intervals miss the true label and do not cross the diagonal. Each panel shows its
-    coverage, in orange if it differs from `level` by more than three standard errors. A panel
-    draws at most 80 bags, evenly spaced over the labels; its coverage is over all its bags.
+    Points are predicted labels. Vertical bars are central intervals; orange intervals miss the true
+    label and do not cross the diagonal. Each panel shows its coverage, in orange if it differs from
+    `level` by more than three standard errors. A panel draws at most 80 bags, evenly spaced over
+    the labels; its coverage is over all its bags.
 
     Parameters
     ----------
@@ -71,17 +71,13 @@ def compare_by_size(
     shown = {name: _spread_over(y, mask) for name, mask in classes.items()}
     x_limits = _limits(y)
     y_limits = _limits(*(ends[:, i] for ends in intervals.values() for i in shown.values()))
-    sds = np.concatenate([p.sd for p in predictives.values()])
-    colours = {"vmin": sds.min(), "vmax": sds.max(), "cmap": "viridis"}
-    edge = {"edgecolors": "0.3", "linewidths": 0.3}
     for row, (model, (lower, upper)) in zip(axes, intervals.items()):
-        mean, sd = predictives[model].mean, predictives[model].sd
+        mean = np.asarray(predictives[model].mean)
         for ax, (name, i) in zip(row, shown.items()):
             missed = (y[i] < lower[i]) | (upper[i] < y[i])
-            hit, miss = i[~missed], i[missed]
-            ax.vlines(y[hit], lower[hit], upper[hit], color=COVERS, lw=1, alpha=0.3)
-            ax.vlines(y[miss], lower[miss], upper[miss], color=MISSES, lw=2)
-            points = ax.scatter(y[i], mean[i], c=sd[i], **colours, **edge, s=11, zorder=3)
+            for bags, colour, strength in ((i[~missed], COVERS, 0.3), (i[missed], MISSES, 1.0)):
+                ax.vlines(y[bags], lower[bags], upper[bags], colour, lw=1.5, alpha=strength)
+                ax.plot(y[bags], mean[bags], "o", ms=3, color=colour)
             ax.plot(x_limits, x_limits, color="black", lw=1)
             ax.set(xlim=x_limits, ylim=y_limits)
             share, n = tables[model].loc[name, "coverage"], tables[model].loc[name, "n_bags"]
@@ -94,8 +90,12 @@ def compare_by_size(
     for ax in axes[-1]:
         ax.set_xlabel(f"true {label}")
     figure = axes[0, 0].figure
-    figure.colorbar(points, ax=axes, label=f"predictive sd of {label}", aspect=40, pad=0.01)
-    figure.suptitle(f"{level:.0%} of the bars should cross the line; orange ones miss the truth")
+    key = [
+        f"interval contains the truth;\npercentage within 3 standard errors of {level:.0%}",
+        f"interval misses the truth;\npercentage further from {level:.0%}",
+    ]
+    bars = axes[0, 0].collections
+    figure.legend(bars, key, loc="outside lower center", ncols=min(2, len(classes)))
     return figure
 
 

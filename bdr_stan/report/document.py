@@ -51,6 +51,7 @@ def write_report(
     method = _METHODS.get(model.method, model.method)
     lead = f"{fit.name} ({method}), fitted to the labels of {len(fit.ids)} bags of points"
     lead += f" from {Path(fit.file).name}." if fit.file else "."
+    lead += "" if fit.id_name == "bag" else f" Each bag is one {fit.id_name}."
     written = " by ".join(each for each in (f"{date.today():%-d %B %Y}", author) if each)
     lead += f" Report of {written}."
     if title is None:

@@ -22,7 +22,7 @@ FEW_BAGS = 20  # below which shares and R2 are too uncertain to state
 _PENALTIES = np.logspace(-3, 3, 13)
 _LIMITS = (
     "The fit describes associations in these data: it does not show what causes the labels, and "
-    "holds for bags like those of the fit."
+    "applies only to groups similar to those in the data."
 )
 _N_OUTLIERS = 20  # rows of the table of outlying bags
 _N_UNFAMILIAR = 5  # bags that a sentence names
@@ -191,17 +191,17 @@ def _of_new_bags(fit):
     if not getattr(fit.model, "has_familiarity", False):
         return []
     text = (
-        "Predictions of new bags assume that these are like the bags of the fit: the column "
-        "familiarity of a table of predictions is below 0.05 for 5% of such bags, and for most "
-        "large out-of-distribution bags."
+        "Predictions assume that new bags are similar to the bags of the fit. The column "
+        "familiarity of a table of predictions is a p-value: it is below 0.05 for 5% of similar "
+        "bags, and for most large out-of-distribution bags."
     )
     if fit.bags is None:
         return [text]
     p = fit.model.familiarity(fit.bags)["familiarity"]
     odd = p.sort_values().index[: int(np.sum(p <= UNFAMILIAR))]
-    named = ", ".join(map(str, odd[:_N_UNFAMILIAR])) + (", .." if len(odd) > _N_UNFAMILIAR else "")
-    unlike = f"{len(odd)} of them ({named}) are" if len(odd) else "none of them is"
-    return [f"{text} Of the bags of the fit {unlike} unlike the others (at most {UNFAMILIAR})."]
+    named = ", ".join(map(str, odd[:_N_UNFAMILIAR])) + (", ..." * (len(odd) > _N_UNFAMILIAR))
+    found = f"Outliers are {named}" if len(odd) else f"No {fit.id_name} is an outlier"
+    return [f"{text} {found}, with a p-value of at most {UNFAMILIAR}."]
 
 
 def _number_blocks(fit):

@@ -13,7 +13,7 @@ def test_fit_reports_parameters_diagnostics_and_file(folder):
     said = (folder / "said.txt").read_text()
     # effects of income alone: age is alike in all bags
     assert "BDR (nuts): 40 bags, points of 2 features, 4 landmarks\n" in said
-    assert "Kernel: linear and quadratic in income + RBF, lengths " in said
+    assert "Kernel: linear and quadratic in income\n  + RBF, lengths " in said
     for name in ("intercept", "sigma", "rho", "eta", "ess_bulk", "r_hat"):
         assert name in said
     assert "\nNUTS: 2 chains x 100 draws, " in said and "\n  divergences  0 " in said

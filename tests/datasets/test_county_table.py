@@ -27,4 +27,4 @@ def test_the_vote_follows_the_people(column):
 @pytest.mark.parametrize("seed", range(4))
 def test_ages_are_ages(seed):
     age = county_table(seed=seed)["age"]
-    assert age.min() >= 0 and age.max() <= 100 and not age.duplicated().any()
+    assert age.min() >= 18 and age.max() <= 100 and not age.duplicated().any()

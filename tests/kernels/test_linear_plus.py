@@ -130,7 +130,7 @@ def test_a_column_with_gaps_and_a_long_tail(rng):
     table.loc[rng.random(800) < 0.1, ["income", "age"]] = np.nan
     bags = Bags.from_dataframe(table, "town", missing="indicator")
     text = kernel_text(resolve_kernel(NAME, "scaled", bags, seed=0), bags.features)
-    columns = "income, income missing, scores of income, age, .. (5 columns)"
+    columns = "income, income missing, scores of income, age, ... (5 columns)"
     assert text.startswith(f"linear in {columns} + quadratic in scores of income, age + ")
     y = bags.sums(bags.points)[:, 2]
     model = BDR(20, method="optimize").fit(bags, y, seed=1)
@@ -196,7 +196,7 @@ def test_its_text(rng):
     bags = bags_of(rng, ["age", "income", "urban", "kind"])
     kernel = resolve_kernel(NAME, "scaled", bags, seed=0)
     text = kernel_text(kernel, bags.features)
-    assert text.startswith("linear in age, income, scores of income, urban, .. (6 columns) + ")
+    assert text.startswith("linear in age, income, scores of income, urban, ... (6 columns) + ")
     assert " + quadratic in age, scores of income + RBF, length" in text
     assert text.count("RBF") == 3 and "for scores of income x RBF, lengths age" in text
 

@@ -45,7 +45,7 @@ def test_texts_of_many_columns_are_short():
     names = [f"income_{k}" for k in range(30)]
     kernel = LinearEffects(columns=range(30)) + QuadraticEffects(columns=range(30))
     text = kernel_text(kernel + RBF(np.linspace(1, 2, 30)), names)
-    some = "income_0, income_1, income_2, income_3, .. (30 columns)"
+    some = "income_0, income_1, income_2, income_3, ... (30 columns)"
     assert text == f"linear and quadratic in {some} + RBF, lengths from 1 to 2"
 
 
@@ -102,7 +102,7 @@ def test_columns_of_other_units_count_alike(bags, kernel):
     learned = found.with_log_parameters(found.log_parameters + 1)  # one length, not three
     np.testing.assert_allclose(learned.lengths, np.e * found.lengths)
     text = kernel_text(found, COLUMNS)
-    assert text.startswith("RBF, lengths a 1.") and "standard deviations of each column" in text
+    assert text.startswith("RBF, lengths a 1.") and "sd of each column" in text
 
 
 def test_the_kernel_of_a_map_is_described_by_its_columns(rng):
