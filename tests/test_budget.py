@@ -20,7 +20,7 @@ BUDGETS = {
     "kernels": 2470,
     "maps": 1820,
     "models": 3730,
-    "plots": 1360,
+    "plots": 1060,
     "posterior": 2440,
     "predictive": 2660,
     "questions": 3650,

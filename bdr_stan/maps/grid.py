@@ -119,8 +119,8 @@ def pixels_of(bags: Any) -> Pixels:
     """Pixels of bags; ValueError if the bags are not from rasters."""
     if getattr(bags, "pixels", None) is None:
         raise ValueError(
-            "the bags have no pixels: make them by Bags.from_rasters, or draw a table that is a "
-            "grid by plots.map(rate.mean, row=row, col=col)"
+            "the bags have no pixels: make them by Bags.from_rasters, or draw rates of points by "
+            "plots.point_map(rate.mean, x, y)"
         )
     return bags.pixels
 

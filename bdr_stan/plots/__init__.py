@@ -12,7 +12,7 @@ from bdr_stan.plots.by_size import (
 )
 from bdr_stan.plots.calibration import calibration, pit, reliability, rootogram
 from bdr_stan.plots.effects import influence, robustness, shrinkage_spectrum, terms
-from bdr_stan.plots.maps import map, point_map, rate_maps
+from bdr_stan.plots.maps import point_map
 from bdr_stan.plots.style import COVERS, MISSES, MODELS
 
 __all__ = [
@@ -24,11 +24,9 @@ __all__ = [
     "calibration",
     "compare_by_size",
     "influence",
-    "map",
     "pit",
     "point_map",
     "prediction",
-    "rate_maps",
     "reliability",
     "robustness",
     "rootogram",

@@ -64,20 +64,9 @@ SCORES = [
      lambda: plots.shrinkage_spectrum([1.0], 1.0, [0]), "sizes"),
     ("a spectrum of text", lambda: plots.shrinkage_spectrum(["a"], 1.0), "lam"),
     ("a spectrum of eta 0", lambda: plots.shrinkage_spectrum([1.0], 0.0), "eta"),
-    ("a map of places of another length",
-     lambda: plots.map([1.0, 2.0], row=[0], col=[0]), "shape"),
-    ("a map of fractional places", lambda: plots.map([1.0], row=[0.5], col=[0]), "row"),
-    ("a map between equal limits",
-     lambda: plots.map([1.0], row=[0], col=[0], limits=(2, 2)), "limits"),
-    ("a map of one limit", lambda: plots.map([1.0], row=[0], col=[0], limits=(2,)), "limits"),
-    ("maps of places of another length",
-     lambda: plots.rate_maps({"a": [1.0, 2.0]}, [0], [0]), "'a'"),
+    ("a map of points of another length",
+     lambda: plots.point_map([1.0, 2.0], [0], [0]), "per point"),
     ("the reliability of nothing", lambda: plots.reliability({}, CLASSES, SIZES), "predictive"),
-    ("a map of two pixels in a cell",
-     lambda: plots.map([1.0, 2.0], row=[0, 0], col=[0, 0]), "2 pixels"),
-    ("a map of the logarithm of 0",
-     lambda: plots.map([0.0, 1.0], row=[0, 1], col=[0, 0], log=True), "log"),
-    ("no maps", lambda: plots.rate_maps({}, [0], [0]), "map"),
 ]  # fmt: skip
 
 
