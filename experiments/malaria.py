@@ -12,10 +12,11 @@ import time
 from pathlib import Path
 
 import numpy as np
+from scipy.stats import poisson
 
 from bdr_stan import AggregateRegressor
 from bdr_stan.kernels import Matern32, map_kernel
-from bdr_stan.metrics import calibration, poisson_nll
+from bdr_stan.metrics import calibration
 from data_gen.malaria import FEATURES, FIELD_KM, FIELD_SD, effects, load_country, write_country
 from experiments.known_effects import known_effects_nll
 from experiments.papers import AggregateNN, ConstantRate
@@ -70,7 +71,7 @@ def scores(model, country):
         row |= {f"{level:.0%} coverage": table[level] for level in LEVELS}
     else:
         mean = model.predict(bags)
-        row["bag NLL"] = poisson_nll(y, mean)
+        row["bag NLL"] = -poisson.logpmf(y, mean).mean()
         rate_mean = model.predict_points(bags.points)
     some = y > 0  # the logarithm of 0 cases is undefined
     row["log MSE of bags"] = np.mean((np.log(mean[some]) - np.log(y[some])) ** 2)
@@ -82,7 +83,8 @@ def scores(model, country):
 
 def nll_of_truth(country):
     """Bag NLL of the true rates."""
-    return poisson_nll(country.y, country.bags.sums(country.bags.weights * country.rate))
+    expected = country.bags.sums(country.bags.weights * country.rate)
+    return -poisson.logpmf(country.y, expected).mean()
 
 
 def other_countries(args):

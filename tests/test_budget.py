@@ -7,7 +7,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "bdr_stan"
 # Lines of Python, docstrings and blank lines included. A new capability makes room for itself.
 BUDGETS = {
-    ".": 2890,
+    ".": 2780,
     "aggregate": 2760,
     "bags": 5100,
     "cli": 1110,

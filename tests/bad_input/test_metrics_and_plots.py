@@ -20,12 +20,11 @@ from bdr_stan import metrics, plots
 ROBUST = FITTED.contrast([bag + 1 for bag in BAGS], BAGS).robustness()
 
 SCORES = [
-    ("labels of another length", lambda: metrics.mse(Y, Y[:3]), "mean has shape"),
-    ("a label of NaN", lambda: metrics.mse(changed(Y, 2, np.nan), Y), "bag 2"),
-    ("labels of text", lambda: metrics.mse(["a"], [1.0]), "y"),
-    ("no labels", lambda: metrics.mse([], []), "no bags"),
+    ("labels of another length", lambda: metrics.coverage(Y, Y[:3], Y), "lower has shape"),
+    ("a label of NaN", lambda: metrics.coverage(changed(Y, 2, np.nan), Y, Y), "bag 2"),
+    ("labels of text", lambda: metrics.coverage(["a"], [1.0], [1.0]), "y"),
+    ("no labels", lambda: metrics.coverage([], [], []), "no bags"),
     ("bounds of another length", lambda: metrics.coverage(Y, Y, Y[:2]), "upper"),
-    ("widths of another length", lambda: metrics.interval_width(Y, Y[:2]), "upper"),
     ("edges that fall", lambda: metrics.size_classes(SIZES, [5, 2]), "edges"),
     ("no edges", lambda: metrics.size_classes(SIZES, []), "edges"),
     ("edges of text", lambda: metrics.size_classes(SIZES, ["a"]), "edges"),
@@ -36,8 +35,6 @@ SCORES = [
      lambda: metrics.table_by_size(Y, PREDICTIVE, SIZES, level="wide"), "level"),
     ("levels of 0", lambda: metrics.calibration(Y, PREDICTIVE, [0.0]), "level"),
     ("no levels", lambda: metrics.calibration(Y, PREDICTIVE, []), "levels"),
-    ("a fractional count", lambda: metrics.poisson_nll([0.5], [1.0]), "individual 0"),
-    ("a negative rate", lambda: metrics.poisson_nll([1.0], [-1.0]), "rate"),
     ("no bins", lambda: metrics.reliability(CLASSES, OF_CLASSES, 0), "n_bins"),
     ("bins of text", lambda: metrics.reliability(CLASSES, OF_CLASSES, "ten"), "n_bins"),
     ("a label that is no class",
