@@ -7,10 +7,10 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "bdr_stan"
 # Lines of Python, docstrings and blank lines included. A new capability makes room for itself.
 BUDGETS = {
-    ".": 2780,
+    ".": 2710,
     "aggregate": 2760,
     "bags": 5100,
-    "cli": 1110,
+    "cli": 1120,
     "cmdstan": 930,
     "datasets": 320,
     "embedding": 2550,

@@ -4,7 +4,7 @@ import click
 
 from bdr_stan.cli import options
 from bdr_stan.cli.group import example
-from bdr_stan.cli.models import check_fit_options, estimators_of, show_fit, without_none
+from bdr_stan.cli.models import check_fit_options, estimators_of, show_fit, show_table, without_none
 from bdr_stan.cli.tables import (
     LabelledTable,
     check_input,
@@ -14,7 +14,6 @@ from bdr_stan.cli.tables import (
     split,
     write_whole,
 )
-from bdr_stan.terminal import show_table
 
 
 @click.command(

@@ -1,14 +1,16 @@
 """Estimators by their names on the command line, and the display of a fit."""
 
+import shutil
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from bdr_stan.terminal import show_table
-
 if TYPE_CHECKING:
+    import pandas as pd
+
     from bdr_stan.estimators.base import BagEstimator
 
 MODELS = {
@@ -124,6 +126,16 @@ def load_fit(path: Path) -> Any:
             f"it in Python, with bdr_stan.load({str(path)!r})"
         )
     return model
+
+
+def show_table(table: "pd.DataFrame") -> None:
+    """Print a DataFrame in full, its numbers as in a report."""
+    from bdr_stan.report.page import cell_text
+
+    columns = table.select_dtypes("number")
+    formatters = {name: partial(cell_text, column=name) for name in columns}
+    width = shutil.get_terminal_size((160, 0)).columns  # files and pipes have none
+    click.echo(table.to_string(formatters=formatters, na_rep="-", line_width=width))
 
 
 def show_fit(model: Any, every: bool = False) -> None:

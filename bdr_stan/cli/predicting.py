@@ -6,7 +6,7 @@ import click
 
 from bdr_stan.cli import options
 from bdr_stan.cli.group import example
-from bdr_stan.cli.models import load_fit, show_fit
+from bdr_stan.cli.models import load_fit, show_fit, show_table
 from bdr_stan.cli.tables import (
     check_input,
     check_output,
@@ -15,7 +15,6 @@ from bdr_stan.cli.tables import (
     read_like,
     write_whole,
 )
-from bdr_stan.terminal import show_table
 from bdr_stan.user_warnings import warn
 
 _FORMULA = re.compile(r"[=@\t\r]|[+-](?![\d.]+$)")  # not negative numbers
