@@ -158,30 +158,16 @@ def table_by_size(
     Examples
     --------
     >>> import numpy as np
-    >>> from scipy import stats
+    >>> from bdr_stan import Predictive
     >>> from bdr_stan.metrics import table_by_size
-    >>> class Normal:  # of your own model
-    ...     def __init__(self, mean, sd):
-    ...         self.mean, law = np.asarray(mean), stats.norm(mean, sd)
-    ...         self.interval, self.log_prob = law.interval, law.logpdf
-    ...
-    >>> table_by_size([1.0, 2.0, 3.0], Normal([1.5, 2.0, 3.5], 1.0), sizes=[5, 5, 20]).round(3)
+    >>> mean, sd = np.array([[1.5, 2.0, 3.5]]), np.ones((1, 3))
+    >>> predictive = Predictive(lambda i: (mean[:, i], sd[:, i]), 3, 1)
+    >>> table_by_size([1.0, 2.0, 3.0], predictive, sizes=[5, 5, 20]).round(3)
           n_bags    mse    nll  coverage  width
     size
     5          2  0.125  0.981       1.0   3.92
     20         1  0.250  1.044       1.0   3.92
     all        3  0.167  1.002       1.0   3.92
-    >>> class Coins:
-    ...     classes, mean = np.array(["sick", "well"]), np.array([0.2, 0.9, 0.6])
-    ...     def log_prob(self, y):
-    ...         return np.log(np.where(np.asarray(y) == "well", self.mean, 1 - self.mean))
-    ...
-    >>> table_by_size(["sick", "well", "sick"], Coins(), sizes=[5, 5, 20]).round(3)
-          n_bags  log_loss  brier  accuracy
-    size
-    5          2     0.164  0.025     1.000
-    20         1     0.916  0.360     0.000
-    all        3     0.415  0.137     0.667
     """
     import pandas as pd
 

@@ -7,9 +7,9 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "bdr_stan"
 # Lines of Python, docstrings and blank lines included. A new capability makes room for itself.
 BUDGETS = {
-    ".": 2710,
+    ".": 2670,
     "aggregate": 2760,
-    "bags": 5100,
+    "bags": 5030,
     "cli": 1120,
     "cmdstan": 930,
     "datasets": 320,
@@ -18,7 +18,7 @@ BUDGETS = {
     "families": 750,
     "kernel_means": 1070,
     "kernels": 2470,
-    "maps": 1820,
+    "maps": 1790,
     "models": 3730,
     "plots": 1060,
     "posterior": 2440,

@@ -73,18 +73,12 @@ class Pixels:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from affine import Affine
-    >>> from pyproj import CRS
-    >>> from bdr_stan.maps import Grid, Pixels
-    >>> grid = Grid(Affine(100, 0, 5000, 0, -100, 9000), CRS("EPSG:32736"), shape=(20, 30))
-    >>> pixels = Pixels(np.array([0, 1]), np.array([3, 3]), np.array([1.0, 0.5]), grid)
-    >>> pixels
-    Pixels(2 points, grid 20 x 30, EPSG:32736)
-    >>> pixels.cell
-    array([ 3, 33])
-    >>> pixels.cropped()
-    Pixels(2 points, grid 2 x 1, EPSG:32736)
+    >>> from bdr_stan import Bags
+    >>> from bdr_stan.datasets import country_files
+    >>> folder = country_files("country", side=20, n_districts=5)
+    >>> files = folder / "rainfall.tif", folder / "districts.gpkg"
+    >>> Bags.from_rasters(*files, fractional=False).pixels
+    Pixels(400 points, grid 20 x 20, EPSG:32736)
     """
 
     row: Array
