@@ -10,7 +10,7 @@ BUDGETS = {
     ".": 2670,
     "aggregate": 2760,
     "bags": 5030,
-    "cli": 1120,
+    "cli": 1010,
     "cmdstan": 930,
     "datasets": 320,
     "embedding": 2550,

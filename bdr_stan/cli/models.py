@@ -1,7 +1,7 @@
 """Estimators by their names on the command line, and the display of a fit."""
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,20 +42,16 @@ def without_none(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def estimators_of(names: Sequence[str], supplied: Mapping[str, Any]) -> dict[str, "BagEstimator"]:
-    """Estimators by name, each with those settings that it has; one must have each setting."""
+def estimator_of(name: str, supplied: Mapping[str, Any]) -> "BagEstimator":
+    """An estimator by its name, with its settings; ValueError for a setting of others."""
     settings = without_none(supplied)
     for parameter, read in (("bandwidth", _bandwidth), ("bounds", _bounds)):
         if parameter in settings:
             settings[parameter] = read(settings[parameter])
-    parameters_of = {name: _parameters(name) for name in names}
     for parameter in settings:
-        if not any(parameter in parameters for parameters in parameters_of.values()):
-            raise ValueError(_not_taken(names[0], parameter))
-    return {
-        name: _class_of(name)(**{p: v for p, v in settings.items() if p in parameters})
-        for name, parameters in parameters_of.items()
-    }
+        if parameter not in _parameters(name):
+            raise ValueError(_not_taken(name, parameter))
+    return _class_of(name)(**settings)
 
 
 def check_fit_options(name: str, estimator: Any, options: Mapping[str, Any]) -> None:
