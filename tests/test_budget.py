@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).parents[1] / "bdr_stan"
 BUDGETS = {
     ".": 2670,
     "aggregate": 2760,
-    "bags": 5030,
+    "bags": 5020,
     "cli": 1010,
     "cmdstan": 930,
     "datasets": 320,
@@ -20,12 +20,12 @@ BUDGETS = {
     "kernels": 2470,
     "maps": 1790,
     "models": 3730,
-    "plots": 1060,
+    "plots": 950,
     "posterior": 2440,
     "predictive": 2660,
     "questions": 3650,
-    "report": 1380,
-    "results": 1310,
+    "report": 1410,
+    "results": 1300,
 }
 
 

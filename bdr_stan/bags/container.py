@@ -245,14 +245,12 @@ class Bags(Readers):
             points = self.read_rows(rows)
         return self._with_points(points, offsets, rows, indices)
 
-    def where(self, conditions: Mapping[str, Any] | None = None, **columns: Any) -> "Bags":
+    def where(self, /, **conditions: Any) -> "Bags":
         """The points of a subgroup, for example women, in bags with the same ids and metadata.
 
         Parameters
         ----------
-        conditions : dict, optional
-            Conditions by column names that are not valid Python identifiers.
-        **columns
+        **conditions
             Condition on each column of this name: a value; a list of values; or a function from the
             column's values, shape (N_points,), to whether each point belongs to the subgroup. A
             column of categories keeps its name and values of the table.
@@ -283,7 +281,7 @@ class Bags(Readers):
         >>> bags.where(sex="f").sizes
         array([1, 1])
         """
-        rows = np.flatnonzero(points_that_meet(self, {**(conditions or {}), **columns}))
+        rows = np.flatnonzero(points_that_meet(self, conditions))
         if self.weights is not None:
             rows = rows[self.weights[rows] > 0]
         bag = np.searchsorted(self.offsets, rows, side="right") - 1

@@ -114,7 +114,7 @@ def pixels_of(bags: Any) -> Pixels:
     if getattr(bags, "pixels", None) is None:
         raise ValueError(
             "the bags have no pixels: make them by Bags.from_rasters, or draw rates of points by "
-            "plots.point_map(rate.mean, x, y)"
+            "matplotlib's scatter(x, y, c=rate.mean)"
         )
     return bags.pixels
 

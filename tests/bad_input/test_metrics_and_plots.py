@@ -61,8 +61,6 @@ SCORES = [
      lambda: plots.shrinkage_spectrum([1.0], 1.0, [0]), "sizes"),
     ("a spectrum of text", lambda: plots.shrinkage_spectrum(["a"], 1.0), "lam"),
     ("a spectrum of eta 0", lambda: plots.shrinkage_spectrum([1.0], 0.0), "eta"),
-    ("a map of points of another length",
-     lambda: plots.point_map([1.0, 2.0], [0], [0]), "per point"),
     ("the reliability of nothing", lambda: plots.reliability({}, CLASSES, SIZES), "predictive"),
 ]  # fmt: skip
 

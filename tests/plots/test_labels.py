@@ -41,14 +41,12 @@ class Counts:
 
 
 DRAW = {
-    "bag_sizes": lambda case: plots.bag_sizes(case[2]),
     "calibration": lambda case: plots.calibration(*case),
     "compare_by_size": lambda case: plots.compare_by_size(
         {"BLR": case[1], "BDR": case[1]}, case[0], case[2]
     ),
     "influence": lambda case: plots.influence(model_of_heights(), 1),
     "pit": lambda case: plots.pit(*case),
-    "point_map": lambda case: plots.point_map(*np.eye(3)),
     "prediction": lambda case: plots.prediction(*case),
     "terms": lambda case: plots.terms(model_of_states())[0],
     "reliability": lambda case: plots.reliability({"BDR": Classes()}, yes_or_no(case), case[2]),
