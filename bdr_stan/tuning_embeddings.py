@@ -179,18 +179,19 @@ def _scores_of_split(model, training, held_out, options):
     # BLAS's threads do not help with matrices this small, and cost much on a busy machine.
     with limited_blas(), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # held-out labels judge each approximation
-        features, y, known = training
-        given = {name: known[name] for name in getattr(model, "takes", ()) if name in known}
-        fitted = model.fit_features(features, y, **given, **options)
+        features, y, label_data = training
+        accepted = set(label_data).intersection(getattr(model, "takes", ()))
+        label_options = {name: label_data[name] for name in accepted}
+        fitted = model.fit_features(features, y, **label_options, **options)
         return _held_out_scores(fitted, *held_out)
 
 
-def _held_out_scores(fitted, embedding, y, known):
+def _held_out_scores(fitted, embedding, y, label_data):
     classes = getattr(fitted, "classes_", None)
     if not hasattr(fitted, "predictive_features"):
         errors = y - fitted.predict_features(embedding)
         return {"nll": np.nan, "mse": float(np.mean(errors**2))}
-    predictive = fitted.predictive_features(embedding, Labels(classes=classes, **known))
+    predictive = fitted.predictive_features(embedding, Labels(classes=classes, **label_data))
     nll = -predictive.log_prob(y).mean()
     if is_classifier(fitted):
         errors = predictive.probabilities - (np.asarray(y)[:, None] == fitted.classes_)

@@ -7,7 +7,7 @@ from bdr_stan.cli.group import example
 from bdr_stan.cli.models import check_fit_options, estimator_of, show_fit, without_none
 from bdr_stan.cli.tables import LabelledTable, check_input, check_output, pairs
 
-SAMPLING = ("chains", "warmup", "draws", "seed")  # settings of the sampler
+_SAMPLING = ("chains", "warmup", "draws", "seed")  # settings of the sampler
 
 
 @click.command(
@@ -40,7 +40,7 @@ SAMPLING = ("chains", "warmup", "draws", "seed")  # settings of the sampler
     multiple=True,
 )
 @options.force
-def fit(data, model, output, adapt_delta, max_treedepth, stan_file, stan_data, force, **given):
+def fit(data, model, output, adapt_delta, max_treedepth, stan_file, stan_data, force, **more):
     """Fit a model to DATA, a .parquet or .csv table with one row per point.
 
     DATA may be a folder of .parquet files, or a pattern such as 'points/*.parquet': files are read
@@ -49,8 +49,8 @@ def fit(data, model, output, adapt_delta, max_treedepth, stan_file, stan_data, f
     """
     check_output(output, force, data)
     check_input(data, stan_file)
-    table = LabelledTable.taken(data, given)
-    settings = {name: value for name, value in given.items() if name not in SAMPLING}
+    table = LabelledTable.taken(data, more)
+    settings = {name: value for name, value in more.items() if name not in _SAMPLING}
     settings |= {**table.columns_of_bags, "stan_file": stan_file}
     settings["n_landmarks"] = settings.pop("landmarks")
     estimator = estimator_of(model, settings)
@@ -61,7 +61,7 @@ def fit(data, model, output, adapt_delta, max_treedepth, stan_file, stan_data, f
     bags, y = table.read(model, list(columns.values()))
     if columns:
         fit_options["stan_data"] = columns
-    run = {name: given[name] for name in SAMPLING}
+    run = {name: more[name] for name in _SAMPLING}
     estimator.fit(bags, y, **run, **fit_options, progress=True)
     estimator.save(output, notes=table.roles)
     show_fit(estimator)
