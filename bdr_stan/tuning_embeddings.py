@@ -16,7 +16,6 @@ from bdr_stan.estimators.inverse import InverseBDRClassifier
 from bdr_stan.estimators.validation import checked_validation
 from bdr_stan.kernels import kernel_config, resolve_kernel, summands
 from bdr_stan.labels import Labels
-from bdr_stan.metrics import mse
 from bdr_stan.threads import limited_blas
 from bdr_stan.tuning_task import Candidate, Labelled, Search, Task, mean_scores, with_method
 from bdr_stan.types import Array, ArrayLike
@@ -180,22 +179,24 @@ def _scores_of_split(model, training, held_out, options):
     # BLAS's threads do not help with matrices this small, and cost much on a busy machine.
     with limited_blas(), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # held-out labels judge each approximation
-        features, y, known = training
-        given = {name: known[name] for name in getattr(model, "takes", ()) if name in known}
-        fitted = model.fit_features(features, y, **given, **options)
+        features, y, label_data = training
+        accepted = set(label_data).intersection(getattr(model, "takes", ()))
+        label_options = {name: label_data[name] for name in accepted}
+        fitted = model.fit_features(features, y, **label_options, **options)
         return _held_out_scores(fitted, *held_out)
 
 
-def _held_out_scores(fitted, embedding, y, known):
+def _held_out_scores(fitted, embedding, y, label_data):
     classes = getattr(fitted, "classes_", None)
     if not hasattr(fitted, "predictive_features"):
-        return {"nll": np.nan, "mse": mse(y, fitted.predict_features(embedding))}
-    predictive = fitted.predictive_features(embedding, Labels(classes=classes, **known))
+        errors = y - fitted.predict_features(embedding)
+        return {"nll": np.nan, "mse": float(np.mean(errors**2))}
+    predictive = fitted.predictive_features(embedding, Labels(classes=classes, **label_data))
     nll = -predictive.log_prob(y).mean()
     if is_classifier(fitted):
         errors = predictive.probabilities - (np.asarray(y)[:, None] == fitted.classes_)
         return {"nll": nll, "mse": float(np.mean(np.sum(errors**2, axis=1) / 2))}
-    return {"nll": nll, "mse": mse(y, predictive.mean)}
+    return {"nll": nll, "mse": float(np.mean((y - predictive.mean) ** 2))}
 
 
 def _with_better_bandwidths(task, candidate):

@@ -12,14 +12,15 @@ import time
 from pathlib import Path
 
 import numpy as np
+from scipy.stats import poisson
 
-from bdr_stan import AggregateRegressor, plots
+from bdr_stan import AggregateRegressor
 from bdr_stan.kernels import Matern32, map_kernel
-from bdr_stan.metrics import calibration, poisson_nll
+from bdr_stan.metrics import calibration
 from data_gen.malaria import FEATURES, FIELD_KM, FIELD_SD, effects, load_country, write_country
 from experiments.known_effects import known_effects_nll
 from experiments.papers import AggregateNN, ConstantRate
-from experiments.report import arguments, markdown, peak_memory, write
+from experiments.report import arguments, map_array, markdown, peak_memory, pyplot, write
 
 # Law et al. (2018), on their confidential data: bag NLL, log-scale MSE.
 PUBLISHED = {
@@ -70,7 +71,7 @@ def scores(model, country):
         row |= {f"{level:.0%} coverage": table[level] for level in LEVELS}
     else:
         mean = model.predict(bags)
-        row["bag NLL"] = poisson_nll(y, mean)
+        row["bag NLL"] = -poisson.logpmf(y, mean).mean()
         rate_mean = model.predict_points(bags.points)
     some = y > 0  # the logarithm of 0 cases is undefined
     row["log MSE of bags"] = np.mean((np.log(mean[some]) - np.log(y[some])) ** 2)
@@ -82,7 +83,8 @@ def scores(model, country):
 
 def nll_of_truth(country):
     """Bag NLL of the true rates."""
-    return poisson_nll(country.y, country.bags.sums(country.bags.weights * country.rate))
+    expected = country.bags.sums(country.bags.weights * country.rate)
+    return -poisson.logpmf(country.y, expected).mean()
 
 
 def other_countries(args):
@@ -237,21 +239,28 @@ Reproduce: `python experiments/malaria.py{quick} --output docs/validation`
     if args.output is None:
         return
     write(args.output, "malaria.md", text)
-    figure = plots.rate_maps(
-        {
-            "true rate": country.rate,
-            "posterior mean": mean,
-            "posterior sd": sd,
-            f"P(rate > {HIGH})": points.exceedance(HIGH),
-        },
-        country.row,
-        country.col,
-        label="cases per 1,000 per year",
-        log=True,
-        shared=["true rate", "posterior mean"],
-        each={f"P(rate > {HIGH})": {"label": "probability", "log": False, "limits": (0, 1)}},
-    )
-    figure.savefig(args.output / "malaria.png", dpi=80)
+    maps = {
+        "true rate": country.rate,
+        "posterior mean": mean,
+        "posterior sd": sd,
+        f"P(rate > {HIGH})": points.exceedance(HIGH),
+    }
+    draw_maps(map_array(maps, country.row, country.col), args.output / "malaria.png")
+
+
+def draw_maps(maps, path):
+    """Maps side by side; the first two are rates on one scale, the last is a probability."""
+    from matplotlib.colors import LogNorm, Normalize
+
+    rates = maps[:2]
+    common = LogNorm(float(rates.min()), float(rates.max()))
+    figure, axes = pyplot().subplots(1, 4, figsize=(11, 5), layout="constrained")
+    for ax, image, norm in zip(axes, maps, [common, common, LogNorm(), Normalize(0, 1)]):
+        unit = "cases per 1,000 per year" if ax is not axes[-1] else "probability"
+        bar = {"label": unit, "location": "bottom"}
+        image.plot(ax=ax, norm=norm, yincrease=False, cbar_kwargs=bar)
+        ax.set(title=str(image["map"].item()), aspect="equal")
+    figure.savefig(path, dpi=80, bbox_inches="tight")
 
 
 def sampled(model):

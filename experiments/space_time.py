@@ -12,12 +12,12 @@ import warnings
 
 import numpy as np
 
-from bdr_stan import AggregateRegressor, Bags, Matern32, plots
+from bdr_stan import AggregateRegressor, Bags, Matern32
 from bdr_stan.kernels import HilbertProduct, HilbertSpace, LinearEffects, kernel_text, map_kernel
 from bdr_stan.metrics import calibration
 from data_gen.malaria import load_country, write_country
 from data_gen.space_time import COVARIATES, DISPERSION, N_MONTHS, months_of
-from experiments.report import arguments, markdown, peak_memory, pyplot, write
+from experiments.report import arguments, map_array, markdown, peak_memory, pyplot, write
 
 SPACE, SEASON = ["x", "y"], ["season_cos", "season_sin"]
 HORIZON = 6
@@ -191,6 +191,8 @@ def of_month(data, month):
 
 def draw_maps(model, data, grid, path):
     """True and estimated rates of three months, the last of which is forecast."""
+    from matplotlib.colors import LogNorm
+
     maps = {}
     for month in (3, 15, N_MONTHS - 2):
         now = of_month(data, month)
@@ -198,10 +200,15 @@ def draw_maps(model, data, grid, path):
         called = "forecast" if month >= N_MONTHS - HORIZON else "estimated"
         rate = model.predict_points(now.bags, district=False)
         maps[f"month {month}, {called}"] = rate.quantile(0.5)
-    figure = plots.rate_maps(
-        maps, *grid, shared=list(maps), log=True, label="cases per 1,000 people"
+    drawn = map_array(maps, *grid).plot(
+        col="map",
+        norm=LogNorm(),
+        yincrease=False,
+        size=2.7,
+        cbar_kwargs={"label": "cases per 1,000 people"},
     )
-    figure.savefig(path, dpi=100)
+    drawn.set_titles("{value}")
+    drawn.fig.savefig(path, dpi=100)
 
 
 def draw_forecasts(model, data, parts, path):

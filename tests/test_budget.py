@@ -7,10 +7,10 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "bdr_stan"
 # Lines of Python, docstrings and blank lines included. A new capability makes room for itself.
 BUDGETS = {
-    ".": 2890,
+    ".": 2670,
     "aggregate": 2760,
-    "bags": 5100,
-    "cli": 1110,
+    "bags": 5020,
+    "cli": 1010,
     "cmdstan": 930,
     "datasets": 320,
     "embedding": 2550,
@@ -18,14 +18,14 @@ BUDGETS = {
     "families": 750,
     "kernel_means": 1070,
     "kernels": 2470,
-    "maps": 1820,
+    "maps": 1790,
     "models": 3730,
-    "plots": 1360,
+    "plots": 950,
     "posterior": 2440,
     "predictive": 2660,
     "questions": 3650,
-    "report": 1380,
-    "results": 1310,
+    "report": 1410,
+    "results": 1300,
 }
 
 

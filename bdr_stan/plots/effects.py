@@ -152,19 +152,13 @@ def terms(model: Any, *, level: float = 0.9) -> "list[Axes]":
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import pandas as pd
     >>> from bdr_stan import Bags, Shrinkage, plots
-    >>> rng = np.random.default_rng(0)
-    >>> year, y = rng.uniform(1990, 2020, size=60), rng.normal(size=60)
-    >>> bags = Bags.from_list(
-    ...     [rng.normal(mean, size=(50, 1)) for mean in y], metadata=pd.DataFrame({"year": year})
-    ... )
-    >>> model = Shrinkage(5, smooths=["year"]).fit(bags, y + (year - 2000) / 10, seed=1)
-    >>> (ax,) = plots.terms(model)
-    >>> along = ax.lines[-1].get_ydata()
-    >>> bool(along[-1] > along[0])
-    True
+    >>> from bdr_stan.datasets import county_table
+    >>> people = county_table(40).assign(state=lambda table: table["county"].str[-1])
+    >>> bags = Bags.from_dataframe(people, "county", ["age"], metadata=["vote", "state"])
+    >>> (ax,) = plots.terms(Shrinkage(5, groups=["state"]).fit(bags, "vote", seed=1))
+    >>> ax.get_ylabel()
+    'state'
     """
     if not hasattr(model, "term_along"):
         raise TypeError(

@@ -111,7 +111,11 @@ def test_unknown_model_and_option_of_another_model(folder):
     inverse = *arguments, "--model", "inverse-bdr"
     fails("inverse-bdr takes no --covariates: leave", *inverse, "--covariates", "income")
     fails("--bounds must be two numbers with a comma", *inverse, "--bounds", "0")
-    fails("blr takes no --bounds", *arguments, "--model", "blr", "--bounds", "0,1")
+    fails(
+        "bdr takes no --link: leave it out, or use --model aggregate", *arguments, "--link", "exp"
+    )
+    fails("blr takes no --bounds: leave it out, or use --model inverse-bdr",
+          *arguments, "--model", "blr", "--bounds", "0,1")  # fmt: skip
     fails("found 'nonsense'", *inverse, "--kernel", "nonsense")
     fails("blr takes no --covariance", *arguments, "--model", "blr", "--covariance", "pooled")
 
