@@ -60,7 +60,7 @@ def warn_beyond_box(bags: BagsBase, kernel: Kernel) -> None:
             warn(
                 f"{len(outside)} points have values of column {name} from {outside.min():.4g} to "
                 f"{outside.max():.4g}, but the functions of HilbertSpace have the variance of the "
-                f"field from {low:.4g} to {high:.4g} alone: intervals of rates there include the "
+                f"field only from {low:.4g} to {high:.4g}: intervals of rates there include the "
                 "rest, intervals of totals do not; fit with a HilbertSpace of that column with "
                 "horizon=, or with centre= and reach=, that includes them"
             )

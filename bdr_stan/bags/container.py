@@ -501,9 +501,9 @@ def as_bags(X: BagsLike, *, in_parts: bool = False, samples: bool = False) -> An
     ----------
     X : Bags, list of n arrays of shapes (n_points, p), or array, shape (n, n_points, p)
     in_parts : bool, default False
-        Whether `PartitionedBags` are accepted too.
+        Whether `PartitionedBags` are also accepted.
     samples : bool, default False
-        Whether `Samples`, or a dict of such bags, are accepted too.
+        Whether `Samples`, or a dict of such bags, are also accepted.
 
     Returns
     -------

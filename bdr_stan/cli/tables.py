@@ -111,7 +111,7 @@ class LabelledTable:
         return cls(data, tables, roles, label_data, features, names, missing)
 
     def read(self, model: str, stan_data: Sequence[str] = ()) -> "tuple[Bags | Samples, Array]":
-        """The bags, with columns for the data of a user's program too, and their labels."""
+        """The bags, also with columns for the data of a user's program, and their labels."""
         named = {role: _flat(names or []) for role, names in self.columns_of_bags.items()}
         named["stan_data"] = list(stan_data)
         columns = {role: [column] for role, column in {**self.roles, **self.label_data}.items()}

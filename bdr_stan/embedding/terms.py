@@ -74,7 +74,7 @@ class Terms:
 
     @property
     def names(self) -> list[str]:
-        """Of the terms: "state", or "lon, lat" of a smooth function of two columns."""
+        """Names of the terms: "state", or "lon, lat" of a smooth function of two columns."""
         return [*(", ".join(smooth.columns) for smooth in self.smooths), *self.groups]
 
     @property
@@ -94,7 +94,7 @@ class Terms:
 
     @property
     def effect_names(self) -> list[str]:
-        """Of all effects: "state=Ohio", or "year[3]" of the third sine."""
+        """Names of all effects: "state=Ohio", or "year[3]" of the third sine."""
         of_groups = [f"{name}={level}" for name, levels in self.groups.items() for level in levels]
         smooths = zip(self.names, self.smooths, strict=False)
         sines = [f"{n}[{k + 1}]" for n, smooth in smooths for k in range(len(smooth.mean))]

@@ -90,7 +90,7 @@ class AggregateRegressor(Ranking, EcologicalInference, DoubtedRates, RatePredict
         Whether each bag has an i.i.d. normal effect on the log rate or the log odds, with NUTS. The
         negative binomial likelihood has gamma effects without it: see `district` of
         `predict_points`. For the normal likelihood the effect is on the rate, and columns (names or
-        numbers) have coefficients that differ between bags too, with learned standard deviations
+        numbers) have coefficients that also differ between bags, with learned standard deviations
         and correlations, like ``(1 + columns | bag)`` in a multilevel model. A bag's label then
         updates the rates inside it; with the share of a group as a column's weights and `bounds`
         this is ecological inference.
@@ -398,7 +398,7 @@ class AggregateRegressor(Ranking, EcologicalInference, DoubtedRates, RatePredict
     def _check_effects_in_parts(self, bags):
         if self.bag_effects and isinstance(bags, PartitionedBags):
             raise TypeError(
-                "bag_effects need the points of each bag in memory, but those of the bags lie in "
+                "bag_effects need the points of each bag in memory, but these bags lie in "
                 "partitions: pass bags.load()"
             )
 

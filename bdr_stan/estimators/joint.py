@@ -130,15 +130,15 @@ class JointRegressor(AggregateRegressor):
 
         Parameters
         ----------
-        surveys : Bags, or list of m arrays, shapes (n_points, p), or dict of these
+        surveys : Bags, or list of m arrays, shapes (n_points, p), or a dict of surveys
             At least 2 places with the columns of `bags`: of one point, or of several weighted
             points if the place is known up to an area. Several surveys are a dict by their names,
             ``{"clusters": places, "schools": others}``; a place may be in several.
-        positives : array, shape (m,), or str, or dict of these
+        positives : array, shape (m,), or str, or a dict by survey
             How many people were positive at each place, or the column of the places' metadata. A
             Series is matched to the places by their ids. For several surveys a dict by the same
             names, or one column of the metadata of all.
-        examined : array, shape (m,), or str, or dict of these
+        examined : array, shape (m,), or str, or a dict by survey
             How many people were examined at each place, at least 1.
 
         Warns

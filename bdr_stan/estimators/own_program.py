@@ -50,7 +50,7 @@ def check_declares(
         if own not in passed and name not in (given or {}) and own not in (given or {}):
             raise ValueError(
                 f"{program} declares the data {own}, which are none of every fit: give fit "
-                f"stan_data={{{own!r}: ..}}, a column of the bags' metadata or an array"
+                f"stan_data={{{own!r}: ...}}, a column of the bags' metadata or an array"
             )
     for name, meaning in needed.items():
         if name not in names:

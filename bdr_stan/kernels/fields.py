@@ -121,7 +121,7 @@ class FieldFeatures(ConcatenatedFeatures):
 
     @property
     def projection(self) -> Array | None:
-        """Of one field with landmarks, weights of the kernel there per weight of a feature."""
+        """Weights of the kernel at the landmarks of one field per weight of a feature."""
         only = self.maps[0] if len(self.maps) == 1 else None
         if isinstance(only, NystromFeatures) and only.n_columns == len(self.landmarks):
             return only.projection

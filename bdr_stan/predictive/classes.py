@@ -198,7 +198,7 @@ class MulticlassPredictive(_ClassMixture):
 
 
 def of_category(predictive: Any, category: Any) -> Any:
-    """Of more than two classes the distribution of whether the class is one of `category`.
+    """Distribution of whether the class is one of `category`, of more than two classes.
 
     Otherwise the predictive itself. TypeError or ValueError if `category` does not fit.
     """

@@ -73,7 +73,7 @@ class LeaveOneOut(Distributions):
         return values
 
     def cdf(self, y: ArrayLike) -> Array:
-        """P(label < y) + P(label = y) / 2, shape (n,); uniform under calibration for counts too."""
+        """P(label < y) + P(label = y) / 2, shape (n,); uniform if calibrated, also for counts."""
         y = np.asarray(y, float)
         below = np.sum(self.weights * (self._draws < y), axis=0)
         return np.clip(below + 0.5 * np.sum(self.weights * (self._draws == y), axis=0), 0, 1)

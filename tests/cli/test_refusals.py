@@ -127,7 +127,7 @@ def test_predict_refuses(folder, tmp_path):
     points().rename(columns={"income": "salary"}).to_csv(renamed, index=False)
     fails("no column 'income'", "predict", folder / "fit.nc", renamed, "-o", output)
     fails("there is no file", "predict", tmp_path / "no.nc", data, "-o", output)
-    fails("is no fit saved by bdr_stan", "predict", data, data, "-o", output)
+    fails("is not a fit saved by bdr_stan", "predict", data, data, "-o", output)
     fails("p.xlsx must end in .csv", "predict", folder / "fit.nc", data, "-o", tmp_path / "p.xlsx")
     assert not output.exists()
 

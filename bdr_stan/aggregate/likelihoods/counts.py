@@ -75,7 +75,7 @@ def log_choose(trials: Any, y: Array) -> Array:
 
 
 def log_rising(y: Array, shape: Array | float) -> Array:
-    """log Gamma(y + shape) - log Gamma(shape) - y log(shape), exact for large shapes too.
+    """log Gamma(y + shape) - log Gamma(shape) - y log(shape), also exact for large shapes.
 
     If the shape is large, the difference of the two logarithms loses all digits: then the first
     terms of Stirling's series are subtracted one by one.
