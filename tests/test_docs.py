@@ -22,7 +22,8 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 BUILT = (DOCS / "_build", DOCS / "api" / "generated")
 PAGES = [p for p in sorted(DOCS.rglob("*.md")) if not any(b in p.parents for b in BUILT)]
-TEXTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES]
+EDITS = ROOT / "examples" / "edits" / "README.md"
+TEXTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", EDITS, *PAGES]
 # Paths in code spans, of the checkout or of the package; links to files of the checkout.
 PATHS = re.compile(r"`((?:[\w-]+/)+[\w*-]*(?:\.(?:py|stan|stanfunctions|md))?)`")
 LINKS = re.compile(r"\]\(((?!https?:|#)[^)#]+)[^)]*\)")
