@@ -1,4 +1,4 @@
-"""Draw the pictures of the examples for the gallery, and make large pictures of docs/ small.
+"""Draw the pictures of the examples for tutorials/index.md, and make large pictures of docs/ small.
 
 python docs/gallery.py              all examples: `make gallery`
 python docs/gallery.py influence    one
