@@ -13,7 +13,7 @@ from bdr_stan.cmdstan.csv_files import read_without_polars
 from bdr_stan.cmdstan.data_file import write_data
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.posterior import stanli
-from bdr_stan.posterior.chains import ChainProgress, sample_on_workers
+from bdr_stan.posterior.chains import ChainProgress
 from bdr_stan.posterior.log_density import LogDensity
 from bdr_stan.posterior.model import Draws, Model, StanInput
 from bdr_stan.posterior.settings import SamplerSettings, check_options
@@ -70,12 +70,11 @@ def run(
 
     ValueError or TypeError for invalid options, RuntimeError with Stan's message.
     """
-    check_options(settings.method, settings.options, warmup=settings.warmup, engine=settings.engine)
-    if stanli.engine_of_run(program, settings) == "stanli":
+    check_options(settings.method, settings.options, warmup=settings.warmup)
+    if stanli.engine_of_run(program, settings.engine) == "stanli":
         return stanli.run(program, stan_input, settings)
     method, chains, draws = settings.method, settings.chains, settings.draws
     options, inits = {**stan_input.options, **settings.options}, stan_input.inits
-    client = options.pop("client", None)
     threads = options.get("threads_per_chain") or 1
     has_metric = bool({"metric", "inv_metric"} & set(options))
     # The folder comes first: CmdStanPy, which needs a second to import, also keeps files there.
@@ -107,19 +106,17 @@ def run(
             with cmdstanpy.disable_logging(), running:
                 if method == "nuts":
                     metric = stan_input.first_metric(list(model.src_info()["parameters"]))
-                    chosen = {
+                    nuts: dict[str, Any] = {
                         "inits": inits,
                         "chains": chains,
+                        "parallel_chains": n_parallel,
                         "iter_warmup": settings.warmup,
                         "iter_sampling": draws,
+                        "save_warmup": True,  # the rows of the files measure the progress
+                        "show_progress": False,
                         **({} if has_metric or metric is None else {"inv_metric": metric}),
-                        **options,
                     }
-                    if client is not None:
-                        return sample_on_workers(client, program, **{**common, **chosen})
-                    # With warm-up in the files, their rows measure the progress of chains.
-                    local = {"parallel_chains": n_parallel, "save_warmup": True}
-                    fit = model.sample(**{**common, "show_progress": False, **local, **chosen})
+                    fit = model.sample(**{**common, **nuts, **options})
                 elif method == "optimize":
                     search = {**common, "inits": inits[0], **options}
                     fit = _optimized(model, search, stan_input.mode_options)
@@ -145,8 +142,6 @@ def _of_same_axes(init, parameters):
 
 def _optimized(model, options, chosen):
     """The mode, as near as the log density's own rounding lets the search come."""
-    if "algorithm" in options:  # which has its own tolerances
-        return model.optimize(**options)
     # Near the mode steps may be lost in rounding, the first of all, which is short by default. In
     # whitened coordinates a step of length 1 along the gradient is nearly Newton's.
     for first_step in ({}, {"init_alpha": 1.0}):
