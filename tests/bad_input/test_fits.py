@@ -271,7 +271,6 @@ FITS = [
      lambda: RBFNetwork(5).fit(BAGS, Y, validation=(RENAMED, Y)), "validation"),
     ("validation and one penalty",
      lambda: MERR(alpha=1.0).fit(BAGS, Y, validation=(BAGS, Y)), "alpha"),
-    ("products of another size", lambda: MERR().fit(BAGS, Y, products=np.eye(3)), "products"),
     ("weights that cannot be shrunk",
      lambda: FreqShrinkage(5).fit(Bags(POINTS, BAGS.offsets, weights=np.ones(78)), Y), "weights"),
     ("one class of a machine",

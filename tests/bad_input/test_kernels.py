@@ -6,7 +6,6 @@ from builders.mistakes import BAGS, NARROW, POINTS, check_call, mistakes
 from bdr_stan import RBF, KernelMean, Matern32, Polynomial
 from bdr_stan.embedding.landmarks import choose_landmarks
 from bdr_stan.embedding.mean_embedding import embed
-from bdr_stan.kernel_means.set_kernels import set_kernels
 from bdr_stan.kernel_means.shrinkage import f_kmse, s_kmse
 from bdr_stan.kernels import (
     ConcatenatedFeatures,
@@ -20,6 +19,7 @@ from data_gen.mixtures import GaussianMixture
 from experiments.papers.covariance_operators import CovarianceOperator
 from experiments.papers.density_matching import kmeans_mixture
 from experiments.papers.gaussian_mixtures import MixtureMean
+from experiments.papers.kernel_grids import set_kernels
 from experiments.papers.kernel_pca import KernelPCA
 from experiments.papers.support_measures import bag_weights
 
