@@ -1,8 +1,7 @@
 """Rows that determine totals of bags, compressed bag by bag in one pass over the points.
 
-The function at a point is f(x) = f0 + psi(x)' w, with features psi of a map, for example Nystrom
-features of a kernel. If the rate is f^2, a bag's total rate needs only a triangular factor of its
-points; if it is linear in f, only a weighted sum. Other rates need the points' features.
+With f(x) = f0 + psi(x)' w a total of f^2 needs only a triangular factor of a bag's points, a total
+of f only a weighted sum. Other rates need the points' features.
 """
 
 from collections.abc import Callable

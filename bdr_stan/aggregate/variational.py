@@ -1,8 +1,7 @@
 """VBAgg: the Gaussian nearest to the posterior of rates inside bags, by a variational bound.
 
-The posterior of theta = [w; f0] is approximated by N(m, F F'). Under it the expected log likelihood
-is a function of a few moments of each bag's total rate lambda_a. The bound is maximised over m, F
-and the scale rho of the weights, in coordinates where Laplace's method has m = 0 and F = I.
+The bound is maximised over m, F and rho, theta = [w; f0] ~ N(m, F F'), in coordinates where
+Laplace's method has m = 0 and F = I.
 
 Source: Law, Sejdinovic, Cameron, Lucas, Flaxman, Battle, Fukumizu (2018), Variational Learning on
 Aggregate Outputs with Gaussian Processes, section 3.

@@ -1,9 +1,7 @@
 """Sums of embeddings of bags in partitions, for a regression with normal labels.
 
-Only sums leave a part of the table, and the embeddings of bags that have points in several parts.
-The rows [e, x, 1, y] of the other bags, e = mu - origin, move to nodes of size in their part. The
-average embedding and the coordinates of a model are then unknown, but both are linear maps of the
-rows, so one pass over the points is enough.
+Only sums leave a part of the table, and the embeddings of bags that have points in several parts;
+see "Lossless compression" in ``docs/method.md``.
 """
 
 from collections.abc import Callable

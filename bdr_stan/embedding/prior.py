@@ -116,8 +116,6 @@ def eta_prior(
 
     The estimate solves E |mu_hat_i - m0|^2 = eta tr(R) + tr(Sigma) / N_i. Only the "empirical" R
     estimates the covariance between bags, so only there the standard error `scale_log_sd` applies.
-    The shapes of the others are assumed: their trace carries little information about the
-    directions that matter to the label, and eta has to correct for that.
     """
     within = np.trace(covariance) * np.mean(1.0 / embedding.sizes)
     between = variance_between(_mean_square(embedding), within)
@@ -131,15 +129,8 @@ def eta_prior(
 def scale_log_sd(embedding: Embedding, covariance: Array) -> float:
     """Standard error of the log of the moment estimate of the scale between bags, 0.1 to 2.
 
-    The errors of the estimate T = mean of |mu_hat_i - m0|^2 - tr(Sigma) / N_i:
-
-    - of the trace: the jackknife over bags, sd(a_i) / sqrt(n) with
-      a_i = |mu_hat_i - m0|^2 n / (n - 1) - tr(Sigma) / N_i;
-    - of one direction, the one that matters to the label: the variance of n normal embeddings
-      along it has a relative error of sqrt(2 / (n - 1)). The larger of these two counts;
-    - of within-bag covariances Sigma_i that depend on the sizes: the covariance of tr(Sigma_i)
-      with 1 / N_i, at full correlation and a coefficient of variation of tr(Sigma_i) of 1. It is 0
-      if all bags have one size, and is added in quadrature.
+    It has errors of the trace, of one direction and of covariances that depend on the sizes, see
+    ``docs/method.md``.
     """
     n, inverse_sizes = len(embedding.sizes), 1.0 / embedding.sizes
     if n < 2:

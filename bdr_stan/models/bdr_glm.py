@@ -31,15 +31,13 @@ from bdr_stan.types import Array
 # probable scales.
 _FIRST_BAGS = 3000
 _NO_DISPERSION = 1e-4  # as good as 0
-# The deviations of the bags are parameters of the program: Laplace's method needs the Hessian of
-# all, from differences, and steps of NUTS shrink with the fourth root of their number. With many
-# bags the program integrates them out, which is too slow for other families than these.
+# Beyond these numbers of bags deviations are integrated out by Laplace's method, or by the program
+# of these families, see "Families of labels" in docs/method.md.
 _MOST_BAGS_OF_LAPLACE = 3000
 _MOST_DEVIATIONS = 10_000
 _INTEGRATED = ("poisson", "binomial")
 _NUMBERS = (5, 9, 17, 33)
-# Error of the log density per bag, in units of 1 / sqrt(n): posterior means then move by less than
-# about a tenth of their standard deviations.
+# Error of the log density per bag, in units of 1 / sqrt(n).
 _TOLERANCE = 0.02
 _MOST_BAGS = 3000  # that are looked at
 

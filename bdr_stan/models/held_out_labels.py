@@ -1,14 +1,8 @@
 """The most probable curves of some bags, and held-out labels to choose models.
 
-`fitted_curves` learns everything from the labels of the same bags: their distribution, the
-functions of the label, the coordinates and the curves. A fifth of the bags at a time is held out.
-Its labels enter only their log density under the other bags' fit: coordinates, curves and the
-distribution of the labels with its edges are from the other bags. The sum of these densities
-determines two numbers: the power of the likelihood, and the share of the kernel matrix in the
-residual spread of the embeddings given the label. For classes there is also an offset of each one's
-log odds: with a power below 1 the probabilities of a rare class would be too low on average. It is
-proportional to the information of a bag of this size on the class, so the smallest bags keep the
-shares of the classes.
+`fitted_curves` learns everything from the labels of the same bags. The log density of the labels of
+each fifth under the fit to the other bags determines the power of the likelihood, the share of the
+kernel matrix in the residual spread, and offsets of classes; see ``docs/method.md``.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,15 +1,9 @@
 """Inverse distribution regression: embeddings given the label, and labels by Bayes' rule.
 
-Coordinates make the within-bag covariance diagonal, and the residual between-bag covariance given
-the label nearly the identity. The embedding z of a bag of N points moves along a curve as its label
-changes:
-
     z_k | y  ~  N(c_k' B(y), tau_k^2 + lambda_k / N)        independent over k
     p(y | z)  is in proportion to  p(y) prod_k p(z_k | y)^power
 
-The coordinates are neither quite independent nor normal given the label, and the power, learned
-from held-out bags, keeps their errors from adding up. If labels have errors, the embedding follows
-the true labels: see `models/label_errors.py`.
+See "Embeddings given the label" in ``docs/method.md``.
 """
 
 from collections.abc import Callable, Mapping

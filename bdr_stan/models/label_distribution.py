@@ -65,12 +65,8 @@ def label_distribution(
 ) -> LabelDistribution:
     """Distribution of labels like the training labels y, shape (n,), all within `bounds`.
 
-    "empirical": labels of at least 5% of the bags have probabilities. The other labels have a
-    kernel density estimate, with 1 / (n + 1) of a wide Student t distribution. It is reflected at
-    stated bounds, and at an end of the labels if this raises the log density of held-out labels by
-    more than log(n) / 2, the BIC penalty of one parameter. Beyond an edge there is 1 / (n + 1) of
-    the mass, on the scale of the spacing of labels inside it. "normal": with their mean and
-    standard deviation. "uniform": between bounds.
+    "empirical": probabilities of repeated labels, and a density with edges, see ``docs/method.md``.
+    "normal": with their mean and standard deviation. "uniform": between bounds.
     """
     low, high = open_ends(bounds)
     repeated, probabilities = NO_REPEATED_LABELS, np.empty(0)
@@ -146,12 +142,7 @@ def _edges(y, low, high, seed):
 
 
 def _with_edges(y, low, high, edges):
-    """Density of labels given the edges, with some mass beyond each edge.
-
-    Each of n + 1 labels is equally likely to be the smallest. Beyond an edge the density falls as 1
-    / (1 + d / s)^2 with the distance d: the prediction of the next spacing, exponential of unknown
-    scale, from one spacing s.
-    """
+    """Density of labels given the edges, with the mass 1 / (n + 1) beyond each edge."""
     share = 1 / (len(y) + 1)
     centre, scale = np.mean(y), _WIDE_SCALE * np.std(y)
     spacings = _spacing(y), _spacing(-y)

@@ -1,13 +1,9 @@
 """The regression function at uncertain mean embeddings, and its predictions.
 
-Given a draw of the parameters, bag i has the latent mean and variance (Law et al. 2018, sections
-3.2 and 3.3, in the joint basis)
+Given a draw of the parameters, bag i has the latent mean and variance
 
     xi_i = intercept + sum_k w_k s_ik z_ik + x_i' gamma
     nu_i = eta sum_k w_k^2 (1 - s_ik),          s_ik = eta / (eta + lambda_k / N_i)
-
-with x_i its covariates, if any. With several samples per bag k runs over the coordinates of all,
-and eta and N_i belong to the coordinate's sample.
 """
 
 from collections.abc import Callable, Mapping, Sequence

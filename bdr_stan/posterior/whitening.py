@@ -81,12 +81,10 @@ def with_mode_shift(
 ) -> dict[str, Array | float]:
     """Whitened coordinates with a centre that follows the mode as the labels' scales change.
 
-    Without this, NUTS needs many small steps if the labels identify weights well given the scales,
-    but poorly without them. `whitened` and `prior_factor` belong to `mode`, the mode at all
-    `scales`, including rho; `likelihood` returns, for the K scales `followed` as keywords, in the
-    order of the program, the likelihood for `find_mode`. The result also has `scale_at_mode`, their
-    values, shape (K,), and `mode_shift`, the change of t with their logarithms, shape (d + Q + 1,
-    K). The effects of terms, `n_effects`, follow theta by themselves.
+    `whitened` and `prior_factor` belong to `mode`, the mode at all `scales`, including rho;
+    `likelihood` returns, for the K scales `followed` as keywords, in the order of the program, the
+    likelihood for `find_mode`. The result also has `scale_at_mode`, their values, shape (K,), and
+    `mode_shift`, the change of t with their logarithms, shape (d + Q + 1, K).
     """
     values = {name: scales[name] for name in followed}
 

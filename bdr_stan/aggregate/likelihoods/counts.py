@@ -1,7 +1,6 @@
 """Counts: Poisson, negative binomial, and binomial out of numbers of trials.
 
-With mean lambda their variance is lambda, or lambda + dispersion^2 lambda^2. Of counts out of
-trials the average rate of a bag's points is the probability.
+Of counts out of trials the average rate of a bag's points is the probability.
 """
 
 from collections.abc import Callable, Mapping

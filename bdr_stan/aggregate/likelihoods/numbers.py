@@ -1,10 +1,8 @@
 """Totals of mean lambda that are numbers: normal, exponential and gamma.
 
-The gamma has the standard deviation dispersion lambda. The dispersion is the relative error of a
-total, the same for bags of every size, as in gamma regression and in the negative binomial with
-large counts. The other choice, variance proportional to the mean, would treat the outcomes of
-points as independent: the relative error of large bags would vanish, which is wrong for rainfall or
-costs in a region. The gamma contains the exponential, at dispersion 1, and has no unit to choose.
+The gamma has the standard deviation dispersion lambda: a relative error that is the same for bags
+of every size. If the variance were proportional to the mean, that of large bags would vanish, which
+is wrong for rainfall or costs in a region.
 """
 
 from collections.abc import Callable, Mapping
