@@ -36,40 +36,28 @@ _LEAST_SHARE = 1e-18  # of the largest variance, for parts that have none in som
 
 
 def latent_moments(
-    i: Array,
-    *,
-    z: Array,
-    sizes: Array,
-    lam: Array,
-    intercept: Array,
-    w: Array,
-    eta: Array | None = None,
-    x: Array | None = None,
-    gamma: Array | None = None,
-    sample: Array | None = None,
-    shift: Array | None = None,
+    coordinates: Coordinates, embedding: Embedding, draws: Mapping[str, Array], i: Array
 ) -> tuple[Array, Array]:
     """Mean xi and variance nu of the regression function at the bags i, both of shape (S, m).
 
-    z, (n, d), are coordinates of all bags' embeddings, `lam`, (d,), their within-bag variances,
-    zeros for exact embeddings, which need no `eta`; x, (n, Q), covariates. Draws of parameters have
-    the shapes (S,), of w (S, d), of gamma (S, Q). With several samples `sample`, (d,), is the
-    number of each coordinate's sample, and the M columns of sizes and eta belong to them. `shift`,
-    (S, n), adds to the means.
+    Draws of parameters have the shapes (S,), of w (S, d), of gamma (S, Q), of eta, without which
+    embeddings are exact, (S, M) with M samples a bag. `shift`, (S, n), adds to the means.
     """
-    eta = np.ones(len(w)) if eta is None else eta
+    w, sample, lam = draws["w"], coordinates.sample, coordinates.lam
+    eta = draws.get("eta", np.ones(len(w)))
     etas = eta[:, None] if eta.ndim == 1 else eta[:, sample]
+    z, sizes = coordinates.transform(embedding.mean[i]), embedding.sizes[i]
     mean, variance = np.empty((2, len(w), len(i)))
-    kinds, kind = np.unique(sizes[i], axis=0 if sizes.ndim > 1 else None, return_inverse=True)
+    kinds, kind = np.unique(sizes, axis=0 if sizes.ndim > 1 else None, return_inverse=True)
     for k, size in enumerate(kinds):
         columns = np.flatnonzero(kind == k)
         s = shrinkage_factors(etas * (size if sample is None else size[sample]), lam, 1.0)
-        mean[:, columns] = intercept[:, None] + (w * s) @ z[i[columns]].T
+        mean[:, columns] = draws["intercept"][:, None] + (w * s) @ z[columns].T
         variance[:, columns] = np.sum(etas * w**2 * (1 - s), axis=1, keepdims=True)
-    if gamma is not None and x is not None:
-        mean += gamma @ x[i].T
-    if shift is not None:
-        mean += shift[:, i]
+    if "gamma" in draws:
+        mean += draws["gamma"] @ embedding.x[i].T
+    if "shift" in draws:
+        mean += draws["shift"][:, i]
     return mean, variance
 
 
@@ -203,18 +191,9 @@ def _latent(coordinates, embedding, draws, offsets=None):
     Under a contrast, both versions have the same drawn predictors, except for the movement.
     """
     new, movement = _new_levels(embedding, draws), embedding.movement
-    moments = partial(
-        latent_moments,
-        z=coordinates.transform(embedding.mean),
-        sizes=embedding.sizes,
-        lam=coordinates.lam,
-        x=embedding.x,
-        sample=coordinates.sample,
-        **{name: values for name, values in draws.items() if name != "term_sd"},
-    )
 
     def of_bags(i):
-        mean, variance = moments(i)
+        mean, variance = latent_moments(coordinates, embedding, draws, i)
         if offsets is not None:
             mean += offsets[i]
         for added in new:
