@@ -52,7 +52,7 @@ def variational_posterior(
     theta's. Means of the square link include the part that landmarks cannot express.
     """
     expected = expected_log_likelihood(rows, totals, **(scales or {}))
-    coordinates = _Coordinates.at(mode, rho)
+    coordinates = _Coordinates.at_mode(mode, rho)
     log_median, log_sd = np.log(priors["rho_median"]), priors["rho_log_sd"]
 
     def bound(mean, factor, log_rho):
@@ -146,7 +146,7 @@ class _Coordinates:
     intercept_unit: float
 
     @classmethod
-    def at(cls, mode, rho):
+    def at_mode(cls, mode, rho):
         d = len(mode.theta) - 1
         whitened = whitened_coordinates(mode, np.eye(d), rho)
         axes = np.eye(d + 1)

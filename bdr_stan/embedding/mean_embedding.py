@@ -43,7 +43,7 @@ class Deviations(NamedTuple):
         """Average over the bags of a quadratic function with these values of the rows, (T,)."""
         return float(np.sum(self.sign * values) / self.n_bags)
 
-    def along(self, basis: Array) -> "Deviations":
+    def in_coordinates(self, basis: Array) -> "Deviations":
         """The same in coordinates, columns of the basis, shape (d, d)."""
         return self._replace(rows=self.rows @ basis)
 

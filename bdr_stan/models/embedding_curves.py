@@ -19,7 +19,7 @@ from bdr_stan.embedding.shrinkage import joint_basis
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.types import Array
 
-_INTERPOLATION_ERROR = 1e-12
+_CURVE_ERROR = 1e-12
 _MIN_UNEXPLAINED_SHARE = 1e-3  # of the spread of embeddings, by the label: it explains no more
 _MIN_RESIDUAL_SHARE = 0.1  # of tau^2, that is not of uncertain labels
 _MAX_LOG_DISTANCE = 15.0  # from the centre of the priors that a mode may be, on the log scale
@@ -60,7 +60,7 @@ class CurveSums:
             return self
         distance = 2 * np.pi / (high - low)
         rate = np.log(distance + np.hypot(distance, 1))  # of convergence, by each node
-        n_nodes = int(np.ceil(-np.log(_INTERPOLATION_ERROR) / rate))
+        n_nodes = int(np.ceil(-np.log(_CURVE_ERROR) / rate))
         if n_nodes >= len(self.size):
             return self
         nodes = np.cos(np.pi * np.arange(n_nodes)[::-1] / (n_nodes - 1))
@@ -185,10 +185,10 @@ def rows_without_blur(
     extra = np.einsum("kj,nji,ki->nk", curve, blur, curve, optimize=True)
     residual = np.maximum(tau**2 - extra.mean(axis=0), _MIN_RESIDUAL_SHARE * tau**2)
     residual = residual + lam / sizes[:, None]
-    kept = np.sqrt(residual / (residual + extra))
-    scale = kept.min(axis=1, keepdims=True)
+    row_scale = np.sqrt(residual / (residual + extra))
+    scale = row_scale.min(axis=1, keepdims=True)
     path = B @ curve.T
-    return scale * B, scale * path + kept * (z - path)
+    return scale * B, scale * path + row_scale * (z - path)
 
 
 def residual_coordinates(

@@ -134,9 +134,9 @@ class JointModel(AggregateModel):
             "overall": self.overall,
         }
 
-    def own_constants(self) -> dict[str, tuple[ArrayLike, list[str]]]:
+    def prediction_constants(self) -> dict[str, tuple[ArrayLike, list[str]]]:
         return {
-            **super().own_constants(),
+            **super().prediction_constants(),
             "overall": (self.overall, []),
             "survey_positives": (self.surveys.positives, ["place"]),
             "survey_examined": (self.surveys.examined, ["place"]),

@@ -52,7 +52,7 @@ class RateModel(LatentGaussianModel):
         """The totals, shape (n,)."""
         return self.totals.y
 
-    def own_constants(self) -> dict[str, tuple[ArrayLike, list[str]]]:
+    def prediction_constants(self) -> dict[str, tuple[ArrayLike, list[str]]]:
         return {"total_weight": (self.rows.total, ["bag"])}
 
 

@@ -99,7 +99,7 @@ class LatentGaussianModel(Model):
     def __post_init__(self) -> None:
         self.priors = with_user_values(self.default_priors(), self.prior)
         self.data = self.program_data()
-        self.constants = {**self.own_constants(), **self.chosen}
+        self.constants = {**self.prediction_constants(), **self.chosen}
         of_terms: Variables = {}
         if self.has_terms:
             arrays = term_arrays(self.terms).items()
@@ -136,7 +136,7 @@ class LatentGaussianModel(Model):
         """Data of the program, except for `whitening`."""
 
     @abstractmethod
-    def own_constants(self) -> dict[str, tuple[ArrayLike, list[str]]]:
+    def prediction_constants(self) -> dict[str, tuple[ArrayLike, list[str]]]:
         """Inputs of predictions other than draws: name -> values, names of dimensions."""
 
     # ------------------------------------------------------------ what some models change

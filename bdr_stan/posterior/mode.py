@@ -27,7 +27,7 @@ _COLUMNS_WORTH_THREADS = 1000
 # (Hager and Zhang 2005). Halving stops at the smallest step.
 _ARMIJO = 1e-4
 _LESS_STEEP = 0.9
-_ROUNDING = 1e-10
+_DENSITY_ROUNDING = 1e-10
 _LEAST_STEP = 1e-10
 
 
@@ -115,7 +115,7 @@ def find_mode(
             if trial >= value + _ARMIJO * share * promised:
                 break
             less_steep = abs(derivatives[0] @ step) <= _LESS_STEEP * promised
-            if less_steep and trial >= value - _ROUNDING * abs(value):
+            if less_steep and trial >= value - _DENSITY_ROUNDING * abs(value):
                 break
             share /= 2
         else:
