@@ -138,23 +138,18 @@ def embed(
 ) -> Embedding:
     """Mean embeddings of bags, and the covariance of their features within bags.
 
-    With phi(x) the features of a point, for example [k(x, u_1), ..., k(x, u_d)] at landmarks u,
+    With phi(x) the features of a point
 
         mean[i] = sum_j w_ij phi(x_ij) / sum_j w_ij,            w = 1 without weights
         S_i = sum_j w_ij (phi(x_ij) - mean[i]) (phi(x_ij) - mean[i])' / (V1 - V2 / V1)
 
-    where V1 = sum_j w_ij, V2 = sum_j w_ij^2: the sample covariance (ddof 1), generalised without
-    bias to weights that state reliability rather than counts. `covariance` "average" is the mean of
-    S_i over the bags of more than one point, "pooled" the mean with weights N_i - 1, N_i the
-    effective size, "identity" tau^2 I. Sizes are effective sizes, from replicate weights if the
-    bags have some (`embedding/replicates.py`). The result does not depend on `n_jobs`, threads, nor
-    on `chunk_bytes`, the size of the kernel values per task: small enough for caches, large enough
-    that threads seldom wait for the interpreter's lock. `progress` is called with the points done
-    and their total from time to time.
-
-    Computed in float64 for points of any type. Deviations are taken from the mean of the same bag
-    before they are squared, so a covariance that is small relative to the means loses no digits.
-    Source: Law et al. (2018), "Bayesian approaches to distribution regression".
+    where V1 = sum_j w_ij, V2 = sum_j w_ij^2: the sample covariance, generalised without bias to
+    weights that state reliability rather than counts. `covariance` "average" is the mean of S_i
+    over the bags of more than one point, "pooled" the mean with weights N_i - 1, N_i the effective
+    size, "identity" tau^2 I. Sizes are effective sizes, from replicate weights if the bags have
+    some. The result does not depend on `n_jobs`, threads, nor on `chunk_bytes`, the size of the
+    kernel values per task. `progress` is called with the points done and their total from time to
+    time.
     """
     bags = as_bags(bags, in_parts=True)
     if features.n_inputs != bags.n_features:

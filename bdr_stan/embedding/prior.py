@@ -27,14 +27,11 @@ def landmark_matrices(
 ) -> tuple[Array, Array, Array]:
     """Kernel matrix K, prior covariance R and within-bag covariance Sigma, shapes (d, d).
 
-    R depends on `embedding_prior`: for "empirical" the covariance between the training bags by
-    moments, plus a hundredth of it in the shape of K; for "kernel" K itself, the same object; for
-    "convolution" the kernel convolved with itself under the measure exp(-|z - c|^2 / (2 l^2)), l =
-    `measure_scale` in the units of the points, or of the kernel if it has units, c the mean of the
-    landmarks. `JITTER` is added to the diagonals of K and Sigma, and relative to its mean diagonal
-    to the convolution's.
-
-    Source: Law et al. (2018), section 3.2; for the convolution Flaxman et al. (2016).
+    R depends on `embedding_prior`, see ``docs/method.md``: for "kernel" it is K, the same object;
+    for "convolution" the kernel convolved with itself under the measure exp(-|z - c|^2 / (2 l^2)),
+    l = `measure_scale` in the units of the points, or of the kernel if it has units, c the mean of
+    the landmarks. `JITTER` is added to the diagonals of K and Sigma, and relative to its mean
+    diagonal to the convolution's.
     """
     u, embedding = training.landmarks, training.embedding
     kernel: Any = training.kernel
@@ -59,9 +56,7 @@ def rbf_convolution(
 ) -> Array:
     """Convolution r(x, y) = integral of k(x, z) k(z, y) exp(-|z|^2 / (2 l^2)) dz, k = `RBF`.
 
-    A Gaussian process with this covariance has its draws in the function space of k, which the
-    prior of the mean embeddings needs. It is a product over the features; with s and l the
-    lengths of a feature, its factor is
+    It is a product over the features; with s and l the lengths of a feature, its factor is
 
         r(x, y) = sqrt(2 pi / (2/s^2 + 1/l^2))
                   exp(-(x - y)^2 / (4 s^2)) exp(-(x + y)^2 / (8 (s^2/2 + l^2)))

@@ -2,10 +2,10 @@
 
     K(A, B) = outer(|mu_A - mu_B|),  |mu_A - mu_B|^2 = <mu_A, mu_A> + <mu_B, mu_B> - 2 <mu_A, mu_B>
 
-All is computed from inner products of kernel means, see `set_kernels`. The kernel "linear" is the
-inner product itself; None represents it if bandwidths are numbers. Source: Christmann and Steinwart
-(2010), "Universal kernels on non-standard input spaces"; Szabo et al. (2016), "Learning theory for
-distribution regression".
+The kernel "linear" is the inner product itself; None represents it if bandwidths are numbers.
+
+Source: Christmann and Steinwart (2010), "Universal kernels on non-standard input spaces"; Szabo et
+al. (2016), "Learning theory for distribution regression".
 """
 
 from dataclasses import replace

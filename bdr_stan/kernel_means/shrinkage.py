@@ -1,8 +1,7 @@
 """Shrinkage estimators of kernel means, after Muandet et al. (2014).
 
-The kernel mean of a distribution is estimated from n points by sum_j beta_j k(x_j, .). Equal
-weights 1/n are unbiased; shrunk towards zero the estimate is biased and, on average, nearer. How
-far to shrink is the minimiser of the leave-one-out score
+The kernel mean of a distribution is estimated from n points by sum_j beta_j k(x_j, .). How far to
+shrink it towards zero is the minimiser of the leave-one-out score
 
     (1/n) sum_i | mu_lambda^(-i) - k(x_i, .) |^2
 

@@ -55,8 +55,7 @@ def true_labels(
     """Distributions of the true labels given labels and the variances of their errors, (n,).
 
     Plausible labels are kept between the bounds. If the errors explain all variation of the labels,
-    which is possible in a part of the bags, the true labels' variance is set to a hundredth of the
-    labels' variance.
+    the true labels' variance is set to a hundredth of theirs.
     """
     if unexplained(y, error_variance) > 0:
         variance = spread_of_true_labels(y, error_variance)

@@ -1,8 +1,4 @@
-"""The most probable weights given the scales, with Newton steps.
-
-Given the scales (sigma, rho, eta) the weights, the covariates' weights and the intercept, theta =
-[w; gamma; a], have a posterior that is Gaussian (BLR) or nearly so.
-"""
+"""The most probable weights theta = [w; gamma; a] given the scales, with Newton steps."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

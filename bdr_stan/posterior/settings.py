@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -37,36 +37,30 @@ class SamplerSettings:
         return {"chains": self.chains, "warmup": self.warmup, "draws": self.draws}
 
 
-class _Rule(NamedTuple):
-    """Valid values of an argument, in words and as a test."""
-
-    words: str
-    is_valid: Callable[[Any], bool]
+def _is_inits(value):
+    several = value if isinstance(value, list) else [value]
+    return len(several) > 0 and all(isinstance(init, Mapping) for init in several)
 
 
-# Rule -> options of cmdstanpy with these values.
-_OPTIONS_OF_RULES = {
-    _Rule("an integer >= 1", lambda v: is_integer(v) and v >= 1): (
-        *("max_treedepth", "thin", "parallel_chains", "threads_per_chain", "iter", "history_size"),
+# Option of cmdstanpy -> its valid values, in words and as a test.
+_RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    **dict.fromkeys(
+        ("max_treedepth", "thin", "parallel_chains", "threads_per_chain", "iter", "history_size"),
+        ("an integer >= 1", lambda v: is_integer(v) and v >= 1),
     ),
-    _Rule("a positive number", lambda v: is_number(v) and 0 < v < np.inf): ("step_size",),
-    _Rule("a number between 0 and 1", lambda v: is_number(v) and 0 < v < 1): ("adapt_delta",),
-    _Rule("True or False", lambda v: isinstance(v, (bool, np.bool_))): (
-        *("adapt_engaged", "jacobian"),
+    **dict.fromkeys(
+        ("adapt_engaged", "jacobian"),
+        ("True or False", lambda v: isinstance(v, (bool, np.bool_))),
     ),
-    _Rule("'diag_e', 'dense_e' or 'unit_e'", lambda v: v in ("diag_e", "dense_e", "unit_e")): (
-        "metric",
+    "step_size": ("a positive number", lambda v: is_number(v) and 0 < v < np.inf),
+    "adapt_delta": ("a number between 0 and 1", lambda v: is_number(v) and 0 < v < 1),
+    "metric": (
+        "'diag_e', 'dense_e' or 'unit_e'",
+        lambda v: isinstance(v, str) and v in ("diag_e", "dense_e", "unit_e"),
     ),
-    _Rule(
-        "a dict or a list of dicts",
-        lambda v: (
-            isinstance(v, Mapping)
-            or (isinstance(v, list) and len(v) > 0 and all(isinstance(init, Mapping) for init in v))
-        ),
-    ): ("inits",),
-    _Rule("what CmdStanPy takes", lambda _: True): ("inv_metric",),
+    "inv_metric": ("what CmdStanPy takes", lambda _: True),
+    "inits": ("a dict or a list of dicts", _is_inits),
 }
-_RULES = {name: rule for rule, names in _OPTIONS_OF_RULES.items() for name in names}
 # Those that both engines have.
 OPTIONS: dict[str, tuple[str, ...]] = {
     "nuts": (
@@ -99,8 +93,9 @@ def check_options(method: str, options: Mapping[str, Any], *, warmup: int = 1) -
             raise TypeError(
                 f"method={method!r} takes no {name}; its options are {', '.join(possible)}"
             )
-        if not _RULES[name].is_valid(value):
-            raise ValueError(f"{name} must be {_RULES[name].words}, found {value!r}")
+        words, is_valid = _RULES[name]
+        if not is_valid(value):
+            raise ValueError(f"{name} must be {words}, found {value!r}")
     if method == "nuts" and warmup == 0 and options.get("adapt_engaged", True):
         raise ValueError(
             "warmup=0 leaves NUTS no iterations to adapt in: give warmup >= 1, or "

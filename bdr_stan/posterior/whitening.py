@@ -32,8 +32,7 @@ def whitened_coordinates(
         axes u,    u = (linear_term + block_cross u) / q + t_w / sqrt(q)
 
     At the rho of `mode` this is theta = mode + B t with B B' the inverse of `mode.precision`. The
-    result has the quantities by their names in the Stan programs. The posterior does not depend on
-    their values; these values make it easy to sample.
+    result has the quantities by their names in the Stan programs.
     """
     d = len(prior_factor)
     H, prior = mode.precision, prior_factor.T @ prior_factor

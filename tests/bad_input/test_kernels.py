@@ -44,7 +44,6 @@ KERNELS = [
     ("points of other columns", lambda: RBF([1.0, 2.0])(POINTS[:, :1], POINTS), "feature"),
     ("a column that is not there", lambda: RBF(columns=[7]).on(None, 2), "7"),
     ("the median of one point", lambda: median_bandwidth([POINTS[:1]]), "one point"),
-    ("the median of a sample of 1", lambda: median_bandwidth(BAGS, sample=1), "sample"),
     ("Fourier features of no frequency", lambda: draw_frequencies(0, 2), "n_frequencies"),
     ("Fourier features of text", lambda: draw_frequencies("a", 2), "n_frequencies"),
     ("feature maps of none", lambda: ConcatenatedFeatures([]), "map"),
