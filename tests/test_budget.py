@@ -8,7 +8,7 @@ PACKAGE = Path(__file__).parents[1] / "bdr_stan"
 # Lines of Python, docstrings and blank lines included. A new capability makes room for itself.
 BUDGETS = {
     ".": 2890,
-    "aggregate": 2740,
+    "aggregate": 2730,
     "bags": 5100,
     "cli": 1110,
     "cmdstan": 930,

@@ -85,17 +85,12 @@ def variational_posterior(
 def expected_log_likelihood(rows: AggregateRows, totals: Totals, **scales: float) -> Expectation:
     """Expected log density of the labels under theta ~ N(m, F F'), or a bound on it.
 
-    With the square link functions of lambda_a are expanded about its mean M_a to second order, with
-    the variance V_a, see `Square.expectation`: E log lambda_a is approximated by log M_a - V_a / (2
-    M_a^2). This is not a bound, and is accurate if V_a is well below M_a^2.
-
-    With the exp link point j has f_j ~ N(h_j, v_j), E lambda_a = sum_j p_j exp(h_j + v_j / 2), and
+    With the square link functions of lambda_a are expanded about its mean to second order, see
+    `Square.expectation`. With the exp link f_j ~ N(h_j, v_j), E lambda_a = sum_j p_j exp(h_j +
+    v_j / 2), and a lower bound follows from
 
         E log lambda_a >= log sum_j p_j exp(h_j)       E log lambda_a <= log E lambda_a
         E 1 / lambda_a <= 1 / sum_j p_j exp(h_j - v_j / 2)
-
-    make a lower bound. It does not reward dependence between the points of a bag, of which only the
-    sum is observed: the Gaussian that maximises it is too narrow.
 
     The result maps m, F and rho to the value with all constants and its slopes in m, F and log rho.
 

@@ -132,7 +132,6 @@ def embed(
     *,
     covariance: str | None = None,
     tau: float = 1.0,
-    n_jobs: int | None = None,
     chunk_bytes: int = 1 << 22,
     progress: Callable[[int, int], None] | None = None,
 ) -> Embedding:
@@ -147,9 +146,8 @@ def embed(
     weights that state reliability rather than counts. `covariance` "average" is the mean of S_i
     over the bags of more than one point, "pooled" the mean with weights N_i - 1, N_i the effective
     size, "identity" tau^2 I. Sizes are effective sizes, from replicate weights if the bags have
-    some. The result does not depend on `n_jobs`, threads, nor on `chunk_bytes`, the size of the
-    kernel values per task. `progress` is called with the points done and their total from time to
-    time.
+    some. The result does not depend on `chunk_bytes`, the size of the kernel values per task.
+    `progress` is called with the points done and their total from time to time.
     """
     bags = as_bags(bags, in_parts=True)
     if features.n_inputs != bags.n_features:
@@ -159,7 +157,7 @@ def embed(
         )
     sizes = bags.effective_sizes
     factors = scatter_factors(bags, sizes, covariance, tau)
-    embed_part = partial(sums_of_part, features=features, n_jobs=n_jobs, chunk_bytes=chunk_bytes)
+    embed_part = partial(sums_of_part, features=features, chunk_bytes=chunk_bytes)
     sums = BagSums.merged(
         bags.map_parts(embed_part, factors, progress=progress), factors, len(bags)
     )
@@ -288,7 +286,6 @@ def sums_of_part(
     factors: Array | None = None,
     *,
     features: FeatureMap,
-    n_jobs: int | None = None,
     chunk_bytes: int = 1 << 22,
     progress: Callable[[int, int], None] | None = None,
 ) -> BagSums:
@@ -300,7 +297,7 @@ def sums_of_part(
     tasks = [chunks[k : k + _CHUNKS_PER_TASK] for k in range(0, len(chunks), _CHUNKS_PER_TASK)]
     # Reused: allocating memory costs more than the arithmetic on it.
     workspaces: SimpleQueue[_Workspace] = SimpleQueue()
-    for _ in range(n_threads_for(tasks, n_jobs)):
+    for _ in range(n_threads_for(tasks)):
         workspaces.put(_Workspace.allocate(min(chunk_rows, len(bags.points)), d))
 
     def run(task):
@@ -310,7 +307,7 @@ def sums_of_part(
         finally:
             workspaces.put(workspace)
 
-    with closing(map_in_threads(run, tasks, n_jobs)) as results:
+    with closing(map_in_threads(run, tasks)) as results:
         for task, (scatter, pieces) in zip(tasks, results, strict=True):
             if sums.scatter is not None:
                 sums.scatter += scatter

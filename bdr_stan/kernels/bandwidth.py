@@ -6,6 +6,8 @@ from scipy.spatial.distance import pdist
 from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.types import Array, ArrayLike, Seed
 
+_SAMPLED_POINTS = 2000
+
 
 def median_bandwidth(bags: BagsLike, *, seed: Seed = None) -> float:
     """Bandwidth by the median rule: sqrt(median of |x - x'|^2 / 2) over pairs of points.
@@ -33,7 +35,8 @@ def median_bandwidth(bags: BagsLike, *, seed: Seed = None) -> float:
     >>> round(median_bandwidth(bags), 3)  # of the squares 1, 4 and 9: sqrt(4 / 2)
     1.414
     """
-    points = as_bags(bags, in_parts=True).sample_points(2000, np.random.default_rng(seed))
+    bags, rng = as_bags(bags, in_parts=True), np.random.default_rng(seed)
+    points = bags.sample_points(_SAMPLED_POINTS, rng)
     return typical_bandwidth(points, "sqeuclidean", or_mean=False)
 
 
