@@ -109,15 +109,15 @@ def omitted_variance(bags: Bags, features: FieldFeatures) -> Array:
 
 
 def warn_of_omitted_totals(
-    bags: Bags, counts: Array | None, features: FieldFeatures, drawn: Mapping[str, Array]
+    bags: Bags, counts: Array | None, features: FieldFeatures, draws: Mapping[str, Array]
 ) -> None:
     """Warn if totals scatter less, given their means, than their logs outside the basis.
 
     `counts`, shape (n,), are labels with Poisson scatter in addition to the dispersion.
     """
-    omitted = np.median(drawn["rho"]) * np.sqrt(np.median(omitted_variance(bags, features)))
+    omitted = np.median(draws["rho"]) * np.sqrt(np.median(omitted_variance(bags, features)))
     of_counts = 0.0 if counts is None else np.median(1 / np.maximum(counts, 1))
-    scatter = np.sqrt(np.median(drawn.get("dispersion", 0.0)) ** 2 + of_counts)
+    scatter = np.sqrt(np.median(draws.get("dispersion", 0.0)) ** 2 + of_counts)
     if omitted > scatter:
         warn(
             f"the features leave out a standard deviation of {omitted:.2g} of the log of a bag's "

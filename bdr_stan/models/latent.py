@@ -165,8 +165,8 @@ def contributions(
 
         def moments(i, block=block, added=added):
             mean = draws["gamma"][:, block] @ embedding.x[i, block].T
-            drawn, variance = (0.0, 0.0) if added is None else added(i)
-            return mean + drawn, np.broadcast_to(variance, mean.shape)
+            effect, variance = (0.0, 0.0) if added is None else added(i)
+            return mean + effect, np.broadcast_to(variance, mean.shape)
 
         most = 0.0 if added is None or S >= _FEWEST_DRAWS else np.max(draws["term_sd"] ** 2)
         parts[name] = _part(moments, most, n, S)
@@ -197,8 +197,8 @@ def _latent(coordinates, embedding, draws, offsets=None):
         if offsets is not None:
             mean += offsets[i]
         for added in new:
-            drawn, left = added(i)
-            mean += drawn
+            effect, left = added(i)
+            mean += effect
             variance += left
         if movement is None:
             return mean, variance
@@ -243,10 +243,10 @@ def _new_levels(embedding, draws):
 
 def _effects(column, numbers, sd, i):
     """Effects at bags i of the levels of a column, new if numbers > 0, and their variances."""
-    numbers, (drawn, variance) = numbers[i], np.zeros((2, len(sd), len(i)))
+    numbers, (effect, variance) = numbers[i], np.zeros((2, len(sd), len(i)))
     if len(sd) < _FEWEST_DRAWS:
-        return drawn, variance + sd[:, None] ** 2 * (numbers > 0)
+        return effect, variance + sd[:, None] ** 2 * (numbers > 0)
     for number in np.unique(numbers[numbers > 0]):
         noise = np.random.default_rng([column, number]).standard_normal(len(sd))
-        drawn[:, numbers == number] = (sd * noise)[:, None]
-    return drawn, variance
+        effect[:, numbers == number] = (sd * noise)[:, None]
+    return effect, variance

@@ -133,9 +133,9 @@ class PlainProgram(Model):
         self.program, self.priors = self.stock.program, self.stock.priors
         self.constants = self.stock.constants
 
-    def read(self, drawn: Draws, settings: SamplerSettings) -> Draws:
+    def read(self, draws: Draws, settings: SamplerSettings) -> Draws:
         """All that the program draws of its parameters, by its own names."""
-        return {name: v for name, v in drawn.items() if v.size and name not in GENERATED}
+        return {name: v for name, v in draws.items() if v.size and name not in GENERATED}
 
 
 @dataclass(kw_only=True)

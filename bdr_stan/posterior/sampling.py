@@ -58,9 +58,9 @@ def sample_posterior(
 ) -> Posterior:
     """Draws from the posterior of a model with one of Stan's methods, in the model's form."""
     stan_input = model.stan_input(settings)
-    drawn, stats, attrs = run(settings.stan_file or model.program, stan_input, settings)
+    draws, stats, attrs = run(settings.stan_file or model.program, stan_input, settings)
     return Posterior(
-        model.read(drawn, settings),
+        model.read(draws, settings),
         stats,
         {**attrs, **stan_input.attrs},
         LogDensity(model, stan_input, settings),
