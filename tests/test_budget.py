@@ -16,7 +16,7 @@ BUDGETS = {
     "embedding": 2500,
     "estimators": 6520,
     "families": 750,
-    "kernel_means": 790,
+    "kernel_means": 780,
     "kernels": 2460,
     "maps": 1820,
     "models": 3650,

@@ -23,6 +23,7 @@ from bdr_stan.kernels import FeatureMap
 from bdr_stan.threads import map_in_threads, n_threads_for
 from bdr_stan.types import Array, ArrayLike, is_number
 
+_CHUNK_BYTES = 1 << 22  # of features: small enough for caches
 _CHUNKS_PER_TASK = 8  # few sums to join, yet tasks enough for all threads
 TINY_ROOT = 1e-100  # instead of 0, which has no logarithm; its square is negligible
 
@@ -132,7 +133,6 @@ def embed(
     *,
     covariance: str | None = None,
     tau: float = 1.0,
-    chunk_bytes: int = 1 << 22,
     progress: Callable[[int, int], None] | None = None,
 ) -> Embedding:
     """Mean embeddings of bags, and the covariance of their features within bags.
@@ -146,8 +146,7 @@ def embed(
     weights that state reliability rather than counts. `covariance` "average" is the mean of S_i
     over the bags of more than one point, "pooled" the mean with weights N_i - 1, N_i the effective
     size, "identity" tau^2 I. Sizes are effective sizes, from replicate weights if the bags have
-    some. The result does not depend on `chunk_bytes`, the size of the kernel values per task.
-    `progress` is called with the points done and their total from time to time.
+    some. `progress` is called with the points done and their total from time to time.
     """
     bags = as_bags(bags, in_parts=True)
     if features.n_inputs != bags.n_features:
@@ -157,7 +156,7 @@ def embed(
         )
     sizes = bags.effective_sizes
     factors = scatter_factors(bags, sizes, covariance, tau)
-    embed_part = partial(sums_of_part, features=features, chunk_bytes=chunk_bytes)
+    embed_part = partial(sums_of_part, features=features)
     sums = BagSums.merged(
         bags.map_parts(embed_part, factors, progress=progress), factors, len(bags)
     )
@@ -286,13 +285,12 @@ def sums_of_part(
     factors: Array | None = None,
     *,
     features: FeatureMap,
-    chunk_bytes: int = 1 << 22,
     progress: Callable[[int, int], None] | None = None,
 ) -> BagSums:
     """Sums over points in memory; `factors`, shape (n,), are for the whole bags."""
     d = features.n_columns
     sums = BagSums.empty(len(bags), d, scatter=factors is not None)
-    chunk_rows = max(16, chunk_bytes // (8 * max(d, bags.n_features + 2)))
+    chunk_rows = max(16, _CHUNK_BYTES // (8 * max(d, bags.n_features + 2)))
     chunks = bags.chunks(chunk_rows)
     tasks = [chunks[k : k + _CHUNKS_PER_TASK] for k in range(0, len(chunks), _CHUNKS_PER_TASK)]
     # Reused: allocating memory costs more than the arithmetic on it.

@@ -25,6 +25,7 @@ ESTIMATORS = ("kme", "s-kmse", "f-kmse")
 _BELOW_SMALLEST = 1e-2
 _ABOVE_LARGEST = 1e4
 _GRID_PER_DECADE = 3
+_BLOCK_BYTES = 1 << 22  # of kernel values
 
 
 def check_estimator(estimator: str) -> None:
@@ -97,15 +98,10 @@ def s_kmse_shrinkage(n: int, mean_gram: float, mean_diagonal: float) -> float:
     return float(n * (mean_diagonal - mean_gram) / unlike) if unlike > 0 else np.inf
 
 
-def gram_means(
-    points: Array,
-    kernel: Callable[[Array, Array], Array],
-    *,
-    chunk_bytes: int = 1 << 22,
-) -> tuple[float, float]:
+def gram_means(points: Array, kernel: Callable[[Array, Array], Array]) -> tuple[float, float]:
     """Means of a kernel matrix of points, (n, p), and of its diagonal, computed by blocks."""
     n = len(points)
-    rows = max(1, int(np.sqrt(chunk_bytes / 8)))
+    rows = max(1, int(np.sqrt(_BLOCK_BYTES / 8)))
     total = diagonal = 0.0
     for start in range(0, n, rows):
         block = points[start : start + rows]

@@ -7,7 +7,7 @@ from builders.kernels import COLUMNS, DEFINITIONS, PROFILES, at_distance
 
 from bdr_stan import threads
 from bdr_stan.bags import Bags
-from bdr_stan.embedding.mean_embedding import embed
+from bdr_stan.embedding import mean_embedding
 from bdr_stan.kernels import (
     RBF,
     ConcatenatedFeatures,
@@ -16,6 +16,13 @@ from bdr_stan.kernels import (
     Polynomial,
     resolve_kernel,
 )
+
+
+def embed(*arguments, chunk_bytes=1 << 22, **options):
+    """The embedding in chunks of this size."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bdr_stan.embedding.mean_embedding._CHUNK_BYTES", chunk_bytes)
+        return mean_embedding.embed(*arguments, **options)
 
 
 def gaussian(landmarks, bandwidth):
