@@ -15,7 +15,6 @@ from sklearn.metrics import mean_squared_error
 from sklearn.model_selection import StratifiedKFold, train_test_split
 
 from bdr_stan import BDR, MERR, AggregateRegressor, Bags, BDRClassifier, InverseBDR
-from bdr_stan.kernel_means.set_kernels import set_kernels
 from bdr_stan.kernels import RBF, median_bandwidth
 from data_gen.gamma import gamma_bags
 from data_gen.mixtures import random_mixture
@@ -26,6 +25,7 @@ from experiments import swiss_roll as roll
 from experiments.methods import OPTIMAL, fewer, fit_methods, predict, scores
 from experiments.paper_data import load_misr1, load_musk1
 from experiments.papers import SupportMeasureMachine
+from experiments.papers.kernel_grids import set_kernels
 
 AHEAD, WITHIN, BEHIND = "ahead", "within one standard error", "behind"
 MODELS = {

@@ -1,12 +1,7 @@
 """Groups of bags and smooth functions of their metadata, as columns of a regression.
 
-A column of groups becomes one indicator per level, with effects u ~ N(0, term_sd^2). A smooth
-function of one or two columns is a Gaussian process, Matern 3/2, in sines on a box around the
-training bags, see `bdr_stan.kernels.hilbert_space`; its effects have the variance term_sd^2
-S(frequency; lengths), S the spectral density.
-
-Source: Riutort-Mayol, Burkner, Andersen, Solin, Vehtari (2023), "Practical Hilbert space
-approximate Bayesian Gaussian processes for probabilistic programming".
+A column of groups becomes one indicator per level, a smooth function of one or two columns sines on
+a box around the training bags, see `bdr_stan.kernels.hilbert_space`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -114,22 +114,12 @@ class MERR(ProbabilisticRegressor):
         y: ArrayLike,
         *,
         validation: tuple[BagsLike, ArrayLike] | None = None,
-        products: ArrayLike | None = None,
         seed: Seed = None,
     ) -> Self:
-        """Fit to bags and their labels.
-
-        Parameters
-        ----------
-        products : array, shape (n, n), optional
-            Inner products of the kernel means of the bags if they are known, for example from
-            `set_kernels` for a whole grid of kernels at once; not with landmarks.
-        """
+        """Fit to bags and their labels."""
         bags = as_bags(bags)
         y = check_labels(bags, y)
         self.check_parameters()
-        if products is not None:
-            products = self._checked_products(products, len(bags))
         if validation is not None:
             check_validation_chooses(self.alpha)
             validation = checked_validation(validation, bags)
@@ -139,8 +129,7 @@ class MERR(ProbabilisticRegressor):
         self._forget()
 
         means = _means(bags, kernel, landmarks)
-        if products is None:
-            products = means.products()
+        products = means.products()
         squares = products.diagonal()
         outer = resolved_outer(self.outer, products)
         path = KernelRidgePath(between(outer, products, squares, squares), y)
@@ -181,33 +170,6 @@ class MERR(ProbabilisticRegressor):
         # Without the eigendecomposition that standard deviations need.
         means = _means(self.like_training(bags), self.kernel_, self.landmarks_)
         return self._mean(_between_means(self.outer_, means, self.means_, self._squares))
-
-    def predict_products(self, products: Array, squares: Array | None = None) -> Array:
-        """Predicted labels from known inner products of kernel means.
-
-        Parameters
-        ----------
-        products : array, shape (m, n)
-            Inner products of the kernel means of m bags with the training bags' kernel means.
-        squares : array, shape (m,), optional
-            Squared norms of the m kernel means; not needed if the outer kernel is "linear".
-
-        Returns
-        -------
-        array, shape (m,), units of y
-
-        Raises
-        ------
-        ValueError
-            Other than one column of products for each training bag.
-        """
-        products = np.asarray(products, float)
-        if products.ndim != 2 or products.shape[1] != len(self._squares):
-            raise ValueError(
-                f"products have shape {products.shape}, expected (m, {len(self._squares)}): one "
-                "column per training bag"
-            )
-        return self._mean(between(self.outer_, products, squares, self._squares))
 
     def predictive(self, bags: BagsLike) -> Predictive:
         """Predictive distribution of the labels of new bags, by the Gaussian process.
@@ -254,14 +216,6 @@ class MERR(ProbabilisticRegressor):
             return None
         units, method = landmark_units(kernel, bags, seed), self.landmarks
         return choose_landmarks(bags, self.n_landmarks, method=method, scale=units, seed=seed)
-
-    def _checked_products(self, products, n):
-        products = np.asarray(products, float)
-        if self.landmarks is not None:
-            raise ValueError("products belong to exact kernel means: leave out landmarks")
-        if products.shape != (n, n):
-            raise ValueError(f"products have shape {products.shape}, expected ({n}, {n})")
-        return products
 
     def check_parameters(self) -> None:
         check_kernel_and_bandwidth(self.kernel, self.bandwidth)

@@ -15,7 +15,7 @@ from bdr_stan.estimators.merr import MERR
 from bdr_stan.estimators.validation import check_folds, checked_splits, checked_validation
 from bdr_stan.kernel_means.outer_kernels import between, check_outer, resolved_outer
 from bdr_stan.kernel_means.ridge_path import held_out, stacking_weights
-from bdr_stan.kernel_means.set_kernels import BagMeans, set_kernels
+from bdr_stan.kernel_means.set_kernels import BagMeans
 from bdr_stan.kernels import RBF, Kernel, Stationary, check_kernel, resolve_kernel
 from bdr_stan.parameters import estimator
 from bdr_stan.results.arviz_groups import estimate_groups
@@ -63,7 +63,7 @@ class MERRCV(BagRegressor):
 
     Notes
     -----
-    The kernels between all bags are computed once, whatever the number of folds. With validation
+    Each kernel between all bags is computed once, whatever the number of folds. With validation
     bags the regressions are fitted to the training bags; after folds to all bags.
 
     The weights of an average are those on the simplex with the least squared error on the
@@ -125,13 +125,14 @@ class MERRCV(BagRegressor):
             splits = [(np.arange(len(y)), np.arange(len(y), len(labels)))]
         self._forget()
 
-        named = [(name, kernel) for name, kernels in families.items() for kernel in kernels]
-        products = set_kernels(together, [kernel for _, kernel in named])
-        n = len(y)
+        if together.is_memory_map:
+            together.check_values()
         candidates = [
-            (family, kernel, kind, outer, gram)
-            for (family, kernel), gram in zip(named, products, strict=True)
-            for kind, outer in self._outer_grid(gram[:n, :n])
+            (family, kernel, kind, outer, products)
+            for family, kernels in families.items()
+            for kernel in kernels
+            for products in [BagMeans(together, kernel).products()]
+            for kind, outer in self._outer_grid(products[: len(y), : len(y)])
         ]
         scores = list(map_in_threads(partial(_score, y=labels, splits=splits), candidates, None))
         scores.sort(key=lambda score: score.rmse)
@@ -151,14 +152,7 @@ class MERRCV(BagRegressor):
 
     def predict(self, bags: BagsLike) -> Array:
         bags = self.like_training(bags)
-        kernels = [member.kernel_ for member in self.members_]
-        crosses = set_kernels(bags, kernels, self.best_.means_.bags)
-        total = np.zeros(len(bags))
-        for weight, member, products in zip(self.weights_, self.members_, crosses, strict=True):
-            means = BagMeans(bags, member.kernel_)
-            squares = None if member.outer_ is None else means.squared_norms()
-            total += weight * member.predict_products(products, squares)
-        return total
+        return self.weights_ @ [member.predict(bags) for member in self.members_]
 
     # ------------------------------------------------------------ parts of a fit
 
@@ -218,25 +212,22 @@ class _Score(NamedTuple):
     kernel: Kernel
     kind: int  # which entry of `outers`
     outer: Stationary | None
-    products: Array  # inner products of the kernel means of all bags
     alpha: float
     rmse: float
     predictions: Array  # of the labels held out
 
     def fitted(self, bags, y):
-        """The regression on all training bags, the first of those with `products`."""
-        model = MERR(self.kernel, outer=self.outer or "linear", alpha=self.alpha)
-        return model.fit(bags, y, products=self.products[: len(y), : len(y)].copy())
+        """The regression on all training bags."""
+        return MERR(self.kernel, outer=self.outer or "linear", alpha=self.alpha).fit(bags, y)
 
 
 def _score(candidate, y, splits):
-    *_, outer, products = candidate
+    *kernels, outer, products = candidate
     squares = products.diagonal()
-    gram = between(outer, products, squares, squares)
-    alphas, errors, predictions = held_out(gram, y, splits)
+    alphas, errors, predictions = held_out(between(outer, products, squares, squares), y, splits)
     best = int(np.argmin(errors))
     rmse = float(np.sqrt(errors[best]))
-    return _Score(*candidate, float(alphas[best]), rmse, predictions[:, best])
+    return _Score(*kernels, outer, float(alphas[best]), rmse, predictions[:, best])
 
 
 def _table(scores):

@@ -92,9 +92,10 @@ class PosteriorEstimator(BagEstimator):
             by name a column of the bags' metadata, or an array. A declared name followed by "_new"
             has the values of new bags, from the same column.
         **cmdstan_options
-            Arguments of the cmdstanpy method, such as ``adapt_delta=0.95``, and
-            ``threads_per_chain=2`` for the links "exp" and "logit" of totals; and, for NUTS,
-            ``client``, a Dask client to run the chains on its workers.
+            Arguments of the cmdstanpy method: for NUTS adapt_delta, max_treedepth, step_size, thin,
+            metric, inv_metric, adapt_engaged, inits, parallel_chains and, for the links "exp" and
+            "logit" of totals, threads_per_chain; for optimisation iter, history_size, jacobian and
+            inits.
 
         Raises
         ------

@@ -24,7 +24,7 @@ def checked_settings(settings: SamplerSettings, model: Any) -> SamplerSettings:
     if misplaced and misplaced[0] != "random_state":  # which `fit` has by another name
         name, cls = misplaced[0], type(model).__name__
         raise TypeError(f"fit takes no {name}: it is a parameter of {cls}({name}=...)")
-    check_options(settings.method, settings.options, warmup=settings.warmup, engine=settings.engine)
+    check_options(settings.method, settings.options, warmup=settings.warmup)
     return settings
 
 

@@ -8,8 +8,7 @@ eigenvalues, and level the average label, the fitted labels are
     level + U diag(d / (d + penalty)) U' (y - level)
 
 With H the matrix from y to the fitted labels f, leave-one-out errors are (y_i - f_i) / (1 - H_ii),
-without refitting. `held_out` computes errors on bags that others predict, `stacking_weights`
-weights of several regressions from their held-out predictions.
+without refitting.
 """
 
 from collections.abc import Sequence

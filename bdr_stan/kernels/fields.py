@@ -2,8 +2,7 @@
 
     f(x) = f0 + psi_1(x)' w_1 + psi_2(x)' w_2 + ...
 
-A sum of kernels is a sum of such fields. One in covariates has landmarks there, one in space has
-sines or landmarks in space, and straight lines have the columns themselves.
+A sum of kernels is a sum of such fields.
 """
 
 from collections import Counter

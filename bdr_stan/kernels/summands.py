@@ -1,7 +1,6 @@
 """Sums of kernels of different columns: their summands, and landmarks of each.
 
-A sum of kernels is the kernel of concatenated features. A summand in one column needs few
-landmarks, which have numbers in that column and NaN in the others.
+Landmarks of a summand have numbers in its columns and NaN in the others.
 """
 
 from dataclasses import replace

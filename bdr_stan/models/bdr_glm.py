@@ -31,17 +31,15 @@ from bdr_stan.types import Array
 # probable scales.
 _FIRST_BAGS = 3000
 _NO_DISPERSION = 1e-4  # as good as 0
-# The deviations of the bags are parameters of the program: Laplace's method needs the Hessian of
-# all, from differences, and steps of NUTS shrink with the fourth root of their number. With many
-# bags the program integrates them out, which is too slow for other families than these.
+# Beyond these numbers of bags deviations are integrated out by Laplace's method, or by the program
+# of these families, see "Families of labels" in docs/explanation/model.md.
 _MOST_BAGS_OF_LAPLACE = 3000
 _MOST_DEVIATIONS = 10_000
 _INTEGRATED = ("poisson", "binomial")
-_NUMBERS = (5, 9, 17, 33)
-# Error of the log density per bag, in units of 1 / sqrt(n): posterior means then move by less than
-# about a tenth of their standard deviations.
-_TOLERANCE = 0.02
-_MOST_BAGS = 3000  # that are looked at
+_NUMBERS_OF_NODES = (5, 9, 17, 33)
+# Error of the log density per bag, in units of 1 / sqrt(n).
+_NODE_TOLERANCE = 0.02
+_BAGS_OF_NODES = 3000  # that are looked at
 
 
 def without_deviations(method: str, n_bags: int) -> bool:
@@ -308,20 +306,20 @@ def deviation_nodes(
     same curvature have the shape (n,).
     """
     n = len(mean)
-    some = np.arange(0, n, -(-n // _MOST_BAGS))
+    some = np.arange(0, n, -(-n // _BAGS_OF_NODES))
     labels, mean, variance = labels.take(some), mean[some], variance[some]
     y, trials = labels.y, labels.trials
     exact = label_densities(family, y, mean, variance, trials).value
     out_of = None if trials is None else trials[:, None]
     u_sd = (1 + variance * information[some]) ** -0.5
     u_mean = np.sqrt(variance) * information[some] * (centre[some] - mean) * u_sd**2
-    for number in _NUMBERS:
+    for number in _NUMBERS_OF_NODES:
         node, weight = roots_hermitenorm(number)
         log_weight = np.log(weight / np.sqrt(2 * np.pi))
         u = u_mean[:, None] + u_sd[:, None] * node
         h = mean[:, None] + np.sqrt(variance)[:, None] * u
         at_node = family.terms(y[:, None], h, out_of).value
         by_nodes = logsumexp(at_node + log_weight + 0.5 * (node**2 - u**2), axis=1) + np.log(u_sd)
-        if np.mean(np.abs(by_nodes - exact)) < _TOLERANCE / np.sqrt(n):
+        if np.mean(np.abs(by_nodes - exact)) < _NODE_TOLERANCE / np.sqrt(n):
             break
     return {"K": number, "node": node, "log_node_weight": log_weight}

@@ -1,9 +1,7 @@
 """Whether labels suit the likelihood of their fit: scatter of counts, shape of other labels.
 
-Whether counts scatter more than Poisson or binomial numbers is a test that such a fit makes. The
-same model with negative binomial or beta-binomial counts contains the narrow one, at dispersion
-0. Both are fitted by evidence, the density of the labels with the weights integrated out, which
-also penalises a function flexible enough to follow every label.
+Fits of Poisson and binomial counts are compared, by evidence, with the same model of negative
+binomial or beta-binomial counts, which contains the narrow one at dispersion 0.
 """
 
 from collections.abc import Callable, Mapping

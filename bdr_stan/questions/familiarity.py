@@ -19,9 +19,9 @@ from scipy.stats import binom
 from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan.bags import BagsLike
-from bdr_stan.embedding.kept import Kept
 from bdr_stan.embedding.mean_embedding import Embedding, embed
 from bdr_stan.embedding.prior import landmark_matrices
+from bdr_stan.embedding.saved_arrays import SavedArrays
 from bdr_stan.embedding.shrinkage import joint_basis
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.predictive.distributions import table_of_bags
@@ -41,10 +41,10 @@ _MOST_BY_ERROR = _MOST_BY_CHANCE = 0.005
 
 
 @dataclass(frozen=True)
-class Familiarity(Kept):
+class Familiarity(SavedArrays):
     """Distances of bags from the training bags, and their distribution for training bags."""
 
-    kept: ClassVar = {
+    saved: ClassVar = {
         "m0": ("familiarity_m0", "landmark"),
         "basis": ("familiarity_basis", "landmark", "familiarity_component"),
         "lam": ("familiarity_lambda", "familiarity_component"),

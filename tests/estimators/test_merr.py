@@ -15,7 +15,6 @@ from sklearn.model_selection import GridSearchCV
 import bdr_stan
 from bdr_stan import MERR, Bags
 from bdr_stan.kernel_means.ridge_path import KernelRidgePath
-from bdr_stan.kernel_means.set_kernels import set_kernels
 from bdr_stan.kernels import RBF, Cauchy, Linear, Matern32
 
 ALPHAS = np.geomspace(1e-5, 1, 6)
@@ -144,27 +143,6 @@ def test_alpha_by_validation_and_leave_one_out(problem):
         MERR().fit(bags, y).alpha_
         < MERR().fit(bags, np.random.default_rng(0).normal(size=30)).alpha_
     )
-
-
-@pytest.mark.parametrize("outer", ["linear", "rbf"])
-def test_products_that_are_known(problem, outer):
-    """Of a grid of kernels, which shares its work: the fit and its predictions are the same."""
-    bags, y = problem
-    # Without noise the smallest penalties are all as good, and rounding chooses among them.
-    y = y + np.random.default_rng(1).normal(0, 0.5, len(y))
-    kernels = [RBF(0.5), RBF(1.0)]
-    products, cross = set_kernels(bags[:20], kernels), set_kernels(bags[20:], kernels, bags[:20])
-    model = MERR(RBF(1.0), outer=outer).fit(bags[:20], y[:20])
-    same = clone(model).fit(bags[:20], y[:20], products=products[1])
-    assert same.alpha_ == pytest.approx(model.alpha_)
-    predicted = model.predict(bags[20:])
-    np.testing.assert_allclose(same.predict(bags[20:]), predicted, rtol=1e-8)
-    squares = np.array([RBF(1.0)(bag, bag).mean() for bag in bags[20:]])
-    np.testing.assert_allclose(same.predict_products(cross[1], squares), predicted, rtol=1e-8)
-    with pytest.raises(ValueError, match=r"products have shape \(20, 20\), expected \(30, 30\)"):
-        model.fit(bags, y, products=products[1])
-    with pytest.raises(ValueError, match="products belong to exact kernel means"):
-        MERR(landmarks="kmeans").fit(bags[:20], y[:20], products=products[1])
 
 
 def test_scikit_learn_searches(problem):

@@ -7,15 +7,15 @@ import pytest
 
 from bdr_stan import BLR
 from bdr_stan import progress as progress_module
-from bdr_stan.posterior import chains, sampling
-from bdr_stan.posterior.chains import ChainProgress
+from bdr_stan.posterior import sampling
+from bdr_stan.posterior.sampling import ChainProgress
 
 
 @pytest.fixture
 def clock(monkeypatch):
     """A clock that the test sets."""
     now = [0.0]
-    monkeypatch.setattr(chains.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(sampling.time, "monotonic", lambda: now[0])
     return now
 
 

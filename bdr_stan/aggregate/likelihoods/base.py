@@ -52,9 +52,11 @@ def with_errors(dispersion: Array | float, error_variance: Array | float) -> Arr
     return np.sqrt(np.square(dispersion) + error_variance)
 
 
-def shape_with_errors(given: Mapping[str, Any]) -> Array | float:
+def shape_with_errors(label_data: Mapping[str, Any]) -> Array | float:
     """Shape of labels with what is known of them, see `label_density`: errors add to dispersion."""
-    return shape_of(with_errors(given.get("dispersion", 0.0), given.get("error_variance", 0.0)))
+    return shape_of(
+        with_errors(label_data.get("dispersion", 0.0), label_data.get("error_variance", 0.0))
+    )
 
 
 class LabelDistribution:
@@ -69,17 +71,17 @@ class LabelDistribution:
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
-    def distribution(self, mean: Array, **given: Any) -> rv_frozen:
+    def distribution(self, mean: Array, **label_data: Any) -> rv_frozen:
         """SciPy's distribution of labels given their means, of counts with trials probabilities.
 
-        `given` are its own scales (`dispersion`; for the normal `sigma` per label) and `trials` of
-        such counts, which broadcast with the mean. Each uses its own and ignores the rest.
+        `label_data` are its own scales (`dispersion`; of the normal `sigma` per label) and `trials`
+        of such counts, which broadcast with the mean. Each uses its own and ignores the rest.
         """
         raise NotImplementedError
 
-    def cdf_and_density(self, x: Array, mean: Array, **given: Any) -> tuple[Array, Array]:
+    def cdf_and_density(self, x: Array, mean: Array, **label_data: Any) -> tuple[Array, Array]:
         """Cumulative probability and density at numbers `x`; for the rest see `distribution`."""
-        distribution = self.distribution(mean, **given)
+        distribution = self.distribution(mean, **label_data)
         return distribution.cdf(x), distribution.pdf(x)
 
 
@@ -134,14 +136,14 @@ class Likelihood(LabelDistribution):
             check_trials(bags, labels, checked_trials(bags, trials))
         return labels
 
-    def label_density(self, y: Array, **given: Any) -> Callable[[Array], LabelDensity]:
+    def label_density(self, y: Array, **label_data: Any) -> Callable[[Array], LabelDensity]:
         """Log density of labels, shape (n,), as a function of their means lambda.
 
-        `given` are its own scales (`sigma`, `dispersion`), `trials` of the binomial, `noise_factor`
-        of the normal (noise of each label in units of sigma), `error_variance` of those with a
-        dispersion (relative variance of each label's known error), shapes (n,); `tau`, for
-        likelihoods with effects of bags, the effects' sd; effects are integrated out. Each uses its
-        own and ignores the rest.
+        `label_data` are its own scales (`sigma`, `dispersion`), `trials` of the binomial,
+        `noise_factor` of the normal (noise of each label in units of sigma), `error_variance` of
+        those with a dispersion (relative variance of each label's known error), shapes (n,); `tau`,
+        for likelihoods with effects of bags, the effects' sd; effects are integrated out. Each uses
+        its own and ignores the rest.
         """
         raise NotImplementedError
 
@@ -149,10 +151,10 @@ class Likelihood(LabelDistribution):
         """Numbers of the priors of its scales, by name, for `rows` and labels `y`."""
         return {f"{name}_scale": scale.prior_scale for name, scale in self.scales.items()}
 
-    def draw_effects(self, y: Array, means: Array, seed: Seed, **given: Array) -> Array:
+    def draw_effects(self, y: Array, means: Array, seed: Seed, **label_data: Array) -> Array:
         """Log effects of the bags given their labels `y` and means, (S, n), if `has_effects`.
 
-        `given` are scales, (S,), and `error_variance`, (n,): effects exclude the errors.
+        `label_data` are scales, (S,), and `error_variance`, (n,): effects exclude the errors.
         """
         raise NotImplementedError
 
