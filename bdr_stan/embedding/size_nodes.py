@@ -1,7 +1,7 @@
 """Groups of bags of many sizes replaced by groups at a few nodes, with the same likelihood.
 
 The log likelihood of a bag is interpolated in log N and log v, N its size and v the known variance
-of its label, at Chebyshev nodes, see "Lossless compression" in ``docs/explanation/model.md``. Polynomials are
+of its label, at Chebyshev nodes, see ``docs/explanation/computation.md``. Polynomials are
 negative for some bags, so each node has a difference of two Gram matrices of rows [z, x, 1, y].
 """
 

@@ -65,7 +65,8 @@ def label_distribution(
 ) -> LabelDistribution:
     """Distribution of labels like the training labels y, shape (n,), all within `bounds`.
 
-    "empirical": probabilities of repeated labels, and a density with edges, see ``docs/explanation/model.md``.
+    "empirical": probabilities of repeated labels, and a density with edges, see
+    ``docs/explanation/inverse.md``.
     "normal": with their mean and standard deviation. "uniform": between bounds.
     """
     low, high = open_ends(bounds)

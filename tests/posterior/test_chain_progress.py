@@ -63,7 +63,7 @@ def test_a_long_run_names_the_quicker_method(clock, tmp_path):
 
 def test_a_fit_tells_its_iterations(monkeypatch, capsys):
     """From the chains' files; CmdStanPy prints nothing."""
-    monkeypatch.setattr(progress_module._PlainLines, "every", 0.01)
+    monkeypatch.setattr(progress_module, "_SECONDS_BETWEEN_LINES", 0.01)
     real = sampling.status
     at_once = lambda text, show, *, after, detail=lambda: "": real(  # noqa: E731
         text, show, after=0.0, detail=detail
