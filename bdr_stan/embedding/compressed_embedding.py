@@ -1,7 +1,7 @@
 """Sums of embeddings of bags in partitions, for a regression with normal labels.
 
 Only sums leave a part of the table, and the embeddings of bags that have points in several parts;
-see "Lossless compression" in ``docs/explanation/model.md``.
+see "Lossless compression" in ``docs/explanation/computation.md``.
 """
 
 from collections.abc import Callable

@@ -28,7 +28,7 @@ def landmark_matrices(
     """Kernel matrix K, prior covariance R and within-bag covariance Sigma, shapes (d, d).
 
     R depends on `embedding_prior`, see ``docs/explanation/model.md``: for "kernel" it is K, the same
-    object; for "convolution" the kernel convolved with itself under the measure exp(-|z - c|^2 / (2 l^2)),
+    object; for "convolution" the kernel convolved with itself under exp(-|z - c|^2 / (2 l^2)),
     l = `measure_scale` in the units of the points, or of the kernel if it has units, c the mean of
     the landmarks. `JITTER` is added to the diagonals of K and Sigma, and relative to its mean
     diagonal to the convolution's.

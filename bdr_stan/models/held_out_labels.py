@@ -2,7 +2,7 @@
 
 `fitted_curves` learns everything from the labels of the same bags. The log density of the labels of
 each fifth under the fit to the other bags determines the power of the likelihood, the share of the
-kernel matrix in the residual spread, and offsets of classes; see ``docs/explanation/model.md``.
+kernel matrix in the residual spread, and offsets of classes; see ``docs/explanation/inverse.md``.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -3,7 +3,7 @@
     z_k | y  ~  N(c_k' B(y), tau_k^2 + lambda_k / N)        independent over k
     p(y | z)  is in proportion to  p(y) prod_k p(z_k | y)^power
 
-See "Embeddings given the label" in ``docs/explanation/model.md``.
+See "Embeddings given the label" in ``docs/explanation/inverse.md``.
 """
 
 from collections.abc import Callable, Mapping

@@ -6,7 +6,7 @@ about their mean m with variance s2, so
     l_i | y_i  ~  N(m + r_i (y_i - m), r_i v_i),    r_i = s2 / (s2 + v_i)
 
 Source: Carroll, Ruppert, Stefanski and Crainiceanu (2006), "Measurement error in nonlinear models",
-chapter 4; see ``docs/explanation/model.md``.
+chapter 4; see ``docs/explanation/inverse.md``.
 """
 
 from dataclasses import dataclass
