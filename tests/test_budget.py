@@ -12,7 +12,7 @@ BUDGETS = {
     "bags": 5100,
     "cli": 1110,
     "cmdstan": 930,
-    "datasets": 320,
+    "datasets": 340,
     "embedding": 2550,
     "estimators": 6570,
     "families": 750,
