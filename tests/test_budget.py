@@ -12,7 +12,7 @@ BUDGETS = {
     "bags": 5030,
     "cli": 1010,
     "cmdstan": 930,
-    "datasets": 320,
+    "datasets": 340,
     "embedding": 2500,
     "estimators": 6520,
     "families": 750,

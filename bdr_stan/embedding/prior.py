@@ -27,8 +27,8 @@ def landmark_matrices(
 ) -> tuple[Array, Array, Array]:
     """Kernel matrix K, prior covariance R and within-bag covariance Sigma, shapes (d, d).
 
-    R depends on `embedding_prior`, see ``docs/explanation/model.md``: for "kernel" it is K, the same
-    object; for "convolution" the kernel convolved with itself under exp(-|z - c|^2 / (2 l^2)),
+    R depends on `embedding_prior`, see ``docs/explanation/model.md``: for "kernel" it is K itself;
+    for "convolution" the kernel convolved with itself under exp(-|z - c|^2 / (2 l^2)),
     l = `measure_scale` in the units of the points, or of the kernel if it has units, c the mean of
     the landmarks. `JITTER` is added to the diagonals of K and Sigma, and relative to its mean
     diagonal to the convolution's.
