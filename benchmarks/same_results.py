@@ -295,11 +295,7 @@ def tuned(*models, **options):
 
 
 ARD = RBF("ard", columns=["x"]) + Matern32(columns=["z"])
-KERNELS = {
-    "smooth": [RBF(1.0), RBF(3.0)],
-    "rough": [Matern32(2.0), Cauchy(2.0)],
-    "line": [Linear()],
-}
+KERNELS = [RBF(1.0), RBF(3.0), Matern32(2.0), Cauchy(2.0), Linear()]
 
 FITS = {
     "BLR exact": regressor(BLR(8, method="exact")),
@@ -345,10 +341,9 @@ FITS = {
     "MERR, outer kernel": regressor(MERR(outer="rbf")),
     "MERR, landmarks": regressor(MERR(landmarks="kmeans", n_landmarks=10, outer="cauchy")),
     "MERR, sum": regressor(MERR(RBF(1.5, columns=["x"]) + Matern32(3.0, columns=["z"]))),
-    "MERR, validation": with_validation(MERR()),
     "MERRCV": regressor(MERRCV(outers=("linear", "rbf"))),
-    "MERRCV, average": regressor(MERRCV(KERNELS, outers=("linear", "rbf"), average=True)),
-    "MERRCV, validation": with_validation(MERRCV(KERNELS, average=True)),
+    "MERRCV, kernels": regressor(MERRCV(KERNELS, outers=("linear", "rbf"))),
+    "MERRCV, validation": with_validation(MERRCV(KERNELS)),
     "DFDR l2": regressor(DFDR()),
     "DFDR l1": regressor(DFDR(distance="l1", n_samples=200)),
     "DFDR, validation": with_validation(DFDR()),

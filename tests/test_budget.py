@@ -7,24 +7,24 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "bdr_stan"
 # Lines of Python, docstrings and blank lines included. A new capability makes room for itself.
 BUDGETS = {
-    ".": 2890,
-    "aggregate": 2760,
+    ".": 2880,
+    "aggregate": 2750,
     "bags": 5100,
     "cli": 1110,
     "cmdstan": 930,
     "datasets": 320,
     "embedding": 2550,
-    "estimators": 6570,
+    "estimators": 6170,
     "families": 750,
-    "kernel_means": 1070,
+    "kernel_means": 1050,
     "kernels": 2470,
     "maps": 1820,
     "models": 3730,
-    "plots": 1360,
+    "plots": 1350,
     "posterior": 2440,
-    "predictive": 2660,
-    "questions": 3650,
-    "report": 1380,
+    "predictive": 2550,
+    "questions": 3580,
+    "report": 1370,
     "results": 1310,
 }
 
@@ -36,7 +36,7 @@ def lines(paths):
 def test_every_folder_has_a_budget():
     folders = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").is_file()}
     assert folders | {"."} == set(BUDGETS)
-    assert sum(BUDGETS.values()) <= 45_000
+    assert sum(BUDGETS.values()) <= 44_500
 
 
 @pytest.mark.parametrize("folder", BUDGETS)

@@ -198,10 +198,7 @@ class MulticlassPredictive(_ClassMixture):
 
 
 def of_category(predictive: Any, category: Any) -> Any:
-    """Of more than two classes the distribution of whether the class is one of `category`.
-
-    Otherwise the predictive itself. TypeError or ValueError if `category` does not fit.
-    """
+    """Of more than two classes whether it is one of `category`; else the predictive itself."""
     if not isinstance(predictive, MulticlassPredictive):
         if category is not None:
             raise ValueError("category= is for labels of more than two classes: leave it out")
