@@ -14,7 +14,7 @@ BUDGETS = {
     "cmdstan": 930,
     "datasets": 320,
     "embedding": 2550,
-    "estimators": 6170,
+    "estimators": 6150,
     "families": 750,
     "kernel_means": 1050,
     "kernels": 2470,

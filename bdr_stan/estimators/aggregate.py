@@ -12,7 +12,7 @@ from bdr_stan.aggregate.outside_basis import warn_of_omitted_totals
 from bdr_stan.aggregate.thinning import thinning_error
 from bdr_stan.aggregate.training import training_features
 from bdr_stan.bags import BagsLike, PartitionedBags, as_bags
-from bdr_stan.estimators.own_program import is_plain, with_own_data
+from bdr_stan.estimators.own_program import is_plain
 from bdr_stan.estimators.program_of_totals import check_in_memory
 from bdr_stan.estimators.rates import RatePredictions, effect_columns_of, thetas
 from bdr_stan.estimators.validation import (
@@ -21,7 +21,6 @@ from bdr_stan.estimators.validation import (
     check_landmarks,
 )
 from bdr_stan.kernels import FieldFeatures, Kernel, check_kernel
-from bdr_stan.labels import Labels
 from bdr_stan.models.aggregate import aggregate_model
 from bdr_stan.models.overdispersion import WIDER_TOTALS, overdispersion
 from bdr_stan.models.plain import data_of_points
@@ -209,21 +208,6 @@ class AggregateRegressor(Ranking, EcologicalInference, DoubtedRates, RatePredict
         settings = self._settings(chains, warmup, draws, seed, progress, **cmdstan_options)
         return self._fit_bags(bags, labels, settings, started)
 
-    def read_labels(
-        self,
-        bags: Any,
-        y: ArrayLike,
-        *,
-        stan_data: Mapping[str, ArrayLike | str] | None = None,
-        **label_data: ArrayLike | str | None,
-    ) -> Labels:
-        """Totals of training bags and all that belongs to them, checked with the parameters."""
-        self.check_parameters()
-        self._check_parts(bags)
-        labels = self.label_model.read(bags, y, **label_data)
-        self._check_program(self._needed_data(labels), stan_data)
-        return with_own_data(labels, self.stan_file, bags, stan_data)
-
     def _fit_bags(self, bags, labels, settings, started, **surveys):
         """Fit to bags with labels that were checked, and to surveys."""
         visible = settings.progress is not False
@@ -320,7 +304,7 @@ class AggregateRegressor(Ranking, EcologicalInference, DoubtedRates, RatePredict
         """
         return f"{super().report()}\nLikelihood: {self.likelihood_text()}"
 
-    def _check_parts(self, bags):
+    def _check_bags(self, bags, label_data):
         """Raise if a fit needs points in memory, or would ignore replicates of weights."""
         if bags.replicate_weights is not None:
             raise ValueError(

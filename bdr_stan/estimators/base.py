@@ -469,7 +469,8 @@ def _restored(groups, config, arrays, notes, path):
     def made(name, **params):
         """An unfitted estimator; its `stan_file`, if any, is marked as loaded from a file."""
         if params.get("stan_file") is not None:
-            params["stan_file"] = StanFileOfFit.from_fit(params["stan_file"], path)
+            params["stan_file"] = StanFileOfFit(params["stan_file"])
+            params["stan_file"].fit = path
         if name not in _CLASSES:  # its module was not imported yet
             getattr(import_module("bdr_stan"), name, None)
         return _CLASSES[name](**params)

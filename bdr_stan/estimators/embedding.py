@@ -14,7 +14,7 @@ from bdr_stan.embedding.covariates import Covariates, check_columns, learn_covar
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.samples import SamplesFeatures, embedded, samples_features
 from bdr_stan.embedding.training import TrainingFeatures, training_features
-from bdr_stan.estimators.own_program import is_plain, with_own_data
+from bdr_stan.estimators.own_program import is_plain
 from bdr_stan.estimators.posterior import PosteriorEstimator
 from bdr_stan.estimators.program_of_bags import ProgramOfBags
 from bdr_stan.estimators.samples import SeveralSamples
@@ -133,28 +133,17 @@ class EmbeddingEstimator(
         training = self._training_features(bags, settings.seed, progress, labels)
         return self._fit_labels(training, labels, settings, started)
 
-    def read_labels(
-        self,
-        bags: Any,
-        y: ArrayLike,
-        *,
-        label_sd: ArrayLike | str | None = None,
-        stan_data: Mapping[str, ArrayLike | str] | None = None,
-        **label_data: ArrayLike | str | None,
-    ) -> Labels:
-        """Labels of training bags, or of their record, with all that belongs to them, checked."""
+    def _check_bags(self, bags: Any, label_data: Mapping[str, Any]) -> None:
+        """Raise if the bags, or the errors of their labels, are none for this estimator."""
+        label_sd = label_data.get("label_sd")
         if isinstance(bags, Samples):
-            bags.check_order(y=y, **label_data)
+            bags.check_order(**label_data)
             self.check_samples(bags, label_sd)
-        self.check_parameters()
         if label_sd is not None and not self.takes_label_sd:
             raise TypeError(
                 f"{type(self).__name__} takes no label_sd, but BLR, BDR, Shrinkage, "
                 "InverseBDR and AggregateRegressor do: leave it out"
             )
-        labels = self.label_model.read(bags, y, label_sd=label_sd, **label_data)
-        self._check_program(self._needed_data(labels), stan_data)
-        return with_own_data(labels, self.stan_file, bags, stan_data)
 
     def fit_features(self, training: TrainingFeatures, y: ArrayLike, **options: Any) -> Self:
         """Fit to `training`, from `training_features`; `y` and all `options` as in `fit`.
@@ -403,8 +392,7 @@ class EmbeddingEstimator(
         check_is_fitted(self, "result_")
         labels = Labels(classes=getattr(self, "classes_", None)) if labels is None else labels
         for name in self._required:
-            if getattr(labels, name) is None:
-                raise ValueError(self.label_model.missing(name))
+            self.label_model.check_has(name, getattr(labels, name))
         if self.by_program:
             return self.program_predictive(embedding, labels)
         self.warn_of_other_bags(embedding)

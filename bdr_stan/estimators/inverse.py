@@ -11,7 +11,7 @@ from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.estimators.base import ProbabilisticClassifier, ProbabilisticRegressor
 from bdr_stan.estimators.embedding import EmbeddingEstimator
 from bdr_stan.estimators.label_models import ClassLabels, LabelModel
-from bdr_stan.estimators.own_program import FEWEST_DRAWS, is_plain
+from bdr_stan.estimators.own_program import is_plain
 from bdr_stan.estimators.validation import check_bounds, check_choice
 from bdr_stan.labels import Labels
 from bdr_stan.models.bayes_rule import InverseCoordinates, inverse_predictive
@@ -132,9 +132,6 @@ class InverseEstimator(EmbeddingEstimator):
             return {"y_at_given": density_given_labels(coordinates, y, bags["label_sd"][i])}
 
         return bags, data_at
-
-    def program_step(self, n_bags: int, n_draws: int | None = None) -> int:
-        return -(-(self._n_draws if n_draws is None else n_draws) // FEWEST_DRAWS)
 
     def predictive_of_draws(
         self, coordinates: Any, embedding: Embedding, labels: Labels, draws: Mapping[str, Array]

@@ -150,9 +150,9 @@ class LabelModel:
         """Trials, exposure and offset of bags, by name, shape (n,); no label above its trials."""
         arrays = {}
         for name, values in label_data.items():
+            if name in required:
+                self.check_has(name, values)
             if values is None:
-                if name in required:
-                    raise ValueError(self.missing(name))
                 continue
             if name not in self.takes:
                 raise TypeError(self._refusal(name))
@@ -174,15 +174,16 @@ class LabelModel:
 
     _largest_offset = np.inf
 
-    def missing(self, name: str) -> str:
-        """Message if trials, exposure or offset of bags are missing."""
-        return (
-            f"{self.owner} needs {name} of these bags: give {name}=, one number per bag, to fit, "
-            "predict, predictive, score or contrast, or give fit the name of a column of the bags' "
-            "metadata, which all predictions then use; for an array, scikit-learn's searches and "
-            "folds need sklearn.set_config(enable_metadata_routing=True) and set_fit_request, "
-            f"set_predict_request and set_score_request({name}=True)"
-        )
+    def check_has(self, name: str, values: Any) -> None:
+        """Raise ValueError if trials, exposure or offset of bags are missing."""
+        if values is None:
+            raise ValueError(
+                f"{self.owner} needs {name} of these bags: give {name}=, one number per bag, to "
+                "fit, predict, predictive, score or contrast, or give fit the name of a column of "
+                "the bags' metadata, which all predictions then use; for an array, scikit-learn's "
+                "searches and folds need sklearn.set_config(enable_metadata_routing=True) and "
+                f"set_fit_request, set_predict_request and set_score_request({name}=True)"
+            )
 
     def _refusal(self, name):
         """Message if trials, exposure or offset do not go with the labels."""

@@ -126,7 +126,8 @@ class MERRCV(BagRegressor):
         return self.best_.idata
 
     def predict(self, bags: BagsLike) -> Array:
-        return self.best_.predict(self.like_training(bags))
+        bags = self.like_training(bags)
+        return self.best_.predict(bags)
 
     # ------------------------------------------------------------ parts of a fit
 

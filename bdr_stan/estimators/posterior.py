@@ -19,6 +19,7 @@ from bdr_stan.estimators.own_program import (
     check_own_data,
     is_plain,
     own_data_of_new_bags,
+    with_own_data,
 )
 from bdr_stan.estimators.validation import check_prior, check_stan_file
 from bdr_stan.extras import require_stanli
@@ -415,6 +416,21 @@ class PosteriorEstimator(BagEstimator):
         for trouble in sampling_warnings(self.diagnostics()):
             warn(f"{trouble} {FEW_BAGS.format(n=n_bags)}" if n_bags < 20 else trouble)
         return self
+
+    def read_labels(
+        self: Any,
+        bags: Any,
+        y: ArrayLike,
+        *,
+        stan_data: Mapping[str, ArrayLike | str] | None = None,
+        **label_data: Any,
+    ) -> Labels:
+        """Labels of training bags, or of their record, with all that belongs to them, checked."""
+        self._check_bags(bags, {"y": y, **label_data})
+        self.check_parameters()
+        labels = self.label_model.read(bags, y, **label_data)
+        self._check_program(self._needed_data(labels), stan_data)
+        return with_own_data(labels, self.stan_file, bags, stan_data)
 
     def _model(self, training: Any, labels: Labels) -> Any:
         """The statistical model with its data, priors and constants."""

@@ -55,10 +55,10 @@ class ProgramOfBags(Fit):
         return data_of_bags(coordinates, embedding, of_any), at_labels
 
     def program_step(self: Any, n_bags: int, n_draws: int | None = None) -> int:
-        """k, if a program's predictions use every k-th draw of each chain; families use fewer."""
+        """k, if predictions use every k-th draw; families and inverse models use fewer."""
         n_draws = self._n_draws if n_draws is None else n_draws
-        integrated = self.label_model.distribution is not None
-        most = FEWEST_DRAWS if integrated else MOST_NUMBERS // max(n_bags, 1)
+        is_slow = self.label_model.distribution is not None or not self.has_likelihood
+        most = FEWEST_DRAWS if is_slow else MOST_NUMBERS // max(n_bags, 1)
         return -(-n_draws // max(most, FEWEST_DRAWS))
 
     def program_predictive(

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -57,12 +57,6 @@ class StanFileOfFit(str):
     """The `stan_file` of a fit loaded from the file `fit`: not run until the user sets it again."""
 
     fit: str
-
-    @classmethod
-    def from_fit(cls, stan_file: str, fit: str) -> Self:
-        path = cls(stan_file)
-        path.fit = fit
-        return path
 
 
 def check_stan_file(path: Any) -> None:

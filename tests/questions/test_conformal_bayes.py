@@ -334,7 +334,7 @@ def test_regions_have_all_their_pieces(is_count):
 
             return lambda x: np.array([of_pieces(kept[k], at) for k, at in zip(i, x, strict=True)])
 
-    labels = Labels(is_count=is_count)
+    labels = LabelScale(is_count=is_count)
     found = dict(_pieces(New(), np.arange(7), labels, np.full(7, 30.0), np.ones(7)))
     assert sorted(found) == [0, 1, 3, 4, 5, 6]
     for k, pieces in found.items():
