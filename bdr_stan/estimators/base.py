@@ -247,9 +247,9 @@ class BagEstimator(PredictionTable, BaseEstimator):
             return self._like(bags, settings, need_weights, self.columns_of_bags)
         by_name = getattr(bags, "samples", bags)
         if not isinstance(by_name, Mapping) or not set(by_name) <= set(samples):
-            found = list(by_name) if isinstance(by_name, Mapping) else f"a {type(bags).__name__}"
+            what = list(by_name) if isinstance(by_name, Mapping) else f"a {type(bags).__name__}"
             raise TypeError(
-                f"the model was fitted to bags with the samples {list(samples)}, found {found}: "
+                f"the model was fitted to bags with the samples {list(samples)}, found {what}: "
                 "pass a dict of bags by these names"
             )
         named = {

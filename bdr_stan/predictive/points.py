@@ -220,14 +220,14 @@ class PointPredictive(Distributions):
 
         def sums(points, rows):
             f, residual_variance = self._function(points, rows)
-            rates = each = self.link.mean_rate(f, residual_variance)
+            rates = drawn_rates = self.link.mean_rate(f, residual_variance)
             if residual_variance is not None:
                 noise = np.random.default_rng(rows.start).normal(size=f.shape)
-                each = self._rates(f, residual_variance, noise)
+                drawn_rates = self._rates(f, residual_variance, noise)
             some = coefficients[:, rows]
             groups = np.unique(some.indices)  # few, as neighbouring points are in one bag
             weights = some.tocsr()[groups].toarray()
-            return groups, weights @ rates, weights @ (each > threshold).astype(float)
+            return groups, weights @ rates, weights @ (drawn_rates > threshold).astype(float)
 
         out = np.zeros((2, coefficients.shape[0], len(self.theta)))
         for groups, rates, exceeding in self._chunks(sums):

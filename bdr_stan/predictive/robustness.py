@@ -105,13 +105,13 @@ class Robustness:
     ) -> "Robustness":
         """From draws `theta`, (S,), a `regression`, and an interval's `ends` and `level`."""
         n = regression.n_residual
-        given_scales = _given(regression.scales, theta)
+        theta_given_scales = _given_scales(regression.scales, theta)
         strengths = {
-            name: _strengths(given_scales, _given(regression.scales, gamma), n)
+            name: _strengths(theta_given_scales, _given_scales(regression.scales, gamma), n)
             for name, gamma in regression.coefficients.items()
             if len(gamma) >= _DRAWS_PER_COEFFICIENT * gamma.shape[1]
         }
-        mean, sd = float(np.mean(theta)), float(np.std(given_scales))
+        mean, sd = float(np.mean(theta)), float(np.std(theta_given_scales))
         return cls(mean, sd, float(ends[0]), float(ends[1]), level, n, strengths)
 
     @property
@@ -207,7 +207,7 @@ def _rounded(value):
     return np.format_float_positional(value, 3, unique=False, fractional=False, trim="-")
 
 
-def _given(scales, values):
+def _given_scales(scales, values):
     """Draws, shape (S, ...), minus their linear dependence on the logs of scales, shape (S, m)."""
     logs = np.log(scales) - np.log(scales).mean(axis=0)
     return values - logs @ np.linalg.lstsq(logs, values - values.mean(axis=0), rcond=None)[0]

@@ -313,10 +313,10 @@ def _scan(new, i, labels, centre, scale):
     return bag[is_new], place[is_new], is_kept[is_new]
 
 
-def _ends(new, labels, bag, place, kept, bounded, direction):
+def _ends(new, labels, bag, place, last, bounded, direction):
     """Labels at the ends of pieces: the last kept, or where the next, if `bounded`, is not."""
-    bags, inside = bag[kept], place[kept]
-    following = place[np.clip(kept + direction, 0, len(place) - 1)]
+    bags, inside = bag[last], place[last]
+    following = place[np.clip(last + direction, 0, len(place) - 1)]
     ends = np.where(bounded, inside, direction * np.inf)
     j = np.flatnonzero(bounded)
     if len(j):
@@ -330,8 +330,8 @@ def _last_count(excess, inside, outside):
     """Last counts before `excess` falls below 0, by bisection; shapes (m,)."""
     while np.max(np.abs(outside - inside)) > 1:
         middle = np.where(np.abs(outside - inside) > 1, np.floor((inside + outside) / 2), inside)
-        kept = excess(middle) >= 0
-        inside, outside = np.where(kept, middle, inside), np.where(kept, outside, middle)
+        is_kept = excess(middle) >= 0
+        inside, outside = np.where(is_kept, middle, inside), np.where(is_kept, outside, middle)
     return inside
 
 

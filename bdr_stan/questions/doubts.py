@@ -219,11 +219,11 @@ def _order(bags, mean, above):
         return int(np.argmax(mean)), int(np.argmin(mean))
     if isinstance(above, str) or np.shape(above) != (2,):
         raise ValueError(f"above must be the ids of two bags, found {above!r}")
-    names = [str(each) for each in bags.index]
-    for each in above:
-        if str(each) not in names:
-            raise ValueError(f"above names the bag {each!r}, which is none of the bags")
-    a, b = (names.index(str(each)) for each in above)
+    names = [str(name) for name in bags.index]
+    for name in above:
+        if str(name) not in names:
+            raise ValueError(f"above names the bag {name!r}, which is none of the bags")
+    a, b = (names.index(str(name)) for name in above)
     if a == b:
         raise ValueError(f"above names the bag {above[0]!r} twice: name two bags")
     return a, b
@@ -234,7 +234,7 @@ def _row(cells):
     columns = [wrap(cell, width) for cell, width in zip(cells, _WIDTHS, strict=True)]
     lines = (zip(line, _WIDTHS, strict=True) for line in zip_longest(*columns, fillvalue=""))
     return "\n".join(
-        "  ".join(f"{text:{width}}" for text, width in each).rstrip() for each in lines
+        "  ".join(f"{text:{width}}" for text, width in texts).rstrip() for texts in lines
     )
 
 

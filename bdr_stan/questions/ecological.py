@@ -163,7 +163,7 @@ class EcologicalInference(Fit):
             columns = {"mean": rates.mean(axis=0), "lower": lower, "upper": upper}
             tables[share] = table_of_bags(subsets.subset, columns)
         table = pd.concat(tables, names=["share"]).swaplevel()
-        return table.loc[[(each, share) for each in subsets.subset.index for share in shares]]
+        return table.loc[[(name, share) for name in subsets.subset.index for share in shares]]
 
     def check_context(self: Any, *, level: float = 0.95) -> DataFrame:
         """Whether the effects of the districts go with the means of their columns (Mundlak).

@@ -170,13 +170,13 @@ class SelectionBounds:
         return float(low)
 
     def _number(self, bag):
-        found = np.flatnonzero([str(each) == str(bag) for each in self.ids])
-        if not len(found):
+        rows = np.flatnonzero([str(name) == str(bag) for name in self.ids])
+        if not len(rows):
             some = ", ".join(map(str, self.ids[:3]))
             raise ValueError(
                 f"there is no bag {bag!r}: bags are named by their {self.id_name}, such as {some}"
             )
-        return int(found[0])
+        return int(rows[0])
 
     def to_dataframe(self) -> "DataFrame":
         """The bounds in a table with a row for each bag and factor.
