@@ -157,6 +157,8 @@ class LabelModel:
             if name not in self.takes:
                 raise TypeError(self._refusal(name))
             values = values_of_bags(bags, values, name)
+            if labels is None and np.ndim(values) == 0:  # of bags to predict one number for all
+                values = np.full(len(bags), values)
             if name == "trials":
                 arrays[name] = checked_trials(bags, values, labels)
             elif name == "exposure":

@@ -63,9 +63,9 @@ class RatePredictions(ProbabilisticRegressor, ProgramOfTotals):
 
         Parameters
         ----------
-        trials : array, shape (n,), or str
-            Required for the binomial likelihood: numbers, or a column of the bags' metadata; by
-            default the column that the fit used.
+        trials : array, shape (n,), int or str
+            Required for the binomial likelihood: a number for each bag or for all, or a column of
+            the bags' metadata; by default the column that the fit used.
         district : as for `predictive`
         """
         predictive = self.predictive(bags, trials=trials, district=district)

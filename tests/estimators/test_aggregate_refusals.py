@@ -117,7 +117,7 @@ def test_what_predictions_refuse():
     with pytest.raises(ValueError, match=r"trials has shape \(2,\), but there are 30 bags"):
         model.predict(bags, trials=[5, 5])
     with pytest.raises(ValueError, match="number of trials of bag 0 is 5.5 .*whole numbers"):
-        model.predict(bags, trials=np.full(len(bags), 5.5))
+        model.predict(bags, trials=5.5)
     named = Bags(bags.points, bags.offsets, weights=bags.weights, features=["rain", "height"])
     with pytest.raises(
         ValueError, match="no column 'height', which the model was fitted to; it has"
