@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 
 from bdr_stan.bags import BagsLike, as_bags
@@ -137,7 +137,7 @@ class SkproRegressor(BaseProbaRegressor):
                 f"estimator must be a regressor of bdr_stan with a predictive distribution, found "
                 f"{name}: pass one such as BDR()"
             )
-        if getattr(self.estimator, "family", None) == "ordinal":
+        if is_classifier(self.estimator):
             raise TypeError(
                 "skpro's labels are numbers, but family='ordinal' has categories: use "
                 f"{name} itself"

@@ -15,7 +15,12 @@ import numpy as np
 from scipy.stats import poisson
 
 from bdr_stan import AggregateRegressor
+from bdr_stan.aggregate.densities import Totals
+from bdr_stan.aggregate.likelihoods import LIKELIHOODS
+from bdr_stan.aggregate.links import LINKS
+from bdr_stan.aggregate.training import training_features
 from bdr_stan.kernels import Matern32, map_kernel
+from bdr_stan.labels import Labels
 from bdr_stan.metrics import calibration
 from data_gen.malaria import FEATURES, FIELD_KM, FIELD_SD, effects, load_country, write_country
 from experiments.known_effects import known_effects_nll
@@ -113,16 +118,18 @@ def other_countries(args):
 
 def learned_features(args, country, n_functions):
     """Landmarks and kernel of highest evidence: lines, curves and a field in space."""
-    model = AggregateRegressor(
-        "poisson",
-        "exp",
-        n_landmarks=args.landmarks,
+    labels = Labels(np.asarray(country.y, float))
+    training = training_features(
+        country.bags,
+        Totals(labels, LIKELIHOODS["poisson"], LINKS["exp"]),
         kernel=map_kernel(FEATURES[:-2], ["x", "y"], n_functions=n_functions),
+        learn=not args.quick,
+        n_landmarks=args.landmarks,
+        landmarks="kmeans",
         thin=args.thin,
-        learn_kernel=not args.quick,
-        random_state=args.seed,
+        seed=args.seed,
     )
-    return model.training_features(country.bags, country.y, seed=args.seed).feature_map
+    return training.feature_map
 
 
 def main():

@@ -17,7 +17,8 @@ from scipy.stats import poisson, wilcoxon
 from sklearn.metrics import mean_squared_error
 
 from bdr_stan import AggregateRegressor, metrics, plots
-from bdr_stan.kernels import RBF
+from bdr_stan.embedding.landmarks import landmarks_of_fields
+from bdr_stan.kernels import RBF, FieldFeatures
 from bdr_stan.predictive import PointPredictive
 from data_gen.swiss_roll import swiss_roll
 from experiments.papers import AggregateNN, BagPixel, ConstantRate
@@ -243,10 +244,10 @@ def prior_truths(n_draws, args, log):
         some = test.points[::STEP]
         rng = np.random.default_rng(draw)
         for short, link in LINKS.items():
+            landmarks = landmarks_of_fields(RBF(4.0), train, args.landmarks, seed=draw)
+            psi = FieldFeatures(RBF(4.0), landmarks)
             settings = {"link": link, "kernel": RBF(4.0), "learn_kernel": False}
-            model = AggregateRegressor("poisson", n_landmarks=args.landmarks, **settings)
-            psi = model.training_features(train, roll["train"].y, seed=draw).feature_map
-            settings |= {"landmarks": psi.landmarks}
+            settings |= {"landmarks": landmarks}
             prior = PRIOR_OF_TRUTHS[short]
             rho = prior["rho_median"] * np.exp(prior["rho_log_sd"] * rng.standard_normal())
             w = rho * rng.standard_normal(args.landmarks)

@@ -157,7 +157,7 @@ def test_trials_are_sliced_with_the_folds_and_given_for_validation(problem, rng)
         ({"score": "evidence", "method": "vb"}, "has a bound by method='vb': pass score='bound'"),
         ({"score": "bound", "validation": ([], [])}, "give validation=.* or cv=.* and not both"),
         ({"refine": "ard"}, "refine goes with models on mean embeddings"),
-        ({"trials": np.ones(45)}, "trials belong to the binomial likelihood, not to 'negative"),
+        ({"trials": np.ones(45)}, "the negative binomial likelihood takes no trials"),
         (
             {"models": [fixed(likelihood="poisson", bag_effects=True)]},
             "method='laplace' takes no bag_effects",

@@ -13,13 +13,11 @@ import numpy as np
 from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels
 from bdr_stan.bags.checks import offsets_of_sizes
 from bdr_stan.embedding.landmarks import choose_landmarks, landmark_units
-from bdr_stan.estimators.prediction import ProbabilisticRegressor
+from bdr_stan.estimators.base import ProbabilisticRegressor
 from bdr_stan.estimators.validation import (
     LANDMARKS,
     check_alpha,
     check_landmarks,
-    check_validation_chooses,
-    checked_validation,
 )
 from bdr_stan.kernel_means.outer_kernels import between, check_outer, resolved_outer
 from bdr_stan.kernel_means.ridge_path import KernelRidgePath
@@ -44,9 +42,9 @@ class MERR(ProbabilisticRegressor):
         sqrt(median squared distance / 2) of the training bags.
     alpha : "loo", float or sequence of float, default "loo"
         Penalty on the squared RKHS norm of the regression function, > 0, added to the *mean*
-        squared error. From several the one with the lowest squared error on the validation bags of
-        `fit`, else of leave-one-out cross-validation. "loo": 49 from 10^-12 to 1 times the largest
-        eigenvalue of the kernel matrix divided by the number of bags.
+        squared error. From several the one with the lowest squared error of leave-one-out
+        cross-validation. "loo": 49 from 10^-12 to 1 times the largest eigenvalue of the kernel
+        matrix divided by the number of bags.
     landmarks : None, {"kmeans", "random"} or array, shape (d, p), default None
         None uses all pairs of points, exactly. With landmarks the kernel means are projected on the
         span of the kernel at these points (Nystrom), in one pass over the points.
@@ -94,9 +92,6 @@ class MERR(ProbabilisticRegressor):
     >>> model = MERR(outer="rbf").fit(bags[:30], y[:30], seed=1)
     >>> bool(model.score(bags[30:], y[30:]) > 0.9)
     True
-    >>> mean, sd = model.predict(bags[30:], return_std=True)
-    >>> mean.shape, sd.shape
-    ((10,), (10,))
     """
 
     kernel: str | Kernel = "rbf"
@@ -113,16 +108,16 @@ class MERR(ProbabilisticRegressor):
         bags: BagsLike,
         y: ArrayLike,
         *,
-        validation: tuple[BagsLike, ArrayLike] | None = None,
         seed: Seed = None,
     ) -> Self:
-        """Fit to bags and their labels."""
+        """Fit to bags and their labels.
+
+        Parameters
+        ----------
+        """
         bags = as_bags(bags)
         y = check_labels(bags, y)
         self.check_parameters()
-        if validation is not None:
-            check_validation_chooses(self.alpha)
-            validation = checked_validation(validation, bags)
         seed = self.checked_seed(seed)
         kernel = resolve_kernel(self.kernel, self.bandwidth, bags, seed=seed)
         landmarks = self._landmarks(bags, kernel, seed)
@@ -135,12 +130,7 @@ class MERR(ProbabilisticRegressor):
         path = KernelRidgePath(between(outer, products, squares, squares), y)
         alphas = path.alphas(self.alpha)
         dual = path.dual(alphas)
-        held_out = None
-        if validation is not None:
-            of_validation = _means(validation[0], kernel, landmarks)
-            cross = _between_means(outer, of_validation, means, squares)
-            held_out = path.level + cross @ dual, np.asarray(validation[1])
-        best = path.best(alphas, held_out)
+        best = path.best(alphas)
         alpha, scale = float(alphas[best]), path.scale(alphas[best])
         estimate = {
             "intercept": path.level,
@@ -169,7 +159,8 @@ class MERR(ProbabilisticRegressor):
             return super().predict(bags, return_std=True)
         # Without the eigendecomposition that standard deviations need.
         means = _means(self.like_training(bags), self.kernel_, self.landmarks_)
-        return self._mean(_between_means(self.outer_, means, self.means_, self._squares))
+        squares = None if self.outer_ is None else means.squared_norms()
+        return self._mean(between(self.outer_, means.products(self.means_), squares, self._squares))
 
     def predictive(self, bags: BagsLike) -> Predictive:
         """Predictive distribution of the labels of new bags, by the Gaussian process.
@@ -232,12 +223,6 @@ def _means(bags, kernel, landmarks):
             bags.check_values()
         return BagMeans(bags, kernel)
     return ProjectedMeans.at_landmarks(bags, kernel, landmarks)
-
-
-def _between_means(outer, means, others, other_squares):
-    """Kernel of kernel means; squared norms are computed if needed."""
-    squares = None if outer is None else means.squared_norms()
-    return between(outer, means.products(others), squares, other_squares)
 
 
 def _constants(means, landmarks):

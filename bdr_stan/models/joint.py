@@ -185,7 +185,7 @@ def _survey_likelihood(surveys, family, line, overall, **scales):
         mean = np.add.reduceat(shares * positive, rows.start)
         rest = np.add.reduceat(shares * negative, rows.start)
         terms = family.terms(
-            surveys.positives, np.log(mean) - np.log(rest), surveys.examined, **of_places
+            surveys.positives, np.log(mean) - np.log(rest), trials=surveys.examined, **of_places
         )
         # Slopes of the places' log odds in theta.
         of_f = slope[:, None] * rows.rows

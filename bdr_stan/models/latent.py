@@ -105,7 +105,7 @@ def outcome_predictive(
     latent = _latent(coordinates, embedding, others, labels.offsets)
     shape = len(embedding.mean), len(draws["intercept"])
     if not isinstance(family, Ordinal):
-        return OutcomePredictive(latent, *shape, family, scales, labels.trials)
+        return OutcomePredictive(latent, *shape, family, scales, labels)
 
     def log_probabilities(i):
         return family.log_probabilities(*latent(i), **scales)

@@ -65,7 +65,7 @@ class _BetaBinomialTotals(Binomial):
 
         def density(mean):
             spread, tilt = mean * (1 - mean), 1 - 2 * mean
-            terms = terms_of(y, logit(mean), trials, dispersion=dispersion)
+            terms = terms_of(y, logit(mean), trials=trials, dispersion=dispersion)
             inflation = 1 + (trials - 1) / (1 + dispersion**-2.0)  # of the binomial variance
             information = trials / (inflation * spread)
             return LabelDensity(

@@ -4,7 +4,7 @@ from itertools import cycle
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, is_classifier
+from sklearn.base import BaseEstimator
 
 from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.embedding.shrinkage import shrinkage_factors
@@ -94,7 +94,8 @@ def influence(
         if sample is not None:
             options["sample"] = sample
         values, along = model.influence_along(column, bags, seed=seed, **options)
-        mean, band, what = along.mean, along.quantile(ends), f"added to the {_what(model)}"
+        mean, band = along.mean, along.quantile(ends)
+        what = f"added to the {model.label_model.predictor}"
     else:
         raise TypeError(
             f"{type(model).__name__} has no influence of points to draw: pass a fitted BLR, BDR, "
@@ -106,13 +107,6 @@ def influence(
     _draw_band(ax, values, mean, band, level)
     ax.set(xlabel=f"column {column}" if isinstance(column, int) else column, ylabel=what)
     return ax
-
-
-def _what(model):
-    """What a column adds to."""
-    if getattr(model, "family", "normal") not in ("normal", "student_t"):
-        return "linear predictor"
-    return "latent function" if is_classifier(model) else "label"
 
 
 def _draw_band(ax, values, mean, interval, level):

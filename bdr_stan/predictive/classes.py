@@ -163,7 +163,7 @@ class MulticlassPredictive(_ClassMixture):
         return self.mean
 
     def _ends(self, level, predicted):
-        return (each[np.arange(len(self)), predicted] for each in self.interval(level))
+        return (ends[np.arange(len(self)), predicted] for ends in self.interval(level))
 
     _answers = "probabilities, sd, quantile(q), interval(level), log_prob(y), sample(size)"
 

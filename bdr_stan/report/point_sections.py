@@ -45,15 +45,9 @@ def influence(fit: FitSummary) -> Section | None:
 
 def _what(fit):
     """What the columns add to."""
-    family = getattr(fit.model, "family", "normal")
-    if family == "ordinal":
-        return "linear predictor, which is large where high categories are likely,"
-    if family not in ("normal", "student_t"):
-        link = "log odds" if family in ("binomial", "beta_binomial", "beta") else "logarithm"
-        return f"linear predictor, the {link} of the expected label,"
-    if fit.classes is None:
-        return "label"
-    return f"latent function, which is large where the class {fit.classes[1]!s} is likely,"
+    kind = fit.model.label_model
+    meaning = kind.predictor_meaning(fit.classes)
+    return f"{kind.predictor}, {meaning}," if meaning else kind.predictor
 
 
 def _along(fit):

@@ -61,7 +61,7 @@ def test_errors(rng):
     bags = bags_of(rng, [3, 4])
     with pytest.raises(ValueError, match="others have 2 features per point, but the bags have 3"):
         set_kernels(bags, [RBF(1.0)], [np.ones((2, 2))])
-    with pytest.raises(ValueError, match="bandwidth='median' is no number yet"):
+    with pytest.raises(ValueError, match="bandwidth='median' is not a number yet"):
         set_kernels(bags, [RBF(1.0), RBF("median")])
     with pytest.raises(
         ValueError, match="RBF depends on the column 5, which the points do not have"

@@ -6,11 +6,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy.stats.distributions import rv_frozen
 
-from bdr_stan.aggregate.labels import check_counts, check_each, check_trials, checked_trials
+from bdr_stan.aggregate.labels import check_counts, check_each
 from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.bags import BagsLike, as_bags, check_one_per_bag, values_of_bags
 from bdr_stan.bags.checks import checked_numbers
 from bdr_stan.bags.labels import check_plausible
+from bdr_stan.labels import Labels
 from bdr_stan.types import Array, ArrayLike, Seed
 
 
@@ -104,17 +105,13 @@ class Likelihood(LabelDistribution):
     # Terms of the variational bound, by the names of the links that have some.
     expected_terms: ClassVar[Mapping[str, Terms]] = {}
 
-    def check_labels(self, bags: BagsLike, y: ArrayLike, trials: ArrayLike | None = None) -> Array:
+    def check_labels(self, bags: BagsLike, y: ArrayLike) -> Array:
         """Labels of `bags`, each the total of its points, as float64, shape (n,).
 
-        Counts are 0, 1, ..., 2^31 - 1, not all zero; trials, people asked in each bag, are whole
-        numbers from 1, none below the bag's count. Labels may all be equal, unlike in
-        `bags.check_labels`: bags of different size or points still separate rates. Bags are checked
-        for points, and weights >= 0 that are not all zero, when they are made. TypeError or
-        ValueError names the first bag with an invalid label or trials.
+        Counts are 0, 1, ..., 2^31 - 1, not all zero. Labels may all be equal, unlike in
+        `bags.check_labels`: bags of different size or points still separate rates. TypeError or
+        ValueError names the first bag with an invalid label.
         """
-        if trials is not None and not self.has_trials:
-            raise ValueError(f"trials belong to the binomial likelihood, not to {self.name!r}")
         bags = as_bags(bags, in_parts=True)
         labels = checked_numbers(values_of_bags(bags, y, "y"), "label", bags.ids)
         check_one_per_bag(labels, len(bags))
@@ -132,8 +129,6 @@ class Likelihood(LabelDistribution):
         if self.is_positive:
             rule = f"the {self.name} likelihood needs labels > 0"
             check_each(bags, labels, labels > 0, "label", rule)
-        if trials is not None:
-            check_trials(bags, labels, checked_trials(bags, trials))
         return labels
 
     def label_density(self, y: Array, **label_data: Any) -> Callable[[Array], LabelDensity]:
@@ -166,14 +161,14 @@ class Likelihood(LabelDistribution):
         """What `expected_terms` omit from the log density of labels `y`, at these scales."""
         return 0.0
 
-    def label_on_log_scale(self, y: Array, trials: Array | None = None) -> tuple[Array, Array]:
+    def label_on_log_scale(self, labels: Labels) -> tuple[Array, Array]:
         """Labels on the scale of bags' effects, and their information on the effects, (n,).
 
         These are logarithms, for the binomial log odds of the shares, and about minus the second
         derivative of the log density in the effect. Only the sampler's coordinates depend on them.
         """
-        return np.zeros(len(y)), np.zeros(len(y))
+        return np.zeros(len(labels.y)), np.zeros(len(labels.y))
 
-    def program_data(self, y: Array, trials: Array | None = None) -> dict[str, Any]:
-        """Likelihood, labels `y` and, of the binomial, `trials` in the data of a Stan program."""
-        return {"y": y, "likelihood": self.program_number, "n_scales": len(self.scales)}
+    def program_data(self, labels: Labels) -> dict[str, Any]:
+        """Likelihood, labels and, of the binomial, trials in the data of a Stan program."""
+        return {"y": labels.y, "likelihood": self.program_number, "n_scales": len(self.scales)}

@@ -21,6 +21,7 @@ from bdr_stan.aggregate.likelihoods.base import (
     shape_of,
     shape_with_errors,
 )
+from bdr_stan.labels import Labels
 from bdr_stan.types import Array, Seed
 
 # SciPy's distribution loses its digits below this dispersion, and is the Poisson's to 1e-5 there.
@@ -58,8 +59,8 @@ class Poisson(Likelihood):
 
         return density
 
-    def label_on_log_scale(self, y: Array, trials: Array | None = None) -> tuple[Array, Array]:
-        return np.log(y + 0.5), y + 0.5
+    def label_on_log_scale(self, labels: Labels) -> tuple[Array, Array]:
+        return np.log(labels.y + 0.5), labels.y + 0.5
 
     def constant(self, y: Array, **scales: float) -> float:
         return -gammaln(y + 1).sum()
@@ -68,9 +69,9 @@ class Poisson(Likelihood):
         return stats.poisson(mean)
 
 
-def log_choose(trials: Any, y: Array) -> Array:
-    """Logarithm of the number of ways to choose y out of the trials."""
-    return gammaln(trials + 1) - gammaln(y + 1) - gammaln(trials - y + 1)
+def log_choose(n: Any, k: Array) -> Array:
+    """Logarithm of the binomial coefficient: ways to choose k out of n."""
+    return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
 
 
 def log_rising(y: Array, shape: Array | float) -> Array:
@@ -172,7 +173,7 @@ class Binomial(Likelihood):
         if tau > 0:
             share = (y.sum() + 0.5) / (trials.sum() + 1)
             shape = 1 / (tau**2 * share * (1 - share))  # at this share tau is the sd of log odds
-            return _beta_binomial(y, trials, min(shape, _LARGEST_SHAPE))
+            return _beta_binomial(y, rest, min(shape, _LARGEST_SHAPE))
 
         def density(mean):
             spread = mean * (1 - mean)
@@ -187,23 +188,24 @@ class Binomial(Likelihood):
 
         return density
 
-    def label_on_log_scale(self, y: Array, trials: Array | None = None) -> tuple[Array, Array]:
-        share = (y + 0.5) / (np.asarray(trials) + 1)
-        return logit(share), np.asarray(trials) * share * (1 - share)
+    def label_on_log_scale(self, labels: Labels) -> tuple[Array, Array]:
+        trials = np.asarray(labels.trials)
+        share = (labels.y + 0.5) / (trials + 1)
+        return logit(share), trials * share * (1 - share)
 
     def distribution(self, mean: Array, **label_data: Any) -> rv_frozen:
         return stats.binom(np.asarray(label_data.get("trials", 1)).astype(np.int64), mean)
 
-    def program_data(self, y: Array, trials: Array | None = None) -> dict[str, Any]:
-        return {"y": y.astype(int), "trials": np.asarray(trials).astype(int)}
+    def program_data(self, labels: Labels) -> dict[str, Any]:
+        return {"y": labels.y.astype(int), "trials": np.asarray(labels.trials).astype(int)}
 
 
-def _beta_binomial(y, trials, shape):
-    """Density if probabilities are beta(shape lambda, shape (1 - lambda)).
+def _beta_binomial(y, rest, shape):
+    """Density of y and the `rest` of the trials, probabilities beta(shape p, shape (1 - p)).
 
     The information, which has no closed form, is one over the variance of the share y / trials.
     """
-    rest = trials - y
+    trials = y + rest
     constant = log_choose(trials, y) - log_rising(trials, shape)
 
     def density(mean):

@@ -23,6 +23,7 @@ from bdr_stan.aggregate.likelihoods.base import (
     shape_with_errors,
 )
 from bdr_stan.aggregate.rows import AggregateRows
+from bdr_stan.labels import Labels
 from bdr_stan.types import Array
 
 _LEAST_GAMMA_DISPERSION = 1e-6  # dispersion below which SciPy's distribution loses its digits
@@ -100,8 +101,8 @@ class Exponential(Likelihood):
 
         return density
 
-    def label_on_log_scale(self, y: Array, trials: Array | None = None) -> tuple[Array, Array]:
-        return np.log(y), np.ones(len(y))
+    def label_on_log_scale(self, labels: Labels) -> tuple[Array, Array]:
+        return np.log(labels.y), np.ones(len(labels.y))
 
     def distribution(self, mean: Array, **label_data: Any) -> rv_frozen:
         return stats.expon(scale=mean)
