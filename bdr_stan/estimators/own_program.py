@@ -46,7 +46,7 @@ def check_declares(
         if base_name not in accepted and name not in (stan_data or ()):
             raise ValueError(
                 f"{program} declares the data {base_name}, which are none of every fit: give fit "
-                f"stan_data={{{base_name!r}: ..}}, a column of the bags' metadata or an array"
+                f"stan_data={{{base_name!r}: ...}}, a column of the bags' metadata or an array"
             )
     for name, meaning in needed.items():
         if name not in names:

@@ -1,7 +1,7 @@
 """How strong an omitted cause must be to change a contrast (omitted variable bias).
 
-docs/omitted_causes.md has the derivation. With b the coefficients of a regression y ~ N(X b, W^-1)
-and theta = Dbar' b, leaving out a cause changes theta by
+docs/validation/omitted_causes.md has the derivation. With b the coefficients of a regression
+y ~ N(X b, W^-1) and theta = Dbar' b, leaving out a cause changes theta by
 
     bias^2 = c_y c_d / (1 - c_d) |y - X b|^2 Dbar' M^-1 Dbar,    M = X'WX + prior precision of b,
 

@@ -1,7 +1,7 @@
 """Conformal Bayes: regions of labels with coverage that does not rest on the model.
 
-docs/conformal.md says what is compared. Scores use the posterior given also the new bag with the
-candidate y: the draws theta_s of the posterior of the training bags, with weights
+docs/validation/conformal.md describes what is compared. Scores use the posterior given also the
+new bag with the candidate y: the draws theta_s of the posterior of the training bags, with weights
 
     w_s = p(y | theta_s, new bag) / sum_t p(y | theta_t, new bag)
     score of bag i = spread_i sum_s w_s p(y_i | theta_s, bag i)

@@ -1,4 +1,4 @@
-"""Whether new bags are like the training bags, whatever their size: docs/familiarity.md.
+"""Whether new bags are like the training bags, whatever their size: docs/validation/familiarity.md.
 
 With z the coordinates in which covariances are diagonal, between bags 1 and within bags lambda, the
 distance is d^2 = sum_k z_k^2 / (1 + lambda_k / N). Its distribution is that of training bags held

@@ -1,7 +1,7 @@
 """Weighted sums of labels over groups of bags (poststratification), with their dependence.
 
-docs/explanation/model.md has the formulas: of the sums, and of the prior that bags of another population have
-in the fit's coordinates, with their own moments.
+docs/explanation/model.md has the formulas of the sums, and of the prior that bags of another
+population have in the coordinates of the fit, with their own moments.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
 """Bounds of the mean of a function over a bag with unknown selection probabilities of points.
 
 If the correct weights are between w_j / G and G w_j, the largest mean t of a function f solves (see
-docs/sensitivity.md)
+docs/validation/sensitivity.md)
 
     h(t) = sum_j w_j (f_j - t) + (G^2 - 1) sum_j w_j max(f_j - t, 0) = 0
 
