@@ -1,11 +1,11 @@
 """What a change of the points changes, for example a policy: the movement of mean embeddings.
 
 docs/explanation/model.md has the formulas, of shares p_j before and q_j after: the error of the
-movement (the linearisation of a ratio, Sarndal, Swensson and Wretman 1992, section 5.5), and its bias where only
-shares change. Here both sums are divided by 1 - sum_j p_j^2, with equal shares (N - 1) / N. An
-added point has p_j = 0 and no error, and m' is the mean of the other points. Small bags have too
-few points for their own variance: that of one point is averaged with the variance over all bags,
-with the weight of ten points.
+movement (the linearisation of a ratio, Sarndal, Swensson and Wretman 1992, section 5.5), and its
+bias where only shares change. Here both sums are divided by 1 - sum_j p_j^2, with equal shares (N
+- 1) / N. An added point has p_j = 0 and no error, and m' is the mean of the other points. Small
+bags have too few points for their own variance: that of one point is averaged with the variance
+over all bags, with the weight of ten points.
 """
 
 from dataclasses import replace
