@@ -19,7 +19,7 @@ from bdr_stan.metrics import calibration, poisson_nll
 from data_gen.malaria import FEATURES, FIELD_KM, FIELD_SD, effects, load_country, write_country
 from experiments.known_effects import known_effects_nll
 from experiments.papers import AggregateNN, ConstantRate
-from experiments.report import arguments, markdown, peak_memory, write
+from experiments.report import arguments, markdown, peak_memory, pyplot, write
 
 # Law et al. (2018), on their confidential data: bag NLL, log-scale MSE.
 PUBLISHED = {
@@ -237,21 +237,26 @@ Reproduce: `python experiments/malaria.py{quick} --output docs/validation`
     if args.output is None:
         return
     write(args.output, "malaria.md", text)
-    figure = plots.rate_maps(
-        {
-            "true rate": country.rate,
-            "posterior mean": mean,
-            "posterior sd": sd,
-            f"P(rate > {HIGH})": points.exceedance(HIGH),
-        },
-        country.row,
-        country.col,
-        label="cases per 1,000 per year",
-        log=True,
-        shared=["true rate", "posterior mean"],
-        each={f"P(rate > {HIGH})": {"label": "probability", "log": False, "limits": (0, 1)}},
-    )
-    figure.savefig(args.output / "malaria.png", dpi=80)
+    figure = draw(country, mean, sd, points.exceedance(HIGH))
+    figure.savefig(args.output / "malaria.png", dpi=180)
+
+
+def draw(country, mean, sd, high):
+    """Figure of four maps in two rows: true rate and mean on one scale, sd and probability."""
+    figure, axes = pyplot().subplots(2, 2, figsize=(7.5, 8.5), layout="compressed")
+    cases = {"label": "cases per 1,000 people per year", "log": True}
+    limits = min(country.rate.min(), mean.min()), max(country.rate.max(), mean.max())
+    maps = {
+        "true rate": (country.rate, cases | {"limits": limits}),
+        "posterior mean of the rate": (mean, cases | {"limits": limits}),
+        "posterior sd of the rate": (sd, cases | {"cmap": "magma"}),
+        f"P(rate > {HIGH} per 1,000 per year)": (
+            high, {"label": "probability", "limits": (0, 1), "cmap": "cividis"},
+        ),
+    }  # fmt: skip
+    for ax, (title, (values, options)) in zip(axes.flat, maps.items(), strict=True):
+        plots.map(values, row=country.row, col=country.col, title=title, ax=ax, **options)
+    return figure
 
 
 def sampled(model):

@@ -269,7 +269,10 @@ def robustness(
 
     ax = one_axes((5.4, 4.4)) if ax is None else ax
     lines = ax.contour(c_d, c_y, remaining, 8, colors=GUIDE, linewidths=0.8, linestyles="solid")
-    ax.clabel(lines, fmt="%.3g", fontsize="small")
+    levels = [level for level in lines.levels if level]
+    on_diagonal = c[np.abs(np.diag(remaining)[:, None] - levels).argmin(axis=0)]
+    places = [(x, x) for x in on_diagonal if 0 < x < 0.7 * largest]  # not at an end or the legend
+    ax.clabel(lines, fmt="%.3g", fontsize="small", manual=places)
     ax.contour(c_d, c_y, remaining, [0.0], colors=MISSES, linewidths=2)
     ax.contour(c_d, c_y, end, [0.0], colors=MISSES, linewidths=1.5, linestyles="dashed")
     ax.plot([], [], color=MISSES, lw=2, label="the mean can be 0")

@@ -265,7 +265,7 @@ def map(
             aspect=aspect,
         )
     if borders is not None:
-        borders.boundary.plot(ax=ax, color="black", linewidth=0.4, aspect=aspect)
+        borders.boundary.plot(ax=ax, color="0.3", linewidth=0.25, aspect=aspect)
     _frame(ax, title)
     _draw_bar(image, [ax], label or title or name, extend)
     return ax
