@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 
 from bdr_stan.metrics import size_classes, table_by_size
-from bdr_stan.terminal import show_table
 
 LEVEL = 0.95
 ROWS = {"BLR": "averages treated as\nexact (BLR)", "BDR": "sampling error\nmodelled (BDR)"}
@@ -112,7 +111,7 @@ def _show(tables):
     """Both models side by side, one row per class of bag sizes."""
     import pandas as pd
 
-    shown = pd.DataFrame({"bags": tables["BLR"]["n_bags"].astype(str)}).rename_axis("images")
+    columns = {("", "bags"): tables["BLR"]["n_bags"]}
     for measure, title, form in [
         ("mse", "MSE", "{:.3f}"),
         ("nll", "NLL", "{:.2f}"),
@@ -120,5 +119,5 @@ def _show(tables):
         ("width", "width", "{:.2f}"),
     ]:
         for name, table in tables.items():
-            shown[f"{title}\n{name}"] = table[measure].map(form.format)
-    show_table(shown, text="right")
+            columns[title, name] = table[measure].map(form.format)
+    print(pd.DataFrame(columns).rename_axis("images").to_string())

@@ -36,6 +36,11 @@ class Labels:
         return {name: array for name, array in values.items() if array is not None}
 
     @property
+    def parameters(self) -> dict[str, Array]:
+        """Parameters of the labels' distribution that belong to bags: trials, if there are any."""
+        return {} if self.trials is None else {"trials": self.trials}
+
+    @property
     def constants(self) -> dict[str, tuple[Array, list[str]]]:
         """What came with the labels, for the result: name -> (values, dimensions)."""
         errors = {} if self.label_sd is None else {"label_sd": self.label_sd}

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-from scipy.special import gammaln, xlogy
 
 from bdr_stan.bags.checks import as_real_numbers
 from bdr_stan.bags.matching import labels_in_order
@@ -34,23 +33,6 @@ LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 Prediction: TypeAlias = Any  # a predictive, or a class predictive
 
 
-def mse(y: ArrayLike, mean: ArrayLike) -> float:
-    """Mean squared error, in squared units of y.
-
-    Parameters
-    ----------
-    y, mean : arrays, shape (n,), labels and predictions
-
-    Examples
-    --------
-    >>> from bdr_stan.metrics import mse
-    >>> mse([1.0, 2.0, 3.0], [1.0, 2.0, 6.0])
-    3.0
-    """
-    y, mean = _same_length(y=y, mean=mean)
-    return float(np.mean((y - mean) ** 2))
-
-
 def coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float:
     """Share of labels inside their intervals, ends included, from 0 to 1.
 
@@ -66,53 +48,6 @@ def coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float:
     """
     y, lower, upper = _same_length(y=y, lower=lower, upper=upper)
     return float(np.mean((lower <= y) & (y <= upper)))
-
-
-def interval_width(lower: ArrayLike, upper: ArrayLike) -> float:
-    """Mean width of intervals, in units of y.
-
-    Parameters
-    ----------
-    lower, upper : arrays, shape (n,), ends of the intervals
-
-    Examples
-    --------
-    >>> from bdr_stan.metrics import interval_width
-    >>> interval_width(lower=[0.0, 2.0], upper=[2.0, 6.0])
-    3.0
-    """
-    lower, upper = _same_length(lower=lower, upper=upper)
-    return float(np.mean(upper - lower))
-
-
-def interval_score(
-    y: ArrayLike, lower: ArrayLike, upper: ArrayLike, *, level: float = 0.95
-) -> float:
-    """Mean interval score of central intervals, in units of y; lower is better.
-
-    The width, and 2 / (1 - level) times the distance of the label if it is outside. In expectation
-    it is lowest for the true quantiles.
-
-    Parameters
-    ----------
-    y, lower, upper : see `coverage`
-    level : float in (0, 1), default 0.95, probability of the intervals
-
-    Notes
-    -----
-    Source: Gneiting and Raftery (2007), "Strictly proper scoring rules, prediction, and
-    estimation", eq. 43.
-
-    Examples
-    --------
-    >>> from bdr_stan.metrics import interval_score
-    >>> interval_score([1.0, 5.0], lower=[0.0, 2.0], upper=[2.0, 4.0], level=0.5)
-    4.0
-    """
-    check_level(level)
-    y, lower, upper = _same_length(y=y, lower=lower, upper=upper)
-    outside = np.maximum(lower - y, 0) + np.maximum(y - upper, 0)
-    return float(np.mean(upper - lower + 2 / (1 - level) * outside))
 
 
 def crps(y: ArrayLike, predictive: Prediction) -> float:
@@ -223,30 +158,16 @@ def table_by_size(
     Examples
     --------
     >>> import numpy as np
-    >>> from scipy import stats
+    >>> from bdr_stan import Predictive
     >>> from bdr_stan.metrics import table_by_size
-    >>> class Normal:  # of your own model
-    ...     def __init__(self, mean, sd):
-    ...         self.mean, law = np.asarray(mean), stats.norm(mean, sd)
-    ...         self.interval, self.log_prob = law.interval, law.logpdf
-    ...
-    >>> table_by_size([1.0, 2.0, 3.0], Normal([1.5, 2.0, 3.5], 1.0), sizes=[5, 5, 20]).round(3)
+    >>> mean, sd = np.array([[1.5, 2.0, 3.5]]), np.ones((1, 3))
+    >>> predictive = Predictive(lambda i: (mean[:, i], sd[:, i]), 3, 1)
+    >>> table_by_size([1.0, 2.0, 3.0], predictive, sizes=[5, 5, 20]).round(3)
           n_bags    mse    nll  coverage  width
     size
     5          2  0.125  0.981       1.0   3.92
     20         1  0.250  1.044       1.0   3.92
     all        3  0.167  1.002       1.0   3.92
-    >>> class Coins:
-    ...     classes, mean = np.array(["sick", "well"]), np.array([0.2, 0.9, 0.6])
-    ...     def log_prob(self, y):
-    ...         return np.log(np.where(np.asarray(y) == "well", self.mean, 1 - self.mean))
-    ...
-    >>> table_by_size(["sick", "well", "sick"], Coins(), sizes=[5, 5, 20]).round(3)
-          n_bags  log_loss  brier  accuracy
-    size
-    5          2     0.164  0.025     1.000
-    20         1     0.916  0.360     0.000
-    all        3     0.415  0.137     0.667
     """
     import pandas as pd
 
@@ -395,53 +316,12 @@ def reliability(
     return pd.DataFrame(rows, columns=["size", "n_bags", "predicted", "observed", "se"])
 
 
-def poisson_nll(y: ArrayLike, rate: ArrayLike) -> float:
-    """Mean negative log probability of counts under Poisson distributions.
-
-    Parameters
-    ----------
-    y : array, shape (n,), counts of the individuals (or of the bags)
-    rate : array, shape (n,), >= 0, their predicted means
-
-    Returns
-    -------
-    float, infinite if a count above 0 has rate 0
-
-    Raises
-    ------
-    ValueError : a label that is not a count, or a negative rate.
-
-    Source: Law et al. (2018), "Variational learning on aggregate outputs", section 4, with
-    log y! exact.
-
-    Examples
-    --------
-    >>> import math
-    >>> from bdr_stan.metrics import poisson_nll
-    >>> math.isclose(poisson_nll([0, 2], rate=[1.0, 2.0]), (1 + 2 - math.log(2)) / 2)
-    True
-    >>> poisson_nll([0, 2], rate=[1.0, 0.0])
-    inf
-    """
-    y, rate = _same_length(y=y, rate=rate, unit="individual")
-    _check_each("y", y, (y >= 0) & (y == np.floor(y)), "counts are 0, 1, 2, ..")
-    _check_each("rate", rate, rate >= 0, "rates are >= 0")
-    return float(np.mean(rate - xlogy(y, rate) + gammaln(y + 1)))
-
-
 def _numbers(values: ArrayLike, name: str) -> Array:
     """Values as floats; TypeError if they are not numbers."""
     try:
         return as_real_numbers(values)
     except (TypeError, ValueError):
         raise TypeError(f"{name} must be numbers: pass a numeric array") from None
-
-
-def _check_each(name: str, values: Array, good: Array, rule: str) -> None:
-    """Raise ValueError for the first value that is not `good`."""
-    if not good.all():
-        i = int(np.argmin(good))
-        raise ValueError(f"{name} is {values[i]:.15g} at individual {i}: {rule}")
 
 
 def _codes(predictive, y):
@@ -454,7 +334,7 @@ def _codes(predictive, y):
     return class_codes(predictive.classes, np.asarray(y))
 
 
-def _same_length(unit: str = "bag", **arrays: ArrayLike) -> tuple[Array, ...]:
+def _same_length(**arrays: ArrayLike) -> tuple[Array, ...]:
     """Numeric arrays in the given order, checked for equal length and NaN."""
     arrays = {name: _numbers(values, name) for name, values in arrays.items()}
     (first, reference), *_ = arrays.items()
@@ -462,10 +342,10 @@ def _same_length(unit: str = "bag", **arrays: ArrayLike) -> tuple[Array, ...]:
         if values.ndim != 1 or len(values) != len(reference):
             raise ValueError(
                 f"{name} has shape {values.shape} and {first} has shape {reference.shape}: "
-                f"both must have one value for each {unit}"
+                "both must have one value for each bag"
             )
         if np.isnan(values).any():
-            raise ValueError(f"{name} is NaN at {unit} {int(np.isnan(values).argmax())}")
+            raise ValueError(f"{name} is NaN at bag {int(np.isnan(values).argmax())}")
     if len(reference) == 0:
-        raise ValueError(f"there are no {unit}s to score")
+        raise ValueError("there are no bags to score")
     return tuple(arrays.values())

@@ -81,7 +81,7 @@ def describe(method: Callable[..., Any], bases: tuple[type, ...]) -> None:
     """Complete a docstring from the same method of the bases, and from common entries.
 
     It gains the entries of parameters that it omits, and the sections Returns and Raises. Without
-    sections, in bases too, it stays as it is.
+    sections, also in bases, it stays as it is.
     """
     name, ours = method.__name__, (base for base in bases if "sklearn" not in base.__module__)
     inherited = [vars(base)[name].__doc__ for base in ours if name in vars(base)]

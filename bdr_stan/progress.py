@@ -1,6 +1,6 @@
-"""A status line for long tasks: live on a terminal and in a notebook, otherwise plain lines."""
+"""A status line for long tasks: live on a terminal, otherwise plain lines."""
 
-import importlib.util
+import shutil
 import sys
 import threading
 import time
@@ -20,22 +20,22 @@ def status(
 ) -> Iterator[None]:
     """Show `text` and the elapsed time on stderr while the block runs; nothing unless `show`.
 
-    A live line on a terminal, and in a notebook with ipywidgets; otherwise a plain line once the
-    block has run for a while, then at least one every ten seconds, and one at the end. Nothing is
-    shown for the first `after` seconds; ``detail()`` returns a short text on progress.
+    A live line on a terminal; otherwise a plain line once the block has run for a while, then at
+    least one every ten seconds, and one at the end. Nothing is shown for the first `after`
+    seconds; ``detail()`` returns a short text on progress.
     """
     if not show:
         yield
         return
-    lines = _LiveLines(text) if _shows_live_lines() else _PlainLines(text)
+    line = _Line(text)
     start = time.monotonic()
     done = threading.Event()
 
     def update():
         wait = after
         while not done.wait(wait):
-            lines.show(time.monotonic() - start, detail())
-            wait = lines.every
+            line.show(time.monotonic() - start, detail())
+            wait = line.every
 
     thread = threading.Thread(target=update, daemon=True)
     thread.start()
@@ -46,7 +46,7 @@ def status(
     finally:
         done.set()
         thread.join()
-        lines.end(seconds)
+        line.end(seconds)
 
 
 def time_left(seconds: float) -> str:
@@ -80,55 +80,28 @@ class Share:
         return time_left((time.monotonic() - self.start) * (1 / self.share - 1))
 
 
-def _shows_live_lines():
-    """Whether stderr can show changing lines: a terminal, or a notebook with ipywidgets."""
-    return sys.stderr.isatty() or (
-        _in_notebook() and importlib.util.find_spec("ipywidgets") is not None
-    )
-
-
-def _in_notebook():
-    """Whether this is a Jupyter kernel; asks IPython only if it is loaded."""
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return type(shell).__name__ == "ZMQInteractiveShell"
-
-
-class _PlainLines:
-    every = _SECONDS_BETWEEN_LINES
+class _Line:
+    """A line on stderr: on a terminal rewritten each second, else another every ten seconds."""
 
     def __init__(self, text):
         self.text, self.shown = text, False
+        self.is_live = sys.stderr.isatty()
+        self.every = 1.0 if self.is_live else _SECONDS_BETWEEN_LINES
 
     def show(self, seconds, detail):
         line = f"{self.text}: {seconds:.0f} s" if self.shown else f"{self.text} ..."
         self.shown = True
-        print(line + (f", {detail}" if detail else ""), file=sys.stderr, flush=True)
+        self._write(line + (f", {detail}" if detail else ""))
 
     def end(self, seconds):
-        if self.shown and seconds is not None:
-            print(f"{self.text}: done in {seconds:.0f} s", file=sys.stderr, flush=True)
+        if self.shown and self.is_live:
+            self._write("")
+        elif self.shown and seconds is not None:
+            self._write(f"{self.text}: done in {seconds:.0f} s")
 
-
-class _LiveLines:
-    every = 1.0
-
-    def __init__(self, text):
-        from rich.console import Console
-        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-        self.line = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            TimeElapsedColumn(),
-            console=Console(stderr=True),
-            transient=True,
-        )
-        self.text = text
-        self.task = self.line.add_task(text, total=None)  # its time begins here
-
-    def show(self, seconds, detail):
-        self.line.start()
-        self.line.update(self.task, description=self.text + (f", {detail}" if detail else ""))
-
-    def end(self, seconds):
-        self.line.stop()
+    def _write(self, line):
+        if self.is_live:
+            width = shutil.get_terminal_size().columns - 1
+            print(f"\r\x1b[K{line[:width]}", end="", file=sys.stderr, flush=True)
+        else:
+            print(line, file=sys.stderr, flush=True)

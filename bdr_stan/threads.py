@@ -57,6 +57,6 @@ def map_in_threads(
                 ended.set()
 
 
-def n_threads_for(tasks: Sequence[Any], n_jobs: int | None) -> int:
+def n_threads_for(tasks: Sequence[Any], n_jobs: int | None = None) -> int:
     """Number of threads for the tasks: at most one per task, at least one."""
     return max(1, min(effective_n_jobs(-1 if n_jobs is None else n_jobs), len(tasks)))

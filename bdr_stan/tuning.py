@@ -152,25 +152,15 @@ def tune(
 
     Examples
     --------
-    >>> import numpy as np
     >>> from bdr_stan import BLR, RBFNetwork, tune
-    >>> rng = np.random.default_rng(0)
-    >>> y = rng.normal(size=40)
-    >>> bags = [rng.normal(mean, size=(30, 1)) for mean in y]
-    >>> tuned = tune(
-    ...     bags[:30], y[:30],
-    ...     models={"Bayesian": BLR(method="exact"), "ridge": RBFNetwork()},
-    ...     validation=(bags[30:], y[30:]),
-    ...     n_landmarks=[5], bandwidth_scale=[0.1, 1], method="exact",
-    ... )
-    >>> tuned.table[["model", "bandwidth_scale"]]
-          model  bandwidth_scale
-    0  Bayesian              1.0
-    1  Bayesian              0.1
-    2     ridge              1.0
-    3     ridge              0.1
-    >>> tuned.best
-    BLR(bandwidth_scale=1, method='exact', n_landmarks=5, random_state=0)
+    >>> from bdr_stan.datasets import digits_bags
+    >>> bags, y = digits_bags(40, seed=1)
+    >>> models = {"Bayesian": BLR(method="exact"), "ridge": RBFNetwork()}
+    >>> tuned = tune(bags, y, models=models, cv=4, n_landmarks=[1, 10], method="exact")
+    >>> tuned.table.columns.tolist()
+    ['model', 'n_landmarks', 'bandwidth_scale', 'bandwidth', 'nll', 'mse']
+    >>> tuned.best_of["ridge"]
+    RBFNetwork(...)
     """
     models = _by_name([BDR()] if models is None else models)
     are_totals = _are_models_of_totals(models)

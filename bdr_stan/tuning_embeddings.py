@@ -13,10 +13,10 @@ from sklearn.base import clone, is_classifier
 from bdr_stan.bags import Bags, Samples, check_classes, check_labels
 from bdr_stan.embedding.landmarks import landmark_units, landmarks_of_kernel
 from bdr_stan.estimators.inverse import InverseBDRClassifier
+from bdr_stan.estimators.label_models import FamilyLabels
 from bdr_stan.estimators.validation import checked_validation
 from bdr_stan.kernels import kernel_config, resolve_kernel, summands
 from bdr_stan.labels import Labels
-from bdr_stan.metrics import mse
 from bdr_stan.threads import limited_blas
 from bdr_stan.tuning_task import Candidate, Labelled, Search, Task, mean_scores, with_method
 from bdr_stan.types import Array, ArrayLike
@@ -150,13 +150,13 @@ def _check_densities(models):
 
 def _check_of_labels(models):
     """The check of labels: ordered categories, classes or numbers, depending on the models."""
-    ordinal = [m for m in models if getattr(m, "family", None) == "ordinal"]
-    if ordinal and len(ordinal) < len(models):
+    ordered = [m.label_model for m in models if m.label_model.is_ordered]
+    if ordered and len(ordered) < len(models):
         raise ValueError(
             "models of family='ordinal' are compared only with each other: leave the others out"
         )
-    if ordinal:
-        return ordinal[0].label_model.checked
+    if ordered:
+        return ordered[0].checked
     if not any(map(is_classifier, models)):
         return check_labels
     several = all(isinstance(model, InverseBDRClassifier) for model in models)
@@ -166,13 +166,14 @@ def _check_of_labels(models):
 def _label_data(models, supplied, bags, y):
     """Trials, exposure, offset for the models of bags with labels, checked for each model."""
     label_data: dict[str, Array] = {}
-    families = [model for model in models if getattr(model, "family", None) is not None]
+    kinds = [model.label_model for model in models]
     for name, values in supplied.items():
-        if values is not None and not any(name in model.takes for model in families):
+        if values is not None and not any(name in kind.takes for kind in kinds):
             raise TypeError(f"none of the models takes {name}: leave {name}= out")
-    for model in families:
-        accepted = {name: values for name, values in supplied.items() if name in model.takes}
-        label_data |= model.label_model.read(bags, y, **accepted).given
+    for kind in kinds:
+        if isinstance(kind, FamilyLabels):
+            accepted = {name: values for name, values in supplied.items() if name in kind.takes}
+            label_data |= kind.read(bags, y, **accepted).given
     return label_data
 
 
@@ -180,22 +181,23 @@ def _scores_of_split(model, training, held_out, options):
     # BLAS's threads do not help with matrices this small, and cost much on a busy machine.
     with limited_blas(), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # held-out labels judge each approximation
-        features, y, known = training
-        given = {name: known[name] for name in getattr(model, "takes", ()) if name in known}
-        fitted = model.fit_features(features, y, **given, **options)
+        features, y, label_data = training
+        used = {n: values for n, values in label_data.items() if n in model.label_model.takes}
+        fitted = model.fit_features(features, y, **used, **options)
         return _held_out_scores(fitted, *held_out)
 
 
-def _held_out_scores(fitted, embedding, y, known):
+def _held_out_scores(fitted, embedding, y, label_data):
     classes = getattr(fitted, "classes_", None)
     if not hasattr(fitted, "predictive_features"):
-        return {"nll": np.nan, "mse": mse(y, fitted.predict_features(embedding))}
-    predictive = fitted.predictive_features(embedding, Labels(classes=classes, **known))
+        errors = y - fitted.predict_features(embedding)
+        return {"nll": np.nan, "mse": float(np.mean(errors**2))}
+    predictive = fitted.predictive_features(embedding, Labels(classes=classes, **label_data))
     nll = -predictive.log_prob(y).mean()
     if is_classifier(fitted):
         errors = predictive.probabilities - (np.asarray(y)[:, None] == fitted.classes_)
         return {"nll": nll, "mse": float(np.mean(np.sum(errors**2, axis=1) / 2))}
-    return {"nll": nll, "mse": mse(y, predictive.mean)}
+    return {"nll": nll, "mse": float(np.mean((y - predictive.mean) ** 2))}
 
 
 def _with_better_bandwidths(task, candidate):

@@ -12,10 +12,9 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone, is_classifier
 
-from bdr_stan.bags import BagsLike, as_bags, values_of_bags
+from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.estimators.validation import checked_splits, checked_validation
 from bdr_stan.kernels import Kernel, resolve_kernel
-from bdr_stan.metrics import mse
 from bdr_stan.model_selection import shuffled_folds
 from bdr_stan.types import Array, ArrayLike
 
@@ -193,32 +192,26 @@ class TotalsTask(Task):
                 "itself, by learn_kernel=True"
             )
         _check_evidence(search)
-        for name, values in label_data.items():
-            if name != "trials" and values is not None:
-                raise TypeError(
-                    f"AggregateRegressor takes no {name}: give the points of the bags weights"
-                )
         for model in search.models.values():
-            labels = _checked_totals(model, bags, y, trials=label_data["trials"])
-        return Labelled(bags, labels, _numbers(bags, label_data["trials"]))
+            labels = model.label_model.read(bags, y, **label_data)
+        return Labelled(bags, labels.y, labels.given)
 
     @classmethod
     def checked_validation(
         cls, search: Search, training: Labelled, label_data: Mapping[str, Any], validation: Any
     ) -> Labelled:
-        trials = label_data["trials"]
-        has_trials = isinstance(validation, (tuple, list)) and len(validation) == 3
-        if has_trials:
-            *validation, trials = validation
-        elif trials is not None and not isinstance(trials, str):
+        n_parts = len(validation) if isinstance(validation, (tuple, list)) else 0
+        if n_parts == 3:
+            label_data, validation = {"trials": validation[2]}, validation[:2]
+        elif not isinstance(label_data["trials"], str | None):
             raise ValueError(
                 "validation has no trials: give validation=(bags, y, trials), or trials as the "
                 "name of a column of the bags' metadata"
             )
         for model in search.models.values():
-            check = partial(_checked_totals, model, trials=trials)
+            check = partial(model.label_model.read, **label_data)
             held_out, labels = checked_validation(validation, training.bags, check)
-        return Labelled(held_out, labels, _numbers(held_out, trials))
+        return Labelled(held_out, labels.y, labels.given)
 
     def with_bandwidth(self, candidate: Any, scale: float) -> Any:
         if not candidate.learn_kernel:
@@ -255,12 +248,8 @@ class TotalsTask(Task):
                 bags, y, label_data = self.held_out.take(test)
                 predictive = fitted.predictive(bags, **label_data)
                 scores["nll"] = -predictive.log_prob(y).mean()
-                scores["mse"] = mse(y, predictive.mean)
+                scores["mse"] = np.mean((y - predictive.mean) ** 2)
             return scores
-
-
-def _checked_totals(model, bags, y, trials):
-    return model.label_model.read(bags, y, trials=trials).y
 
 
 def _check_evidence(search):
@@ -278,10 +267,3 @@ def _check_evidence(search):
                 f"{name} has no evidence by a program of your own: pass score='nll', or leave "
                 "stan_file out"
             )
-
-
-def _numbers(bags, trials):
-    """Trials as numbers by their name; empty for none."""
-    if trials is None:
-        return {}
-    return {"trials": np.asarray(values_of_bags(bags, trials, "trials"), float)}

@@ -15,11 +15,11 @@ import cmdstanpy
 import numpy as np
 import pandas as pd
 
-from bdr_stan import AggregateRegressor
 from bdr_stan.aggregate.densities import Totals
 from bdr_stan.aggregate.likelihoods import LIKELIHOODS
 from bdr_stan.aggregate.links import LINKS
 from bdr_stan.aggregate.rows import point_rows
+from bdr_stan.aggregate.training import training_features
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.kernels import RBF
 from bdr_stan.labels import Labels
@@ -122,12 +122,19 @@ def main():
     warnings.simplefilter("ignore", UserWarning)
 
     roll = swiss_roll(0, n_bags=args.bags, n_test=2)["train"]
-    estimator = AggregateRegressor(
-        "poisson", n_landmarks=args.landmarks, kernel=RBF(), random_state=args.seed
+    labels = Labels(np.asarray(roll.y, float))
+    totals = Totals(labels, LIKELIHOODS["poisson"], LINKS["square"])
+    training = training_features(
+        roll.bags,
+        totals,
+        kernel=RBF(),
+        learn=True,
+        n_landmarks=args.landmarks,
+        landmarks="kmeans",
+        seed=args.seed,
     )
-    training = estimator.training_features(roll.bags, roll.y, seed=args.seed)
-    factors, labels = training.rows, Labels(np.asarray(roll.y, float))
-    model = aggregate_model(factors, Totals(labels, LIKELIHOODS["poisson"], LINKS["square"]))
+    factors = training.rows
+    model = aggregate_model(factors, totals)
     scales, mode, _ = most_probable_scales(model)
     packed = model.data | model.whitening(scales, mode)
     points = point_rows(roll.bags, training.feature_map)

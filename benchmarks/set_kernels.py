@@ -21,9 +21,9 @@ from scipy.spatial.distance import cdist
 from threadpoolctl import threadpool_limits
 
 from bdr_stan.kernel_means.outer_kernels import values_at_squares
-from bdr_stan.kernel_means.set_kernels import set_kernels
 from bdr_stan.kernels import Polynomial
 from data_gen.aerosol import aerosol_bags
+from experiments.papers.kernel_grids import set_kernels
 
 sys.path.append(str(Path(__file__).parents[1] / "experiments"))
 from aerosol import LAMBDAS, best_penalty, kernel_grid, splits_of, standardised

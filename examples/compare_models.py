@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+from sklearn.metrics import mean_squared_error
 
 from bdr_stan import BDR, BLR, MERR, RBFNetwork, Stacked, metrics
 
@@ -22,7 +23,7 @@ models = {
 rows = {}
 for name, model in models.items():
     model.fit(bags[train], centres[train], seed=1)
-    rows[name] = {"MSE": metrics.mse(centres[test], model.predict(bags[test]))}
+    rows[name] = {"MSE": mean_squared_error(centres[test], model.predict(bags[test]))}
     if hasattr(model, "predictive"):
         predictive = model.predictive(bags[test])
         rows[name]["NLL"] = -predictive.log_prob(centres[test]).mean()

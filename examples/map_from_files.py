@@ -5,7 +5,7 @@ from pathlib import Path
 
 from sklearn.model_selection import train_test_split
 
-from bdr_stan import AggregateRegressor, Bags, plots
+from bdr_stan import AggregateRegressor, Bags
 from bdr_stan.datasets import country_files
 from bdr_stan.kernels import map_kernel
 from bdr_stan.maps import district_table, rates_to_raster, write_map_page
@@ -36,5 +36,5 @@ rates.rio.to_raster(maps / "rates.tif")  # mean, sd, two quantiles and P(rate > 
 table = district_table(model.predictive(districts), districts, cases)
 table.reset_index().to_file(maps / "districts.gpkg")
 write_map_page(maps / "rates.html", rates, table, label="cases per person", log=True)
-ax = plots.map(1000 * rates["mean"], borders=table, log=True, label="cases per 1,000 people")
+ax = table.boundary.plot(ax=rates["mean"].plot(robust=True).axes, color="black", linewidth=0.4)
 ax.figure.savefig(maps / "rates.png", dpi=150)

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pandas as pd
 
-from bdr_stan import RBF, AggregateRegressor, Bags, Matern32, SpatialBlocks, plots, tune
+from bdr_stan import RBF, AggregateRegressor, Bags, Matern32, SpatialBlocks, tune
 from bdr_stan.kernels import HilbertProduct, HilbertSpace
 
 months, side, size = (4, 12, 15) if "--quick" in sys.argv else (12, 24, 60)
@@ -32,9 +32,8 @@ for held_out, cv in {"random bags": 4, "regions": SpatialBlocks(4, ["lat", "lon"
     print(f"held-out {held_out}:", tuned.table.round(2).to_string(index=False), sep="\n")
 
 model = tuned.best_of["both"].set_params(method="laplace").fit(bags, cases, seed=1)
-maps, here = {}, month == 0
-for m in (1, months // 2, months - 2):
-    maps[f"month {m + 1}, true rate"] = rate[month == m]
-    maps[f"month {m + 1}, estimated"] = model.predict_points(points[month == m]).mean
-figure = plots.rate_maps(maps, -row[here], col[here], shared=list(maps), label="cases per person")
-figure.savefig("space_time.png", dpi=150)
+table = pd.DataFrame({"month": month + 1, "row": row, "column": col, "true rate": rate})
+table["estimated"] = model.predict_points(points).mean
+shown = table[table["month"].isin([2, months // 2, months - 1])]
+maps = shown.set_index(["month", "row", "column"]).to_xarray().to_array("map")
+maps.rename("cases per person").plot(row="map", col="month").fig.savefig("space_time.png", dpi=150)

@@ -11,13 +11,13 @@ import time
 
 import numpy as np
 from joblib import Parallel, delayed
+from scipy.optimize import nnls
 from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_limits
 
 from bdr_stan import Bags
 from bdr_stan.kernel_means.outer_kernels import between, resolved_outer
-from bdr_stan.kernel_means.ridge_path import held_out, stacking_weights
-from bdr_stan.kernel_means.set_kernels import set_kernels
+from bdr_stan.kernel_means.ridge_path import held_out
 from bdr_stan.kernels import (
     RBF,
     Cauchy,
@@ -30,6 +30,7 @@ from bdr_stan.kernels import (
 )
 from data_gen.aerosol import aerosol_bags
 from experiments.paper_data import load_misr1
+from experiments.papers.kernel_grids import set_kernels
 from experiments.report import arguments, markdown, write
 
 THETAS = 2.0 ** np.arange(-15, 11)
@@ -94,6 +95,22 @@ def splits_of(n_bags, repeats, n_folds=5):
         for k in range(n_folds):
             rest = [folds[(k + j) % n_folds] for j in range(1, n_folds)]
             yield np.concatenate(rest[1:]), rest[0], folds[k]
+
+
+def stacking_weights(predictions, y):
+    """Weights >= 0 of sum 1, (k,), with the least squared error of the weighted average.
+
+    `predictions`, (n, k), are from k models for held-out labels y, (n,).
+
+    For w = t v with t > 0 and v on the simplex, |E w|^2 + c^2 (t - 1)^2 with E = predictions - y
+    has a minimum over t that grows with |E v|^2: non-negative least squares finds v. Source:
+    Breiman (1996), "Stacked regressions".
+    """
+    errors = predictions - y[:, None]
+    size = np.sqrt(np.mean(errors**2)) or 1.0
+    rows = np.vstack([errors / size, np.full(predictions.shape[1], np.sqrt(len(y)))])
+    weights, _ = nnls(rows, np.append(np.zeros(len(y)), np.sqrt(len(y))))
+    return weights / weights.sum()
 
 
 def best_penalty(gram, y, split, lambdas):

@@ -9,8 +9,10 @@ and 400 test donors; nothing is tuned.
     python experiments/donors.py                   minutes
     python experiments/donors.py --output docs/validation     the page in docs
     python experiments/donors.py --quick           two small cohorts
+    python experiments/donors.py --redraw --output docs/validation    its figure, from the page
 """
 
+import re
 from textwrap import fill
 
 import numpy as np
@@ -24,7 +26,7 @@ from sklearn.preprocessing import StandardScaler
 
 from bdr_stan import Bags, BDRClassifier, InverseBDRClassifier
 from bdr_stan.datasets import donor_cells
-from experiments.report import arguments, rows, write
+from experiments.report import arguments, pyplot, rows, write
 
 FULL = {"sizes": (60, 200), "n_test": 400, "n_cohorts": 20}, {"warmup": 500, "draws": 500}
 QUICK = {"sizes": (30,), "n_test": 40, "n_cohorts": 2}, {"warmup": 50, "draws": 20}
@@ -128,9 +130,33 @@ def conclusion(by_size):
         )
 
 
+def draw(page, path):
+    """AUC of each method with standard errors, a panel per table of the page."""
+    tables = re.findall(r"^### (\d+) training donors\n\n((?:\|.*\n)+)", page, re.MULTILINE)
+    plt = pyplot()
+    size = {"figsize": (9, 3.2), "layout": "constrained"}
+    figure, axes = plt.subplots(1, len(tables), sharex=True, sharey=True, squeeze=False, **size)
+    for axis, (n_train, table) in zip(axes[0], tables):
+        cells = [line.strip("| ").split(" | ") for line in table.splitlines()[2:]]
+        height = -np.arange(len(cells))
+        for column, shift, marker in ((1, 0.12, "o"), (2, -0.12, "s")):
+            auc, error = np.array([row[column].split(" ± ") for row in cells], float).T
+            axis.errorbar(auc, height + shift, xerr=2 * error, fmt=marker, label=SCORES[column - 1])
+        names = [fill(row[0].replace("`", ""), 30) for row in cells]
+        axis.set(title=f"{n_train} training donors", xlabel="AUC of test donors")
+        axis.set_yticks(height, names)
+        axis.grid(axis="x", alpha=0.3)
+    axes[0, 0].legend(fontsize="small", loc="lower left")
+    figure.savefig(path, dpi=100)
+
+
 def main():
     parser = arguments(__doc__, quick="two small cohorts", output="folder for the page donors.md")
+    parser.add_argument("--redraw", action="store_true", help="only the figure of the page there")
     args = parser.parse_args()
+    if args.redraw:
+        draw((args.output / "donors.md").read_text(), args.output / "donors.png")
+        return
     options, sampling = QUICK if args.quick else FULL
     by_size = {}
     for n_train in options["sizes"]:
@@ -163,6 +189,10 @@ few cells is above that of pseudobulk, and p-value of Wilcoxon's signed-rank tes
 
 {found}
 
+![AUC by method, of donors with few cells and of others](donors.png)
+
+*Means over the cohorts, with bars of two standard errors.*
+
 {tables}
 
 ## Settings
@@ -176,6 +206,7 @@ Reproduce: `python experiments/donors.py --output docs/validation`
 """
     if args.output is not None:
         write(args.output, "donors.md", text)
+        draw(text, args.output / "donors.png")
     print(text)
 
 

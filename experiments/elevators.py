@@ -15,6 +15,7 @@ import time
 import numpy as np
 import pandas as pd
 from scipy.stats import norm
+from sklearn.metrics import mean_squared_error
 
 from bdr_stan import AggregateRegressor, metrics
 from bdr_stan.kernels import RBF
@@ -72,7 +73,7 @@ def fit_all(splits, args, seed, log):
         for manifold in (MANIFOLD[:1] if args.quick else MANIFOLD)
     ]
     models["NN"] = min(
-        networks, key=lambda m: metrics.mse(validation.y, m.predict(validation.bags))
+        networks, key=lambda m: mean_squared_error(validation.y, m.predict(validation.bags))
     )
     models["constant"] = ConstantRate(likelihood="normal").fit(bags, y)
     return {name: models[name] for name in ORDER}
@@ -106,7 +107,7 @@ def score(model, test):
 
 
 def _mse(outcomes, mean, y, totals):
-    return metrics.mse(outcomes, mean), metrics.mse(y, totals)
+    return mean_squared_error(outcomes, mean), mean_squared_error(y, totals)
 
 
 def summary_table(results, with_published):

@@ -11,9 +11,9 @@ import time
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.metrics import mean_squared_error
 
 from bdr_stan import Shrinkage, tune
-from bdr_stan.metrics import mse
 from bdr_stan.tuning import BANDWIDTH_SCALES
 from data_gen.gamma import N_FEATURES, gamma_bags
 from experiments import report
@@ -122,7 +122,7 @@ def main():
                 f"{-fitted.predictive(validation[0]).log_prob(validation[1]).mean():.3f}",
                 f"{loss.mean():.3f}",
                 f"{gain.mean():.3f} ({error:.3f})" if gain.any() else "",
-                f"{mse(test[1], predictive.mean):.3f}",
+                f"{mean_squared_error(test[1], predictive.mean):.3f}",
                 f"{seconds:.0f}" if prior == "kernel" else "",
             ]
             lines.append(report.row(cells))

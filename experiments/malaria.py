@@ -12,14 +12,20 @@ import time
 from pathlib import Path
 
 import numpy as np
+from scipy.stats import poisson
 
-from bdr_stan import AggregateRegressor, plots
+from bdr_stan import AggregateRegressor
+from bdr_stan.aggregate.densities import Totals
+from bdr_stan.aggregate.likelihoods import LIKELIHOODS
+from bdr_stan.aggregate.links import LINKS
+from bdr_stan.aggregate.training import training_features
 from bdr_stan.kernels import Matern32, map_kernel
-from bdr_stan.metrics import calibration, poisson_nll
+from bdr_stan.labels import Labels
+from bdr_stan.metrics import calibration
 from data_gen.malaria import FEATURES, FIELD_KM, FIELD_SD, effects, load_country, write_country
 from experiments.known_effects import known_effects_nll
 from experiments.papers import AggregateNN, ConstantRate
-from experiments.report import arguments, markdown, peak_memory, pyplot, write
+from experiments.report import arguments, map_array, markdown, peak_memory, pyplot, write
 
 # Law et al. (2018), on their confidential data: bag NLL, log-scale MSE.
 PUBLISHED = {
@@ -70,7 +76,7 @@ def scores(model, country):
         row |= {f"{level:.0%} coverage": table[level] for level in LEVELS}
     else:
         mean = model.predict(bags)
-        row["bag NLL"] = poisson_nll(y, mean)
+        row["bag NLL"] = -poisson.logpmf(y, mean).mean()
         rate_mean = model.predict_points(bags.points)
     some = y > 0  # the logarithm of 0 cases is undefined
     row["log MSE of bags"] = np.mean((np.log(mean[some]) - np.log(y[some])) ** 2)
@@ -82,7 +88,8 @@ def scores(model, country):
 
 def nll_of_truth(country):
     """Bag NLL of the true rates."""
-    return poisson_nll(country.y, country.bags.sums(country.bags.weights * country.rate))
+    expected = country.bags.sums(country.bags.weights * country.rate)
+    return -poisson.logpmf(country.y, expected).mean()
 
 
 def other_countries(args):
@@ -111,16 +118,18 @@ def other_countries(args):
 
 def learned_features(args, country, n_functions):
     """Landmarks and kernel of highest evidence: lines, curves and a field in space."""
-    model = AggregateRegressor(
-        "poisson",
-        "exp",
-        n_landmarks=args.landmarks,
+    labels = Labels(np.asarray(country.y, float))
+    training = training_features(
+        country.bags,
+        Totals(labels, LIKELIHOODS["poisson"], LINKS["exp"]),
         kernel=map_kernel(FEATURES[:-2], ["x", "y"], n_functions=n_functions),
+        learn=not args.quick,
+        n_landmarks=args.landmarks,
+        landmarks="kmeans",
         thin=args.thin,
-        learn_kernel=not args.quick,
-        random_state=args.seed,
+        seed=args.seed,
     )
-    return model.training_features(country.bags, country.y, seed=args.seed).feature_map
+    return training.feature_map
 
 
 def main():
@@ -237,26 +246,31 @@ Reproduce: `python experiments/malaria.py{quick} --output docs/validation`
     if args.output is None:
         return
     write(args.output, "malaria.md", text)
-    figure = draw(country, mean, sd, points.exceedance(HIGH))
-    figure.savefig(args.output / "malaria.png", dpi=180)
-
-
-def draw(country, mean, sd, high):
-    """Figure of four maps in two rows: true rate and mean on one scale, sd and probability."""
-    figure, axes = pyplot().subplots(2, 2, figsize=(7.5, 8.5), layout="compressed")
-    cases = {"label": "cases per 1,000 people per year", "log": True}
-    limits = min(country.rate.min(), mean.min()), max(country.rate.max(), mean.max())
     maps = {
-        "true rate": (country.rate, cases | {"limits": limits}),
-        "posterior mean of the rate": (mean, cases | {"limits": limits}),
-        "posterior sd of the rate": (sd, cases | {"cmap": "magma"}),
-        f"P(rate > {HIGH} per 1,000 per year)": (
-            high, {"label": "probability", "limits": (0, 1), "cmap": "cividis"},
-        ),
-    }  # fmt: skip
-    for ax, (title, (values, options)) in zip(axes.flat, maps.items(), strict=True):
-        plots.map(values, row=country.row, col=country.col, title=title, ax=ax, **options)
-    return figure
+        "true rate": country.rate,
+        "posterior mean of the rate": mean,
+        "posterior sd of the rate": sd,
+        f"P(rate > {HIGH} per 1,000 per year)": points.exceedance(HIGH),
+    }
+    draw_maps(map_array(maps, country.row, country.col), args.output / "malaria.png")
+
+
+def draw_maps(maps, path):
+    """Maps in two rows; the first two are rates on one scale, the last is a probability."""
+    from matplotlib.colors import LogNorm, Normalize
+
+    rates = maps[:2]
+    common = LogNorm(float(rates.min()), float(rates.max()))
+    norms = common, common, LogNorm(), Normalize(0, 1)
+    colours = "viridis", "viridis", "magma", "cividis"
+    figure, axes = pyplot().subplots(2, 2, figsize=(7.5, 8.5), layout="compressed")
+    for ax, image, norm, colour in zip(axes.flat, maps, norms, colours, strict=True):
+        unit = "cases per 1,000 people per year" if colour != "cividis" else "probability"
+        bar = {"label": unit, "location": "bottom", "format": "%g", "pad": 0.02}
+        image.plot(ax=ax, norm=norm, cmap=colour, yincrease=False, cbar_kwargs=bar)
+        ax.set(title=str(image["map"].item()), aspect="equal")
+        ax.axis("off")
+    figure.savefig(path, dpi=180)
 
 
 def sampled(model):

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.metrics import mean_squared_error
 
-from bdr_stan import BDR, BLR, InverseBDR, RBFNetwork, Shrinkage, metrics, tune
+from bdr_stan import BDR, BLR, InverseBDR, RBFNetwork, Shrinkage, tune
 
 # All columns of the papers' data share one unit.
 METHODS = {
@@ -93,4 +94,4 @@ def scores(predicted, y):
     """MSE and NLL of predictions; the NLL is NaN without a density."""
     has_density = hasattr(predicted, "log_prob")
     nll = float(-predicted.log_prob(y).mean()) if has_density else np.nan
-    return metrics.mse(y, predicted.mean), nll
+    return mean_squared_error(y, predicted.mean), nll

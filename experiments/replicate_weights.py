@@ -112,26 +112,10 @@ def summary(found, classes):
 TEXT = """\
 # Replicate weights of surveys
 
-```python
-replicates = [f"w{{r}}" for r in range(1, 81)]  # columns of the survey's table
-bags = Bags.from_dataframe(
-    people, bag="region", weight="w", replicate_weights=replicates, replicate_scale=4 / 80
-)
-model = BDR().fit(bags, y)  # new bags need replicate weights too
-```
-
-A survey that samples clusters of people, such as blocks or villages, contains less information
-about a region than the same number of people sampled independently, because people in a village are
-similar. Survey agencies publish replicates of the weights, which determine the variance of any
-estimate t: sum over r of scale_r (t_r - t)^2. `replicate_scale` is in the survey's documentation:
-
-| replicates | scale |
-|---|---|
-| balanced repeated replication (BRR), bootstrap | 1 / R |
-| Fay's method with coefficient rho | 1 / (R (1 - rho)^2) |
-| jackknife that deletes one unit at a time (JK1) | (R - 1) / R |
-| stratified jackknife (JKn) | (m - 1) / m for each replicate, whose stratum has m units |
-| successive differences (American Community Survey, CPS) | 4 / R |
+A survey that samples clusters of people, such as villages, contains less information about a region
+than the same number of people sampled independently. Replicate weights give the variance of any
+estimate t: sum over r of scale_r (t_r - t)^2. [Survey data](../tutorials/survey_data.md) shows how
+to use them, with the scales of common replicates.
 
 ## Method
 

@@ -84,6 +84,14 @@ def pyplot():
     return plt
 
 
+def map_array(maps, row, column):
+    """Values of pixels by the names of their maps as an xarray.DataArray (map, row, column)."""
+    import pandas as pd
+
+    cells = pd.MultiIndex.from_arrays([row, column], names=["row", "column"])
+    return pd.DataFrame(maps, index=cells).to_xarray().to_array("map")
+
+
 def peak_memory():
     """Peak memory in GB so far, of this process and of its largest child."""
     kinds = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN

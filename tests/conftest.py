@@ -42,8 +42,6 @@ def _shift_seeds(shift):
     import cmdstanpy
     import stanli
 
-    from bdr_stan.posterior import sampling
-
     def shifted(seed):
         return seed + shift if isinstance(seed, (int, np.integer)) else seed
 
@@ -61,7 +59,6 @@ def _shift_seeds(shift):
     for method in ("sample", "optimize", "laplace_sample"):
         shift_option(cmdstanpy.CmdStanModel, method)
     shift_option(stanli.Model, "sample")
-    shift_option(sampling, "sample_on_workers")  # other processes, which know of no shift
     generator = np.random.default_rng
 
     def of_shifted_seed(seed=None):

@@ -6,7 +6,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 import bdr_stan
-from bdr_stan import BDR, BLR, Bags, InverseBDR, RBFNetwork, Stacked, plots, tune
+from bdr_stan import BDR, BLR, Bags, InverseBDR, RBFNetwork, Stacked, tune
 from bdr_stan.cmdstan.programs import eject
 
 BAGS = [np.zeros((2, 1)), np.ones((3, 1))]
@@ -124,7 +124,6 @@ def test_families_by_other_names(family, here):
         (lambda: Bags([[1.0]], [0, 1], copy=0), "copy"),
         (lambda: Bags.from_parquet("people.parquet", "bag", lazy="no"), "lazy"),
         (lambda: Bags.from_rasters({}, None, fractional="no"), "fractional"),
-        (lambda: plots.map([1.0], row=[0], col=[0], log="no"), "log"),
         (lambda: eject("blr", "blr.stan", force="no"), "force"),
     ],
 )

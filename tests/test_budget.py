@@ -7,25 +7,25 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "bdr_stan"
 # Lines of Python, docstrings and blank lines included. A new capability makes room for itself.
 BUDGETS = {
-    ".": 2890,
-    "aggregate": 2760,
-    "bags": 5100,
-    "cli": 1110,
+    ".": 2660,
+    "aggregate": 2720,
+    "bags": 5030,
+    "cli": 1010,
     "cmdstan": 930,
-    "datasets": 320,
-    "embedding": 2550,
-    "estimators": 6570,
+    "datasets": 340,
+    "embedding": 2500,
+    "estimators": 6160,
     "families": 750,
-    "kernel_means": 1070,
-    "kernels": 2470,
-    "maps": 1820,
-    "models": 3730,
-    "plots": 1360,
-    "posterior": 2440,
-    "predictive": 2660,
-    "questions": 3650,
-    "report": 1380,
-    "results": 1310,
+    "kernel_means": 770,
+    "kernels": 2460,
+    "maps": 1790,
+    "models": 3650,
+    "plots": 940,
+    "posterior": 2300,
+    "predictive": 2560,
+    "questions": 3580,
+    "report": 1400,
+    "results": 1300,
 }
 
 
@@ -36,7 +36,7 @@ def lines(paths):
 def test_every_folder_has_a_budget():
     folders = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").is_file()}
     assert folders | {"."} == set(BUDGETS)
-    assert sum(BUDGETS.values()) <= 45_000
+    assert sum(BUDGETS.values()) <= 44_500
 
 
 @pytest.mark.parametrize("folder", BUDGETS)

@@ -55,7 +55,7 @@ def demo(tmp_path_factory):
 def test_demo_prints_a_table_diagnostics_and_a_conclusion(demo):
     _, result = demo
     for name in ("1", "2-5", "6-20", "21-100", ">100", "all"):
-        assert f"\n  {name} " in result.stdout
+        assert f"\n{name} " in result.stdout
     for model in ("BLR", "BDR"):
         assert f"\n{model}, NUTS: 4 chains x 1000 draws, " in result.stdout
     assert result.stdout.count("divergences  0 ") == 2

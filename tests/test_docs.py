@@ -22,7 +22,8 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 BUILT = (DOCS / "_build", DOCS / "api" / "generated")
 PAGES = [p for p in sorted(DOCS.rglob("*.md")) if not any(b in p.parents for b in BUILT)]
-TEXTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES]
+EDITS = ROOT / "examples" / "edits" / "README.md"
+TEXTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", EDITS, *PAGES]
 # Paths in code spans, of the checkout or of the package; links to files of the checkout.
 PATHS = re.compile(r"`((?:[\w-]+/)+[\w*-]*(?:\.(?:py|stan|stanfunctions|md))?)`")
 LINKS = re.compile(r"\]\(((?!https?:|#)[^)#]+)[^)]*\)")
@@ -62,12 +63,10 @@ def test_files_that_a_text_names_are_there(text):
 
 def test_pictures_are_small_and_those_of_examples_are_in_the_gallery(monkeypatch):
     monkeypatch.syspath_prepend(DOCS / "pictures")
-    common, gallery = (
-        module_of(DOCS / f"pictures/{name}.py") for name in ("common", "of_examples")
-    )
+    common, gallery = (import_module(name) for name in ("common", "of_examples"))
     assert not [p.name for p in common.all_pictures() if p.stat().st_size > common.LARGEST]
-    shown = set(LINKS.findall((DOCS / "gallery.md").read_text()))
-    assert {f"{name}.png" for name in gallery.EXAMPLES} <= shown
+    shown = set(LINKS.findall((DOCS / "tutorials" / "index.md").read_text()))
+    assert {f"../{name}.png" for name in gallery.EXAMPLES} <= shown
     drawing = {p.name for p in (ROOT / "examples").glob("*.py") if ".png" in p.read_text()}
     drawn = {Path(argument).name for _, argument, _ in gallery.EXAMPLES.values()}
     assert drawing == drawn - {"demo"}  # that of digits.py is the command's
@@ -136,7 +135,7 @@ def mistakes_of(tree):
 def test_python_on_a_page_calls_what_there_is(text):
     ours = {}
     for block in BLOCKS.findall(text.read_text()):
-        tree = ast.parse(block)
+        tree = ast.parse(re.sub(r"^:.*\n", "", block, flags=re.MULTILINE))  # without tags of cells
         ours |= dict(names_of_ours(tree))
         wrong = set(mistakes_of(tree))
         for node in ast.walk(tree):

@@ -12,10 +12,6 @@ from bdr_stan.metrics import (
     calibration,
     coverage,
     crps,
-    interval_score,
-    interval_width,
-    mse,
-    poisson_nll,
     reliability,
     size_classes,
     table_by_size,
@@ -42,10 +38,8 @@ class Normal:
         return stats.norm(self.mean, self.sd).logpdf(y)
 
 
-def test_scores_by_hand():
-    assert mse([1, 2, 4], [1, 3, 2]) == pytest.approx(5 / 3)
+def test_coverage_by_hand():
     assert coverage([1, 2, 3], [1, 0, 4], [2, 1.5, 5]) == pytest.approx(1 / 3)
-    assert interval_width([0, 1], [1, 4]) == 2
 
 
 def test_crps_of_normal_predictions(rng):
@@ -66,11 +60,6 @@ def test_crps_of_counts():
     y, k = np.array([2, 6, 11]), np.arange(60)
     steps = stats.poisson(6).cdf(k)[:, None] - (k[:, None] >= y)
     assert crps(y, predictive) == pytest.approx(np.mean(np.sum(steps**2, axis=0)), abs=0.02)
-
-
-def test_interval_score_by_hand():
-    score = interval_score([1.0, 5.0, -1.0], [0.0, 2.0, 1.0], [2.0, 4.0, 2.0], level=0.8)
-    assert score == pytest.approx((2 + (2 + 10) + (1 + 20)) / 3)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +139,7 @@ def test_table_rejects(y, sizes, level, message):
 
 def test_scores_reject():
     with pytest.raises(ValueError, match="there are no bags to score"):
-        mse([], [])
+        coverage([], [], [])
     with pytest.raises(ValueError, match="level must be a probability"):
         calibration([1.0], Normal([0], [1]), [1.5])
     with pytest.raises(ValueError, match=r"y has shape \(1,\) and sizes has shape \(2,\)"):
@@ -217,29 +206,7 @@ def test_reliability_rejects_no_bins():
         reliability([0, 1], Classes([0.2, 0.3]), 0)
 
 
-# ---------------------------------------------------------------- individuals and points
-
-
-def test_nll_of_individuals(rng):
-    y, rate = rng.poisson(3, 20), rng.gamma(3, 1, 20)
-    assert poisson_nll(y, rate) == pytest.approx(-stats.poisson(rate).logpmf(y).mean())
-    assert poisson_nll([0, 0], [0, 2]) == 1 and poisson_nll([1], [0]) == np.inf
-
-
-@pytest.mark.parametrize(
-    "score, message",
-    [
-        (lambda: poisson_nll([1, 2.5], [1, 1]), r"y is 2.5 at individual 1: counts are 0, 1, 2"),
-        (lambda: poisson_nll([1, -1], [1, 1]), "y is -1 at individual 1"),
-        (lambda: poisson_nll([1, 1], [1, -2]), "rate is -2 at individual 1: rates are >= 0"),
-        (lambda: poisson_nll([1, 1], [1, np.nan]), "rate is NaN at individual 1"),
-        (lambda: poisson_nll([1, 1], [1]), r"rate has shape \(1,\) and y .* for each individual"),
-        (lambda: poisson_nll([], []), "there are no individuals to score"),
-    ],
-)
-def test_nll_rejects(score, message):
-    with pytest.raises(ValueError, match=message):
-        score()
+# ---------------------------------------------------------------- points
 
 
 def test_calibration_counts_rates_of_points_inside_central_intervals(rng):
@@ -273,7 +240,7 @@ def test_calibration_of_points_rejects(rng):
         calibration(np.ones(2), p)
 
 
-def test_crps_and_interval_score_reject():
+def test_crps_rejects():
     predicted = Normal(np.zeros(3), np.ones(3))
     with pytest.raises(ValueError, match="y is NaN at bag 1"):
         crps([1, np.nan, 3], predicted)
@@ -281,5 +248,3 @@ def test_crps_and_interval_score_reject():
         crps([1, 2], predicted)
     with pytest.raises(TypeError, match="predictive must be a predictive distribution"):
         crps([1, 2], [0.5, 0.5])
-    with pytest.raises(ValueError, match="level must be a probability between 0 and 1, found 95"):
-        interval_score([1, 2], [0, 0], [3, 3], level=95)

@@ -15,7 +15,7 @@ import os, signal, sys
 # Other packages first: they have code of their own for each system.
 import arviz, click.testing, cmdstanpy, dask.dataframe, distributed, filelock, geopandas, h5netcdf
 import joblib, matplotlib.pyplot, pandas, platformdirs, psutil, pyarrow.parquet, rasterio
-import rich.progress, rioxarray, scipy.stats, skpro.regression.base, sklearn.pipeline, stanli
+import rioxarray, scipy.stats, skpro.regression.base, sklearn.pipeline, stanli
 import xarray.backends
 names = {"fork", "getuid", "geteuid", "killpg", "sysconf", "O_NOFOLLOW", "symlink", "chown"}
 for name in names & set(dir(os)):

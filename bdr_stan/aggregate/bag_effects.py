@@ -24,12 +24,9 @@ def gamma_effects(
 ) -> Array:
     """Log effects log g of bags of negative binomial labels, drawn given the labels, shape (S, n).
 
-    Given its mean lambda and dispersion d, such a label is Poisson of mean g lambda with
-    g ~ gamma(1/d^2, 1/d^2), of mean 1 and standard deviation d. So given also the label, g ~
-    gamma(1/d^2 + y, 1/d^2 + lambda). For a single draw (the mode) it is its mean.
-
-    For a label with an error of relative variance v, (n,), g has the variance d^2 + v, and the
-    bag's effect is the share d^2 / (d^2 + v) of it, as in a sum of two normal effects.
+    Given label y, mean lambda and dispersion d, g ~ gamma(1/d^2 + y, 1/d^2 + lambda); of a single
+    draw (the mode) its mean. For a label with an error of relative variance v, (n,), g has the
+    variance d^2 + v, and the bag's effect is the share d^2 / (d^2 + v) of it.
     """
     variance = np.square(dispersion)[:, None]  # of the effect without the error
     prior = 1 / (variance + error_variance)
@@ -49,11 +46,8 @@ def gamma_effects(
 def dispersion_inside(dispersion: Array, share: Array, itself: Array) -> Array:
     """Dispersion of labels of bags in training bags with given effects, shape (S, n).
 
-    `share`, shape (n,), is a bag's part of the training bag's expected label, 1 for bags in none. A
-    part of a training bag differs from it. If the differences were independent between points,
-    their variance would be dispersion^2 / share; if they did not depend on size, dispersion^2. Real
-    counts are between: dispersion^2 / sqrt(share), see ``experiments/real_totals.py``. For training
-    bags themselves (`itself`) it is 0: given its effect the label is a Poisson number.
+    `share`, shape (n,), is a bag's part of the training bag's expected label, 1 for bags in none.
+    For training bags themselves (`itself`) it is 0: given its effect the label is a Poisson number.
     """
     factor = np.clip(share, 1e-8, 1.0) ** -0.25
     return dispersion[:, None] * np.where(itself, 0.0, factor)

@@ -1,7 +1,6 @@
 """Log likelihood of weights given the totals of bags: value, slope, Fisher information, curvature.
 
 A bag's label has the mean lambda_a = sum_j p_j rate(phi_j' theta), theta = [w; f0].
-`bdr_stan.posterior` uses `aggregate_likelihood` to find mode and evidence.
 """
 
 from collections.abc import Callable

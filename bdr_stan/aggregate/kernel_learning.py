@@ -1,8 +1,7 @@
 """Parameters of a kernel, learned from totals of bags by maximising the evidence.
 
-The evidence of the labels, with Laplace's method, depends on the kernel only through the points'
-rows phi_j = [psi_j, 1]. Its slope in each row has a closed form, so all parameters share one search
-for the mode; how the rows change with a parameter is a difference of two.
+The slope of the evidence in a point's row phi_j = [psi_j, 1] has a closed form, so all parameters
+share one search for the mode; how the rows change with a parameter is a difference of two.
 """
 
 from collections.abc import Callable, Mapping

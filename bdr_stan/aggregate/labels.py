@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bdr_stan.bags import Bags, values_of_bags
+from bdr_stan.bags import Bags
 from bdr_stan.bags.checks import checked_numbers
 from bdr_stan.bags.missing_codes import CODES_OF_BAGS, ends_of, warn_of_codes
 from bdr_stan.types import Array, ArrayLike
@@ -29,9 +29,8 @@ def check_counts(bags: Bags, values: Array, what: str, rule: str) -> None:
     )
 
 
-def checked_trials(bags: Bags, trials: ArrayLike) -> Array:
-    """Numbers of trials of bags, shape (n,): whole, from 1; else TypeError or ValueError."""
-    values = values_of_bags(bags, trials, "trials")
+def checked_trials(bags: Bags, values: ArrayLike, y: Array | None = None) -> Array:
+    """Numbers of trials of bags, shape (n,): whole, from 1, not below counts y; else an error."""
     trials = checked_numbers(values, "number of trials", bags.ids)
     if trials.shape != (len(bags),):
         raise ValueError(
@@ -41,15 +40,12 @@ def checked_trials(bags: Bags, trials: ArrayLike) -> Array:
     check_counts(bags, trials, "number of trials", rule)
     check_each(bags, trials, trials >= 1, "number of trials", rule)
     warn_of_codes({"trials": ends_of(trials)}, "bags", CODES_OF_BAGS)
-    return trials
-
-
-def check_trials(bags: Bags, y: Array, trials: Array) -> None:
-    """Raise ValueError unless trials, from `checked_trials`, are at least the counts y."""
-    above = np.flatnonzero(y > trials)
+    counts = np.zeros(len(bags)) if y is None else y
+    above = np.flatnonzero(counts > trials)
     if len(above):
         i = above[0]
         raise ValueError(
-            f"the label of {bags.name(i)} is {y[i]:.0f}, above its {trials[i]:.0f} trials "
+            f"the label of {bags.name(i)} is {counts[i]:.0f}, above its {trials[i]:.0f} trials "
             f"({len(above)} in total): a binomial count is at most its trials"
         )
+    return trials

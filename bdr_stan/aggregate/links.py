@@ -1,7 +1,6 @@
 """Links: the rate of f, its derivatives, and summaries of a bag's points for its total.
 
-With the square link a bag's total depends on one triangular factor of its points, with the identity
-on one weighted sum; with exp and logit it needs all points. Each link has one object, in `LINKS`.
+Each link has one object, in `LINKS`.
 """
 
 from collections.abc import Callable, Mapping

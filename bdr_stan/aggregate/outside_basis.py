@@ -15,7 +15,7 @@ from bdr_stan.user_warnings import warn
 
 _POINTS_OF_PARTS = 20_000  # of bags in partitions
 _SLACK = 0.01  # of the half-width: the range is that of a sample of the training points
-_BAGS, _POINTS = 50, 100  # that are looked at, of the bags and of each
+_EXAMINED_BAGS, _EXAMINED_POINTS = 50, 100  # that are looked at, of the bags and of each
 
 
 def record_with_horizon(record: BagsRecord, kernel: Kernel) -> BagsRecord:
@@ -60,7 +60,7 @@ def warn_beyond_box(bags: BagsBase, kernel: Kernel) -> None:
             warn(
                 f"{len(outside)} points have values of column {name} from {outside.min():.4g} to "
                 f"{outside.max():.4g}, but the functions of HilbertSpace have the variance of the "
-                f"field from {low:.4g} to {high:.4g} alone: intervals of rates there include the "
+                f"field only from {low:.4g} to {high:.4g}: intervals of rates there include the "
                 "rest, intervals of totals do not; fit with a HilbertSpace of that column with "
                 "horizon=, or with centre= and reach=, that includes them"
             )
@@ -91,9 +91,9 @@ def omitted_variance(bags: Bags, features: FieldFeatures) -> Array:
     kernel's dependence between its points. Fields of more than three columns are omitted.
     """
     omitted = []
-    for i in np.unique(np.linspace(0, len(bags) - 1, _BAGS).astype(int)):
+    for i in np.unique(np.linspace(0, len(bags) - 1, _EXAMINED_BAGS).astype(int)):
         rows = np.arange(bags.offsets[i], bags.offsets[i + 1])
-        rows = rows[np.unique(np.linspace(0, len(rows) - 1, _POINTS).astype(int))]
+        rows = rows[np.unique(np.linspace(0, len(rows) - 1, _EXAMINED_POINTS).astype(int))]
         points, shares = bags.read_rows(rows), bags.point_weights[rows]
         if not shares.sum():  # the few with weight are among the others
             continue
@@ -109,15 +109,15 @@ def omitted_variance(bags: Bags, features: FieldFeatures) -> Array:
 
 
 def warn_of_omitted_totals(
-    bags: Bags, counts: Array | None, features: FieldFeatures, drawn: Mapping[str, Array]
+    bags: Bags, counts: Array | None, features: FieldFeatures, draws: Mapping[str, Array]
 ) -> None:
     """Warn if totals scatter less, given their means, than their logs outside the basis.
 
     `counts`, shape (n,), are labels with Poisson scatter in addition to the dispersion.
     """
-    omitted = np.median(drawn["rho"]) * np.sqrt(np.median(omitted_variance(bags, features)))
+    omitted = np.median(draws["rho"]) * np.sqrt(np.median(omitted_variance(bags, features)))
     of_counts = 0.0 if counts is None else np.median(1 / np.maximum(counts, 1))
-    scatter = np.sqrt(np.median(drawn.get("dispersion", 0.0)) ** 2 + of_counts)
+    scatter = np.sqrt(np.median(draws.get("dispersion", 0.0)) ** 2 + of_counts)
     if omitted > scatter:
         warn(
             f"the features leave out a standard deviation of {omitted:.2g} of the log of a bag's "

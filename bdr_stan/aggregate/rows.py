@@ -1,8 +1,7 @@
 """Rows that determine totals of bags, compressed bag by bag in one pass over the points.
 
-The function at a point is f(x) = f0 + psi(x)' w, with features psi of a map, for example Nystrom
-features of a kernel. If the rate is f^2, a bag's total rate needs only a triangular factor of its
-points; if it is linear in f, only a weighted sum. Other rates need the points' features.
+With f(x) = f0 + psi(x)' w a total of f^2 needs only a triangular factor of a bag's points, a total
+of f only a weighted sum. Other rates need the points' features.
 """
 
 from collections.abc import Callable
@@ -128,7 +127,7 @@ def square_factors(
         scaled = rows[:, :-1] * np.sqrt(weights)[:, None]
         return _triangular_factor(scaled, tolerance), weights @ rows[:, -1]
 
-    parts = reduced_by_bag(bags, _with_residual_variance(features), factor)
+    parts = reduced_by_bag(bags, with_ones(features, residual_variance=True), factor)
     blocks = [
         part[0][0]
         if len(part) == 1
@@ -162,7 +161,7 @@ def point_rows(
     """The rows [psi_j, 1] of all points of positive weight; memory grows with their number."""
     weights = bags.point_weights
     counted = weights > 0
-    rows_of = _with_residual_variance(features) if with_residual_variance else with_ones(features)
+    rows_of = with_ones(features, residual_variance=with_residual_variance)
     parts = reduced_by_bag(bags, rows_of, lambda rows, weights: rows[weights > 0])
     rows = np.vstack([rows for part in parts for rows in part])
     length, weights = bags.sums(counted.astype(int)), weights[counted]
@@ -217,29 +216,22 @@ def noise_factor(bags: Bags) -> Array:
     return np.sqrt(bags.totals * (bags.totals / bags.effective_sizes))
 
 
-def with_ones(features: FeatureMap) -> Callable[[Array], Array]:
-    """The rows phi(x) = [psi(x), 1] of points, shape (n, d + 1), with f(x) = phi(x)' [w; f0]."""
+def with_ones(features: FeatureMap, *, residual_variance: bool = False) -> Callable[[Array], Array]:
+    """The rows phi(x) = [psi(x), 1] of points, shape (n, d + 1), with f(x) = phi(x)' [w; f0].
+
+    With one more column for the residual variance, k(x, x) - |psi|^2, if wanted.
+    """
+    d = features.n_columns
 
     def rows_of(points: Array) -> Array:
-        rows = np.empty((len(points), features.n_columns + 1))
-        features(points, rows[:, :-1])
-        rows[:, -1] = 1
-        return rows
-
-    return rows_of
-
-
-def _with_residual_variance(features):
-    """As `with_ones`, with one more column: the residual variance, k(x, x) - |psi|^2."""
-
-    def rows_of(points):
-        rows = np.empty((len(points), features.n_columns + 2))
-        psi = rows[:, :-2]
+        rows = np.empty((len(points), d + 1 + residual_variance))
+        psi = rows[:, :d]
         features(points, psi)
-        rows[:, -2] = 1
-        # It is unknown for features that are not made of kernels.
-        of_kernels = isinstance(features, FieldFeatures)
-        rows[:, -1] = features.residual_variance(points, psi) if of_kernels else 0
+        rows[:, d] = 1
+        if residual_variance:
+            rows[:, -1] = 0  # unknown for features that are not made of kernels
+            if isinstance(features, FieldFeatures):
+                rows[:, -1] = features.residual_variance(points, psi)
         return rows
 
     return rows_of

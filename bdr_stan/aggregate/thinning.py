@@ -1,9 +1,7 @@
 """Fewer points in large bags, for rates that need every point's features.
 
-If the rate is exp(f), or the logistic of f, a bag's total rate needs all of its points. Points with
-nearly the same features have nearly the same rate: a group of points is replaced by one point at
-their weighted mean with their whole weight. As f is linear in the features, the error is of second
-order: of the total of exp(f), half the variance of f within the group.
+A group of points with nearly the same features is replaced by one point at their weighted mean with
+their whole weight: the error is of second order.
 """
 
 from collections.abc import Callable

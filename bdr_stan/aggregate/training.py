@@ -38,7 +38,6 @@ class AggregateFeatures:
 
     feature_map: FieldFeatures  # also of new points and bags
     rows: AggregateRows  # as the link needs them
-    trials: Array | None  # shape (n,)
     record: BagsRecord
     mean_points: Array | None = None  # of bags in memory, shape (n, p)
     effect_columns: EffectColumns | None = None  # with coefficients that differ between bags
@@ -96,7 +95,7 @@ def training_features(
     rows = replace(link.rows(bags, feature_map, thin=thin), known_variance=known_variance)
     means = None if isinstance(bags, PartitionedBags) else mean_points(bags).points
     record = record_with_horizon(BagsRecord.from_bags(bags), kernel)
-    return AggregateFeatures(feature_map, rows, totals.labels.trials, record, means, columns)
+    return AggregateFeatures(feature_map, rows, record, means, columns)
 
 
 def _warn_of_few_features(feature_map, points, names):

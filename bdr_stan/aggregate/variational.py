@@ -1,8 +1,7 @@
 """VBAgg: the Gaussian nearest to the posterior of rates inside bags, by a variational bound.
 
-The posterior of theta = [w; f0] is approximated by N(m, F F'). Under it the expected log likelihood
-is a function of a few moments of each bag's total rate lambda_a. The bound is maximised over m, F
-and the scale rho of the weights, in coordinates where Laplace's method has m = 0 and F = I.
+The bound is maximised over m, F and rho, theta = [w; f0] ~ N(m, F F'), in coordinates where
+Laplace's method has m = 0 and F = I.
 
 Source: Law, Sejdinovic, Cameron, Lucas, Flaxman, Battle, Fukumizu (2018), Variational Learning on
 Aggregate Outputs with Gaussian Processes, section 3.
@@ -53,7 +52,7 @@ def variational_posterior(
     theta's. Means of the square link include the part that landmarks cannot express.
     """
     expected = expected_log_likelihood(rows, totals, **(scales or {}))
-    coordinates = _Coordinates.at(mode, rho)
+    coordinates = _Coordinates.at_mode(mode, rho)
     log_median, log_sd = np.log(priors["rho_median"]), priors["rho_log_sd"]
 
     def bound(mean, factor, log_rho):
@@ -86,17 +85,12 @@ def variational_posterior(
 def expected_log_likelihood(rows: AggregateRows, totals: Totals, **scales: float) -> Expectation:
     """Expected log density of the labels under theta ~ N(m, F F'), or a bound on it.
 
-    With the square link functions of lambda_a are expanded about its mean M_a to second order, with
-    the variance V_a, see `Square.expectation`: E log lambda_a is approximated by log M_a - V_a / (2
-    M_a^2). This is not a bound, and is accurate if V_a is well below M_a^2.
-
-    With the exp link point j has f_j ~ N(h_j, v_j), E lambda_a = sum_j p_j exp(h_j + v_j / 2), and
+    With the square link functions of lambda_a are expanded about its mean to second order, see
+    `Square.expectation`. With the exp link f_j ~ N(h_j, v_j), E lambda_a = sum_j p_j exp(h_j +
+    v_j / 2), and a lower bound follows from
 
         E log lambda_a >= log sum_j p_j exp(h_j)       E log lambda_a <= log E lambda_a
         E 1 / lambda_a <= 1 / sum_j p_j exp(h_j - v_j / 2)
-
-    make a lower bound. It does not reward dependence between the points of a bag, of which only the
-    sum is observed: the Gaussian that maximises it is too narrow.
 
     The result maps m, F and rho to the value with all constants and its slopes in m, F and log rho.
 
@@ -147,7 +141,7 @@ class _Coordinates:
     intercept_unit: float
 
     @classmethod
-    def at(cls, mode, rho):
+    def at_mode(cls, mode, rho):
         d = len(mode.theta) - 1
         whitened = whitened_coordinates(mode, np.eye(d), rho)
         axes = np.eye(d + 1)

@@ -23,7 +23,6 @@ from bdr_stan.bags.chunks import Chunk, cut_chunks
 from bdr_stan.bags.column_warnings import warn_of_values
 from bdr_stan.bags.columns import TableColumns
 from bdr_stan.bags.conditions import points_that_meet
-from bdr_stan.bags.exports import Exports
 from bdr_stan.bags.memory_map import memory_map, release, share_memory
 from bdr_stan.bags.partitions import PartitionedBags
 from bdr_stan.bags.readers import Readers
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 _CHECK_BYTES = 1 << 22  # read at a time, so a memory map stays on disk
 
 
-class Bags(Readers, Exports):
+class Bags(Readers):
     """Bags of points in one stacked array.
 
     Bag i is ``points[offsets[i]:offsets[i + 1]]``. ``bags[i]`` is that array; a slice, an array of
@@ -92,17 +91,12 @@ class Bags(Readers, Exports):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from bdr_stan import Bags
-    >>> points = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    >>> points = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
     >>> bags = Bags(points, [0, 1, 3], ids=["ann", "bob"], features=["age", "income"])
-    >>> bags
-    Bags(2 bags, 3 points, 2 features, sizes 1 / 1.5 / 2 (min / median / max), float64)
     >>> bags[1]
     array([[3., 4.],
            [5., 6.]])
-    >>> bags.sizes
-    array([1, 2])
     >>> bags[bags.sizes > 1].ids
     array(['bob'], dtype='<U3')
     """
@@ -251,14 +245,12 @@ class Bags(Readers, Exports):
             points = self.read_rows(rows)
         return self._with_points(points, offsets, rows, indices)
 
-    def where(self, conditions: Mapping[str, Any] | None = None, **columns: Any) -> "Bags":
+    def where(self, /, **conditions: Any) -> "Bags":
         """The points of a subgroup, for example women, in bags with the same ids and metadata.
 
         Parameters
         ----------
-        conditions : dict, optional
-            Conditions by column names that are not valid Python identifiers.
-        **columns
+        **conditions
             Condition on each column of this name: a value; a list of values; or a function from the
             column's values, shape (N_points,), to whether each point belongs to the subgroup. A
             column of categories keeps its name and values of the table.
@@ -289,7 +281,7 @@ class Bags(Readers, Exports):
         >>> bags.where(sex="f").sizes
         array([1, 1])
         """
-        rows = np.flatnonzero(points_that_meet(self, {**(conditions or {}), **columns}))
+        rows = np.flatnonzero(points_that_meet(self, conditions))
         if self.weights is not None:
             rows = rows[self.weights[rows] > 0]
         bag = np.searchsorted(self.offsets, rows, side="right") - 1
@@ -315,6 +307,35 @@ class Bags(Readers, Exports):
             setattr(chosen, name, None if values is None else values[rows])
         chosen.pixels = None if self.pixels is None else self.pixels[rows]
         return chosen
+
+    def to_dataframe(self) -> "DataFrame":
+        """The points in a table with one row per point.
+
+        Returns
+        -------
+        pandas DataFrame, N_points rows
+            The bag's id in a column called `id_name`, the columns of the points by their names,
+            else x0, x1, ...; a column weight if the points have weights.
+
+        Examples
+        --------
+        >>> from bdr_stan import Bags
+        >>> Bags.from_list([[[1.0]], [[2.0], [3.0]]], features=["age"]).to_dataframe()
+           bag  age
+        0    0  1.0
+        1    1  2.0
+        2    1  3.0
+        """
+        import pandas as pd
+
+        table = pd.DataFrame(self.points, columns=self.names_of_columns)
+        table.insert(0, self.id_name, np.repeat(self.index, self.sizes), allow_duplicates=True)
+        return table if self.weights is None else table.assign(weight=self.weights)
+
+    @property
+    def names_of_columns(self) -> list[str]:
+        """Names of the points' columns, x0, x1, ... if they have none."""
+        return self.features or [f"x{k}" for k in range(self.n_features)]
 
     # ------------------------------------------------------------ arithmetic
 
@@ -480,9 +501,9 @@ def as_bags(X: BagsLike, *, in_parts: bool = False, samples: bool = False) -> An
     ----------
     X : Bags, list of n arrays of shapes (n_points, p), or array, shape (n, n_points, p)
     in_parts : bool, default False
-        Whether `PartitionedBags` are accepted too.
+        Whether `PartitionedBags` are also accepted.
     samples : bool, default False
-        Whether `Samples`, or a dict of such bags, are accepted too.
+        Whether `Samples`, or a dict of such bags, are also accepted.
 
     Returns
     -------

@@ -26,7 +26,7 @@ from bdr_stan.types import Array
 class PartitionedBags(BagsBase):
     """Bags of points that stay in the parts of a Dask DataFrame or of Parquet files.
 
-    Made by `Bags.from_dask` and ``Bags.from_parquet(lazy=True)``. Estimators on mean embeddings
+    `Bags.from_dask` and ``Bags.from_parquet(lazy=True)`` return them. Estimators on mean embeddings
     accept them instead of `Bags`; a slice, an array of indices or a boolean mask selects bags, and
     `load` reads them into memory for everything else. Memory has only the id, size and metadata row
     of each bag. `parts`, `sizes_in_parts`, `reader` and `scanned` come from `from_parts`.

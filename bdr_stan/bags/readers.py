@@ -242,17 +242,14 @@ class Readers(BagsBase):
         --------
         >>> import pandas as pd
         >>> from bdr_stan import Bags
-        >>> people = pd.DataFrame({"town": [*"baba"], "age": [31, 55, 28, 42]})
-        >>> people["region"] = ["north", "south", "north", "north"]
+        >>> people = pd.DataFrame({"town": [*"baba"], "age": [31, 55, 28, 42], "sex": [*"fmmf"]})
         >>> people["turnout"] = [0.6, 0.7, 0.6, 0.7]
         >>> bags = Bags.from_dataframe(people, "town", metadata=["turnout"])
         >>> bags.features
-        ['age', 'region=north', 'region=south']
+        ['age', 'sex=f', 'sex=m']
         >>> bags[0]
         array([[55.,  0.,  1.],
                [42.,  1.,  0.]])
-        >>> bags.metadata["turnout"].to_list()
-        [0.7, 0.6]
         """
         df, bag = ungrouped(df, bag)
         roles = ColumnRoles(bag, features, weight, metadata, replicate_weights)
@@ -505,23 +502,13 @@ class Readers(BagsBase):
 
         Examples
         --------
-        >>> import geopandas as gpd
-        >>> import numpy as np
-        >>> import rioxarray  # gives arrays a CRS
-        >>> import xarray as xr
-        >>> from shapely.geometry import box
         >>> from bdr_stan import Bags
-        >>> centres = {"y": [2.5, 1.5, 0.5], "x": [0.5, 1.5, 2.5, 3.5]}
-        >>> rain = xr.DataArray(np.arange(12.0).reshape(3, 4), centres).rio.write_crs("EPSG:32736")
-        >>> polygons = [box(0, 0, 2, 3), box(2, 0, 4, 3)]
-        >>> table = {"district": ["west", "east"], "cases": [4, 9]}
-        >>> districts = gpd.GeoDataFrame(table, geometry=polygons, crs="EPSG:32736")
-        >>> bags = Bags.from_rasters({"rain": rain}, districts)
-        >>> bags.ids.tolist(), bags.sizes, bags.features
-        (['west', 'east'], array([6, 6]), ['rain', 'x', 'y'])
-        >>> bags[0][:2]
-        array([[0. , 0.5, 2.5],
-               [1. , 1.5, 2.5]])
+        >>> from bdr_stan.datasets import country_files
+        >>> folder = country_files("country", side=20, n_districts=5)
+        >>> rasters = {name: folder / f"{name}.tif" for name in ("rainfall", "elevation")}
+        >>> bags = Bags.from_rasters(rasters, folder / "districts.gpkg", folder / "population.tif")
+        >>> bags.ids.tolist(), bags.features
+        (['D000', 'D001', 'D002', 'D003', 'D004'], ['rainfall', 'elevation', 'x', 'y'])
         """
         from bdr_stan.maps.rasters import from_rasters
 

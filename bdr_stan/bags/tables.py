@@ -27,8 +27,8 @@ from bdr_stan.user_warnings import warn
 
 def is_table(values: Any) -> bool:
     """Whether this is a table with named columns, in contrast to bags and arrays."""
-    has_columns = hasattr(values, "columns") or hasattr(values, "__arrow_c_stream__")
-    return has_columns and not isinstance(values, BagsBase)
+    is_frame = hasattr(values, "columns") and not isinstance(values, BagsBase)
+    return is_frame or hasattr(values, "__arrow_c_stream__")
 
 
 def as_table(values: Any) -> Any:

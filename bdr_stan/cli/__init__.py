@@ -1,12 +1,12 @@
 """The command line: ``bdr-stan --help``. Slow imports are in the commands."""
 
-from bdr_stan.cli.fitting import fit, tune
+from bdr_stan.cli.fitting import fit
 from bdr_stan.cli.group import main
 from bdr_stan.cli.predicting import predict, report, summary
 from bdr_stan.cli.ready import compile_, demo, doctor, eject, models, setup
 
 for _command in (
-    *(fit, tune, predict, summary, report),
+    *(fit, predict, summary, report),
     *(demo, setup, doctor, models, eject, compile_),
 ):
     main.add_command(_command)

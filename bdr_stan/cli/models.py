@@ -1,14 +1,16 @@
 """Estimators by their names on the command line, and the display of a fit."""
 
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from bdr_stan.terminal import show_table
-
 if TYPE_CHECKING:
+    import pandas as pd
+
     from bdr_stan.estimators.base import BagEstimator
 
 MODELS = {
@@ -40,20 +42,16 @@ def without_none(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def estimators_of(names: Sequence[str], supplied: Mapping[str, Any]) -> dict[str, "BagEstimator"]:
-    """Estimators by name, each with those settings that it has; one must have each setting."""
+def estimator_of(name: str, supplied: Mapping[str, Any]) -> "BagEstimator":
+    """An estimator by its name, with its settings; ValueError for a setting of others."""
     settings = without_none(supplied)
     for parameter, read in (("bandwidth", _bandwidth), ("bounds", _bounds)):
         if parameter in settings:
             settings[parameter] = read(settings[parameter])
-    parameters_of = {name: _parameters(name) for name in names}
     for parameter in settings:
-        if not any(parameter in parameters for parameters in parameters_of.values()):
-            raise ValueError(_not_taken(names[0], parameter))
-    return {
-        name: _class_of(name)(**{p: v for p, v in settings.items() if p in parameters})
-        for name, parameters in parameters_of.items()
-    }
+        if parameter not in _parameters(name):
+            raise ValueError(_not_taken(name, parameter))
+    return _class_of(name)(**settings)
 
 
 def check_fit_options(name: str, estimator: Any, options: Mapping[str, Any]) -> None:
@@ -124,6 +122,16 @@ def load_fit(path: Path) -> Any:
             f"it in Python, with bdr_stan.load({str(path)!r})"
         )
     return model
+
+
+def show_table(table: "pd.DataFrame") -> None:
+    """Print a DataFrame in full, its numbers as in a report."""
+    from bdr_stan.report.page import cell_text
+
+    columns = table.select_dtypes("number")
+    formatters = {name: partial(cell_text, column=name) for name in columns}
+    width = shutil.get_terminal_size((160, 0)).columns  # files and pipes have none
+    click.echo(table.to_string(formatters=formatters, na_rep="-", line_width=width))
 
 
 def show_fit(model: Any, every: bool = False) -> None:

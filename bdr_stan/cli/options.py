@@ -9,7 +9,6 @@ import click
 
 from bdr_stan.cli.models import MODELS
 
-METHODS = "[nuts|exact|optimize|laplace|vb]"
 MODEL = f"--model [{'|'.join(MODELS)}]"
 PATH = click.Path(path_type=Path)
 PROBABILITY = click.FloatRange(0, 1, min_open=True, max_open=True)
@@ -183,8 +182,8 @@ model_settings = _all_of(
     ),
     *_table(
         {
-            f"--method {METHODS}": "[default: optimize for shrinkage, else nuts; exact: blr only, "
-            "vb: aggregate only]",
+            "--method [nuts|exact|optimize|laplace|vb]": "[default: optimize for shrinkage, else "
+            "nuts; exact: blr only, vb: aggregate only]",
             "--engine [cmdstan|stanli]": "What runs the Stan program.  [default: cmdstan, unless "
             "only stanli is installed]",
         }

@@ -6,16 +6,8 @@ import click
 
 from bdr_stan.cli import options
 from bdr_stan.cli.group import example
-from bdr_stan.cli.models import load_fit, show_fit
-from bdr_stan.cli.tables import (
-    check_input,
-    check_output,
-    in_memory,
-    of_first_sample,
-    read_like,
-    write_whole,
-)
-from bdr_stan.terminal import show_table
+from bdr_stan.cli.models import load_fit, show_fit, show_table
+from bdr_stan.cli.tables import check_input, check_output, in_memory, of_first_sample, read_like
 from bdr_stan.user_warnings import warn
 
 _FORMULA = re.compile(r"[=@\t\r]|[+-](?![\d.]+$)")  # not negative numbers
@@ -61,7 +53,10 @@ def predict(fitted, new, output, level, stan_file, force, **how):
     bags = read_like(model, fitted, new, **how)
     table = model.predict_table(bags if model.takes_parts else in_memory(bags), level=level)
     _warn_of_formulas(table.index)
-    write_whole(output, table.to_csv)
+    from bdr_stan.results.files import written_whole
+
+    with written_whole(output) as partial:
+        table.to_csv(partial)
     click.echo(f"Wrote {output}: {len(bags)} bags, intervals of {level:.4g} probability")
 
 

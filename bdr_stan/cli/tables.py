@@ -1,7 +1,7 @@
 """Tables that commands read, and files that they write."""
 
 import glob
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -20,7 +20,7 @@ _ROLES_OF_BAGS = ("covariates", "groups", "smooths")
 _LABEL_DATA = ("label_sd", "trials", "exposure", "offset")  # for `fit`, in addition to the label
 
 
-def split(names: str | None) -> list[str] | None:
+def _split(names: str | None) -> list[str] | None:
     """Names separated by commas."""
     return None if names is None else [name.strip() for name in names.split(",")]
 
@@ -103,7 +103,7 @@ class LabelledTable:
         roles = {role: options.pop(role) for role in ("bag", "label", "weight")}
         label_data = {role: options.pop(role, None) for role in _LABEL_DATA}
         names: dict[str, Any] = {
-            role: split(options.pop(role)) for role in ("features", *_ROLES_OF_BAGS)
+            role: _split(options.pop(role)) for role in ("features", *_ROLES_OF_BAGS)
         }
         functions = [name.split("+") for name in names["smooths"] or []]
         names["smooths"] = [f[0] if len(f) == 1 else f for f in functions] or None
@@ -111,7 +111,7 @@ class LabelledTable:
         return cls(data, tables, roles, label_data, features, names, missing)
 
     def read(self, model: str, stan_data: Sequence[str] = ()) -> "tuple[Bags | Samples, Array]":
-        """The bags, with columns for the data of a user's program too, and their labels."""
+        """The bags, also with columns for the data of a user's program, and their labels."""
         named = {role: _flat(names or []) for role, names in self.columns_of_bags.items()}
         named["stan_data"] = list(stan_data)
         columns = {role: [column] for role, column in {**self.roles, **self.label_data}.items()}
@@ -240,11 +240,3 @@ def check_output(path: Path, force: bool, *inputs: Path | None, suffix: str = ""
         ) from error
     if suffix and path.suffix != suffix:
         raise ValueError(f"{path} must end in {suffix}")
-
-
-def write_whole(path: Path, write: Callable[[Path], None]) -> None:
-    """Call `write` on a path that is renamed when the file is complete."""
-    from bdr_stan.results.files import written_whole
-
-    with written_whole(path) as partial:
-        write(partial)

@@ -1,4 +1,6 @@
-"""Simulated tables with one row per point, as users have them: raw units, rows in random order."""
+"""Tables with one row per point, as users have them: raw units, simulated ones in random order."""
+
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -48,6 +50,30 @@ def county_table(n: int = 400, *, seed: int = 0) -> pd.DataFrame:
         }
     )
     return people.sample(frac=1, random_state=seed).reset_index(drop=True)
+
+
+def precinct_table() -> pd.DataFrame:
+    """Voting precincts of 682 counties in seven states of the USA, with the votes of 2020.
+
+    One row per precinct, a random sample of 1 to 24 precincts per county. Sources: 2020 census
+    (public domain) and results by county, T. McGovern (MIT licence); see precincts.txt next to this
+    file.
+
+    Returns
+    -------
+    pandas.DataFrame, columns county and state (text); of the precinct, adults (their number),
+    black, hispanic, asian (per cent of the adults) and children (per cent of the people); of the
+    whole county, the same with the prefix county_; democratic and votes (numbers of votes of the
+    county in the presidential election, for Joe Biden and in total)
+
+    Examples
+    --------
+    >>> from bdr_stan.datasets import precinct_table
+    >>> precincts = precinct_table()
+    >>> precincts["county"].nunique(), precincts["state"].nunique()
+    (682, 7)
+    """
+    return pd.read_csv(Path(__file__).parent / "precincts.csv.gz")
 
 
 def donor_cells(n_donors: int = 150, *, seed: int = 1) -> pd.DataFrame:

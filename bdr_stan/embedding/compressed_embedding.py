@@ -1,9 +1,7 @@
 """Sums of embeddings of bags in partitions, for a regression with normal labels.
 
-Only sums leave a part of the table, and the embeddings of bags that have points in several parts.
-The rows [e, x, 1, y] of the other bags, e = mu - origin, move to nodes of size in their part. The
-average embedding and the coordinates of a model are then unknown, but both are linear maps of the
-rows, so one pass over the points is enough.
+Only sums leave a part of the table, and the embeddings of bags that have points in several parts;
+see "Lossless compression" in ``docs/explanation/computation.md``.
 """
 
 from collections.abc import Callable
@@ -44,9 +42,9 @@ class RowSums:
     ) -> Self:
         """Sums over n bags of embeddings `mean`, (n, d); `labels` are the columns [x, 1, y]."""
         e = mean - origin
-        known = np.zeros(len(e)) if known_variance is None else known_variance
+        error_variance = np.zeros(len(e)) if known_variance is None else known_variance
         one_per_bag = Rows.from_bags(
-            np.hstack([e, labels]), sizes if by_size else np.ones(len(e)), known
+            np.hstack([e, labels]), sizes if by_size else np.ones(len(e)), error_variance
         )
         linear = np.column_stack([e, np.ones(len(e))])
         powers = np.hstack([e**2, linear])
@@ -120,17 +118,17 @@ class CompressedEmbedding:
 
     def columns(self, features: ArrayLike) -> Self:
         d = len(self.origin)
-        kept = np.arange(d)[features]
+        chosen = np.arange(d)[features]
         rows, powers, by_points = self.sums.rows, self.sums.powers, self.sums.by_points
-        in_powers, in_points = np.r_[kept, d + kept, 2 * d], np.r_[kept, d]
+        in_powers, in_points = np.r_[chosen, d + chosen, 2 * d], np.r_[chosen, d]
         sums = RowSums(
-            replace(rows, rows=np.hstack([rows.rows[:, kept], rows.rows[:, d:]])),
+            replace(rows, rows=np.hstack([rows.rows[:, chosen], rows.rows[:, d:]])),
             powers[np.ix_(in_powers, in_powers)],
             by_points[np.ix_(in_points, in_points)],
-            self.sums.extremes[:, kept],
+            self.sums.extremes[:, chosen],
         )
-        covariance = None if self.covariance is None else self.covariance[np.ix_(kept, kept)]
-        return replace(self, covariance=covariance, origin=self.origin[kept], sums=sums)
+        covariance = None if self.covariance is None else self.covariance[np.ix_(chosen, chosen)]
+        return replace(self, covariance=covariance, origin=self.origin[chosen], sums=sums)
 
     @property
     def _shift(self):
@@ -154,11 +152,11 @@ def compressed_embedding(
     factors = scatter_factors(bags, sizes, covariance, tau)
     x = np.empty((len(bags), 0)) if covariates is None else covariates
     columns = np.column_stack([x, np.ones(len(bags)), labels.y])
-    known = None if labels.label_sd is None else labels.label_sd**2
-    per_bag = sizes, columns, known
+    error_variance = None if labels.label_sd is None else labels.label_sd**2
+    per_bag = sizes, columns, error_variance
     nodes = cheapest_nodes(
         sizes if by_size else np.ones(len(bags)),
-        np.zeros(len(bags)) if known is None else known,
+        np.zeros(len(bags)) if error_variance is None else error_variance,
         d + columns.shape[1],
     )
     origin = features.gram().mean(axis=0)

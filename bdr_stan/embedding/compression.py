@@ -1,7 +1,7 @@
 """Lossless compression of the rows of a Gaussian regression on bags.
 
-Bags of equal size and equal known label variance share their shrinkage factors and their predictive
-variance, so the likelihood depends on their rows [z, 1, y] only through the rows' Gram matrix.
+The likelihood of bags of equal size and equal known label variance depends on their rows [z, 1, y]
+only through the rows' Gram matrix.
 """
 
 from collections.abc import Sequence
@@ -69,15 +69,9 @@ def compress(
 ) -> Rows:
     """Compress the rows [z_i, 1, y_i] of all bags by one QR factorisation per group.
 
-    For every (w, a) and every group g of bags,
-
-        sum over bags i of g of (y_i - a - z_i' w)^2  =  | R_g [w; a; -1] |^2
-
-    so a normal likelihood with a linear mean is exact if its variance is the same within a group.
-    For other likelihoods ``lossless=False`` keeps one row and one group per bag, in the given
-    order. z, shape (n, d), are coordinates of embeddings, and covariates; `ones` is the factor of
-    the intercept in each label; `known_variance` the variance of each label's known error, units of
-    y squared.
+    ``lossless=False`` keeps one row and one group per bag, in the given order. z, shape (n, d), are
+    coordinates of embeddings, and covariates; `ones` is the factor of the intercept in each label;
+    `known_variance` the variance of each label's known error, units of y squared.
     """
     z, y, sizes = (np.asarray(a, float) for a in (z, y, sizes))
     rows = np.column_stack([z, np.broadcast_to(ones, len(y)), y])

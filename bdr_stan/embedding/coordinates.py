@@ -7,17 +7,17 @@ from typing import ClassVar, Self
 import numpy as np
 from scipy.linalg import block_diag, cholesky, eigh, solve_triangular
 
-from bdr_stan.embedding.kept import Kept
 from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.embedding.saved_arrays import SavedArrays
 from bdr_stan.embedding.shrinkage import joint_basis
 from bdr_stan.types import Array
 
 
 @dataclass(frozen=True)
-class Coordinates(Kept):
+class Coordinates(SavedArrays):
     """Basis for the computations of a model."""
 
-    kept: ClassVar = {
+    saved: ClassVar = {
         "m0": ("m0", "landmark"),
         "basis": ("basis", "landmark", "component"),
         "lam": ("lambda", "component"),

@@ -124,8 +124,7 @@ class Covariates:
     def in_given_units(self, gamma: Array) -> Array:
         """Weights of the covariates in their given units, from weights of x, shape (..., Q).
 
-        The weights of levels are centred: their average over the training bags is not identified,
-        because the indicators of a column sum to 1 and are centred.
+        The weights of levels are centred: their average over the training bags is not identified.
         """
         weights = gamma / self.scale
         for name, levels in self.levels.items():

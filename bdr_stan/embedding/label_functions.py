@@ -7,7 +7,7 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 from scipy.linalg import eigh, helmert
 
-from bdr_stan.embedding.kept import Kept
+from bdr_stan.embedding.saved_arrays import SavedArrays
 from bdr_stan.types import Array, ArrayLike
 
 _MAX_KNOTS = 6  # which make four curved functions
@@ -17,7 +17,7 @@ _INTEGRATION_STEPS = 400  # of the integral of squared curvature
 
 
 @dataclass(frozen=True)
-class LabelFunctions(Kept):
+class LabelFunctions(SavedArrays):
     """Basis functions B(y) of a label: 1, linear ones and curved ones.
 
     For numbers: 1, the standardised label, and natural cubic splines, the smoothest first,
@@ -25,7 +25,7 @@ class LabelFunctions(Kept):
     codes 0, 1, ...: 1 and Helmert contrasts.
     """
 
-    kept: ClassVar = {
+    saved: ClassVar = {
         "centre": ("label_centre",),
         "unit": ("label_unit",),
         "knots": ("label_knots", "knot"),

@@ -23,6 +23,7 @@ from bdr_stan.kernels import FeatureMap
 from bdr_stan.threads import map_in_threads, n_threads_for
 from bdr_stan.types import Array, ArrayLike, is_number
 
+_CHUNK_BYTES = 1 << 22  # of features: small enough for caches
 _CHUNKS_PER_TASK = 8  # few sums to join, yet tasks enough for all threads
 TINY_ROOT = 1e-100  # instead of 0, which has no logarithm; its square is negligible
 
@@ -43,7 +44,7 @@ class Deviations(NamedTuple):
         """Average over the bags of a quadratic function with these values of the rows, (T,)."""
         return float(np.sum(self.sign * values) / self.n_bags)
 
-    def along(self, basis: Array) -> "Deviations":
+    def in_coordinates(self, basis: Array) -> "Deviations":
         """The same in coordinates, columns of the basis, shape (d, d)."""
         return self._replace(rows=self.rows @ basis)
 
@@ -132,29 +133,20 @@ def embed(
     *,
     covariance: str | None = None,
     tau: float = 1.0,
-    n_jobs: int | None = None,
-    chunk_bytes: int = 1 << 22,
     progress: Callable[[int, int], None] | None = None,
 ) -> Embedding:
     """Mean embeddings of bags, and the covariance of their features within bags.
 
-    With phi(x) the features of a point, for example [k(x, u_1), ..., k(x, u_d)] at landmarks u,
+    With phi(x) the features of a point
 
         mean[i] = sum_j w_ij phi(x_ij) / sum_j w_ij,            w = 1 without weights
         S_i = sum_j w_ij (phi(x_ij) - mean[i]) (phi(x_ij) - mean[i])' / (V1 - V2 / V1)
 
-    where V1 = sum_j w_ij, V2 = sum_j w_ij^2: the sample covariance (ddof 1), generalised without
-    bias to weights that state reliability rather than counts. `covariance` "average" is the mean of
-    S_i over the bags of more than one point, "pooled" the mean with weights N_i - 1, N_i the
-    effective size, "identity" tau^2 I. Sizes are effective sizes, from replicate weights if the
-    bags have some (`embedding/replicates.py`). The result does not depend on `n_jobs`, threads, nor
-    on `chunk_bytes`, the size of the kernel values per task: small enough for caches, large enough
-    that threads seldom wait for the interpreter's lock. `progress` is called with the points done
-    and their total from time to time.
-
-    Computed in float64 for points of any type. Deviations are taken from the mean of the same bag
-    before they are squared, so a covariance that is small relative to the means loses no digits.
-    Source: Law et al. (2018), "Bayesian approaches to distribution regression".
+    where V1 = sum_j w_ij, V2 = sum_j w_ij^2: the sample covariance, generalised without bias to
+    weights that state reliability rather than counts. `covariance` "average" is the mean of S_i
+    over the bags of more than one point, "pooled" the mean with weights N_i - 1, N_i the effective
+    size, "identity" tau^2 I. Sizes are effective sizes, from replicate weights if the bags have
+    some. `progress` is called with the points done and their total from time to time.
     """
     bags = as_bags(bags, in_parts=True)
     if features.n_inputs != bags.n_features:
@@ -164,7 +156,7 @@ def embed(
         )
     sizes = bags.effective_sizes
     factors = scatter_factors(bags, sizes, covariance, tau)
-    embed_part = partial(sums_of_part, features=features, n_jobs=n_jobs, chunk_bytes=chunk_bytes)
+    embed_part = partial(sums_of_part, features=features)
     sums = BagSums.merged(
         bags.map_parts(embed_part, factors, progress=progress), factors, len(bags)
     )
@@ -293,19 +285,17 @@ def sums_of_part(
     factors: Array | None = None,
     *,
     features: FeatureMap,
-    n_jobs: int | None = None,
-    chunk_bytes: int = 1 << 22,
     progress: Callable[[int, int], None] | None = None,
 ) -> BagSums:
     """Sums over points in memory; `factors`, shape (n,), are for the whole bags."""
     d = features.n_columns
     sums = BagSums.empty(len(bags), d, scatter=factors is not None)
-    chunk_rows = max(16, chunk_bytes // (8 * max(d, bags.n_features + 2)))
+    chunk_rows = max(16, _CHUNK_BYTES // (8 * max(d, bags.n_features + 2)))
     chunks = bags.chunks(chunk_rows)
     tasks = [chunks[k : k + _CHUNKS_PER_TASK] for k in range(0, len(chunks), _CHUNKS_PER_TASK)]
     # Reused: allocating memory costs more than the arithmetic on it.
     workspaces: SimpleQueue[_Workspace] = SimpleQueue()
-    for _ in range(n_threads_for(tasks, n_jobs)):
+    for _ in range(n_threads_for(tasks)):
         workspaces.put(_Workspace.allocate(min(chunk_rows, len(bags.points)), d))
 
     def run(task):
@@ -315,7 +305,7 @@ def sums_of_part(
         finally:
             workspaces.put(workspace)
 
-    with closing(map_in_threads(run, tasks, n_jobs)) as results:
+    with closing(map_in_threads(run, tasks)) as results:
         for task, (scatter, pieces) in zip(tasks, results, strict=True):
             if sums.scatter is not None:
                 sums.scatter += scatter

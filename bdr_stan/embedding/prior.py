@@ -27,14 +27,11 @@ def landmark_matrices(
 ) -> tuple[Array, Array, Array]:
     """Kernel matrix K, prior covariance R and within-bag covariance Sigma, shapes (d, d).
 
-    R depends on `embedding_prior`: for "empirical" the covariance between the training bags by
-    moments, plus a hundredth of it in the shape of K; for "kernel" K itself, the same object; for
-    "convolution" the kernel convolved with itself under the measure exp(-|z - c|^2 / (2 l^2)), l =
-    `measure_scale` in the units of the points, or of the kernel if it has units, c the mean of the
-    landmarks. `JITTER` is added to the diagonals of K and Sigma, and relative to its mean diagonal
-    to the convolution's.
-
-    Source: Law et al. (2018), section 3.2; for the convolution Flaxman et al. (2016).
+    R depends on `embedding_prior`, see ``docs/explanation/model.md``: for "kernel" it is K itself;
+    for "convolution" the kernel convolved with itself under exp(-|z - c|^2 / (2 l^2)),
+    l = `measure_scale` in the units of the points, or of the kernel if it has units, c the mean of
+    the landmarks. `JITTER` is added to the diagonals of K and Sigma, and relative to its mean
+    diagonal to the convolution's.
     """
     u, embedding = training.landmarks, training.embedding
     kernel: Any = training.kernel
@@ -59,9 +56,7 @@ def rbf_convolution(
 ) -> Array:
     """Convolution r(x, y) = integral of k(x, z) k(z, y) exp(-|z|^2 / (2 l^2)) dz, k = `RBF`.
 
-    A Gaussian process with this covariance has its draws in the function space of k, which the
-    prior of the mean embeddings needs. It is a product over the features; with s and l the
-    lengths of a feature, its factor is
+    It is a product over the features; with s and l the lengths of a feature, its factor is
 
         r(x, y) = sqrt(2 pi / (2/s^2 + 1/l^2))
                   exp(-(x - y)^2 / (4 s^2)) exp(-(x + y)^2 / (8 (s^2/2 + l^2)))
@@ -116,8 +111,6 @@ def eta_prior(
 
     The estimate solves E |mu_hat_i - m0|^2 = eta tr(R) + tr(Sigma) / N_i. Only the "empirical" R
     estimates the covariance between bags, so only there the standard error `scale_log_sd` applies.
-    The shapes of the others are assumed: their trace carries little information about the
-    directions that matter to the label, and eta has to correct for that.
     """
     within = np.trace(covariance) * np.mean(1.0 / embedding.sizes)
     between = variance_between(_mean_square(embedding), within)
@@ -131,15 +124,8 @@ def eta_prior(
 def scale_log_sd(embedding: Embedding, covariance: Array) -> float:
     """Standard error of the log of the moment estimate of the scale between bags, 0.1 to 2.
 
-    The errors of the estimate T = mean of |mu_hat_i - m0|^2 - tr(Sigma) / N_i:
-
-    - of the trace: the jackknife over bags, sd(a_i) / sqrt(n) with
-      a_i = |mu_hat_i - m0|^2 n / (n - 1) - tr(Sigma) / N_i;
-    - of one direction, the one that matters to the label: the variance of n normal embeddings
-      along it has a relative error of sqrt(2 / (n - 1)). The larger of these two counts;
-    - of within-bag covariances Sigma_i that depend on the sizes: the covariance of tr(Sigma_i)
-      with 1 / N_i, at full correlation and a coefficient of variation of tr(Sigma_i) of 1. It is 0
-      if all bags have one size, and is added in quadrature.
+    It has errors of the trace, of one direction and of covariances that depend on the sizes, see
+    ``docs/explanation/model.md``.
     """
     n, inverse_sizes = len(embedding.sizes), 1.0 / embedding.sizes
     if n < 2:

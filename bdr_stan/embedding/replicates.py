@@ -1,16 +1,13 @@
 """Effective sizes of bags from the replicate weights of a survey.
 
-The spread of a bag's mean embedding over the replicates is the whole sampling variance of this
-embedding: from strata, clusters and unequal weights. It replaces Sigma / N_i and must not be added
-to it. The models need a number N_i for each bag, so it becomes the equivalent number of independent
-points:
+The spread of a bag's mean embedding over the replicates is its whole sampling variance. The models
+need a number N_i for each bag, so it becomes the equivalent number of independent points:
 
     N_i = tr(Sigma_i) / tr(D_i),    D_i = sum_r scale_r (mu_ir - mu_i) (mu_ir - mu_i)'
     tr(Sigma_i) = average of |phi(x_ij) - mu_i|^2 with weights w_ij  +  tr(D_i)
 
-The average without tr(D_i) is too small by the variance of mu_i, whatever the design. With equal
-weights and the jackknife of points N_i is their number. The effective size is for an average
-direction: the design effect of a single function of the points may be larger or smaller.
+With equal weights and the jackknife of points N_i is their number. The effective size is for an
+average direction: the design effect of a single function of the points may be larger or smaller.
 """
 
 import numpy as np

@@ -103,10 +103,10 @@ def embed_samples(bags: Samples, feature_maps: Mapping[str, FeatureMap]) -> Embe
     return _side_by_side(len(bags), parts)
 
 
-def embedded(bags: Any, feature_map: Any, known: Mapping[str, Array]) -> Embedding:
+def embedded(bags: Any, feature_map: Any, bag_data: Mapping[str, Array]) -> Embedding:
     """Mean embeddings of bags with their `known` data, checked before the pass."""
-    found = embed_samples if isinstance(bags, Samples) else embed
-    return replace(found(bags, feature_map), **known)
+    embed_bags = embed_samples if isinstance(bags, Samples) else embed
+    return replace(embed_bags(bags, feature_map), **bag_data)
 
 
 def _side_by_side(n: int, parts: Mapping[str, tuple[Array, Embedding]]) -> Embedding:

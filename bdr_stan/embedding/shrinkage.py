@@ -20,10 +20,8 @@ ATTENUATED = 0.5
 def between_bag_covariance(embedding: Embedding, covariance: Array) -> Array:
     """Covariance B of the bags' true mean embeddings by moments, positive semidefinite, (d, d).
 
-    E (mu_hat_i - m0)(mu_hat_i - m0)' = B + Sigma / N_i, with weights that favour large bags, which
-    carry more information about B. Negative variances are set to 0 in coordinates with Sigma = I:
-    with bags of one size this is the maximum likelihood estimate, and it does not depend on the
-    scales of the features.
+    E (mu_hat_i - m0)(mu_hat_i - m0)' = B + Sigma / N_i, with weights that favour large bags.
+    Negative variances are set to 0 in coordinates with Sigma = I.
     """
     deviations, sizes = embedding.deviations, embedding.sizes
     squares = np.sum(deviations.rows**2, axis=1)
@@ -89,9 +87,8 @@ def reliability(embedding: Embedding, basis: Array, lam: Array, w: Array) -> flo
     """Share of the variance of z_i' w between bags that is not sampling error of the z_i.
 
     z = (mean - m0) basis, w the weights, shape (d,). A bag of N points has the share
-    between / (between + within / N), which is also its weight in the average: bags with more
-    information count more. Classical errors in variables (Carroll et al. 2006, section 3.2): if it
-    is low, the bags hardly identify w.
+    between / (between + within / N), which is also its weight in the average (Carroll et al. 2006,
+    section 3.2).
     """
     deviations, sizes, within = embedding.deviations, embedding.sizes, float(lam @ w**2)
     squares = (deviations.rows @ (basis @ w)) ** 2

@@ -1,16 +1,8 @@
 """Groups of bags of many sizes replaced by groups at a few nodes, with the same likelihood.
 
-Given the parameters, the log likelihood of a bag depends on its size N and on the known variance v
-of its label through functions that are analytic in log N and log v wherever the imaginary parts are
-below pi. Shrinkage factors are logistic in log N, and the variance of a label is a positive
-combination of 1 / (1 + N / c), 1 / N, v and 1, without a zero there. Interpolation at Chebyshev
-nodes therefore converges geometrically, for all parameters at once, and the rows r_i = [z, x, 1, y]
-enter only by the matrices
-
-    S_j = sum over bags i of L_j(log N_i) r_i r_i'
-
-with L_j the Lagrange polynomial of node j. It is negative for some bags, so S_j is a difference of
-two Gram matrices.
+The log likelihood of a bag is interpolated in log N and log v, N its size and v the known variance
+of its label, at Chebyshev nodes, see ``docs/explanation/computation.md``. Polynomials are
+negative for some bags, so each node has a difference of two Gram matrices of rows [z, x, 1, y].
 """
 
 from collections.abc import Iterator, Sequence

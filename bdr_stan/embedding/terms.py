@@ -1,12 +1,7 @@
 """Groups of bags and smooth functions of their metadata, as columns of a regression.
 
-A column of groups becomes one indicator per level, with effects u ~ N(0, term_sd^2). A smooth
-function of one or two columns is a Gaussian process, Matern 3/2, in sines on a box around the
-training bags, see `bdr_stan.kernels.hilbert_space`; its effects have the variance term_sd^2
-S(frequency; lengths), S the spectral density.
-
-Source: Riutort-Mayol, Burkner, Andersen, Solin, Vehtari (2023), "Practical Hilbert space
-approximate Bayesian Gaussian processes for probabilistic programming".
+A column of groups becomes one indicator per level, a smooth function of one or two columns sines on
+a box around the training bags, see `bdr_stan.kernels.hilbert_space`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -74,7 +69,7 @@ class Terms:
 
     @property
     def names(self) -> list[str]:
-        """Of the terms: "state", or "lon, lat" of a smooth function of two columns."""
+        """Names of the terms: "state", or "lon, lat" of a smooth function of two columns."""
         return [*(", ".join(smooth.columns) for smooth in self.smooths), *self.groups]
 
     @property
@@ -94,7 +89,7 @@ class Terms:
 
     @property
     def effect_names(self) -> list[str]:
-        """Of all effects: "state=Ohio", or "year[3]" of the third sine."""
+        """Names of all effects: "state=Ohio", or "year[3]" of the third sine."""
         of_groups = [f"{name}={level}" for name, levels in self.groups.items() for level in levels]
         smooths = zip(self.names, self.smooths, strict=False)
         sines = [f"{n}[{k + 1}]" for n, smooth in smooths for k in range(len(smooth.mean))]

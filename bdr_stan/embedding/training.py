@@ -37,7 +37,7 @@ from bdr_stan.user_warnings import warn
 # Embeddings of bags in partitions are kept up to this many numbers (160 MB).
 MOST_KEPT = 20_000_000
 _POINTS_OF_COVARIANCE = 100_000  # with features in a fraction of a second
-_POINTS_FOR_QUANTILES = 10_000
+_POINTS_FOR_TAILS = 10_000
 LONG_TAILS = LongTails(7.0, 1_000, 20)  # of which a fit warns
 _SHOWN_COLUMNS = 5  # in the message
 _LEVEL = 0.1  # p-value above which an effect is dropped; no labels are used
@@ -172,7 +172,7 @@ def warn_of_skewed_columns(bags: BagsBase) -> None:
     """Warn of columns with long tails; bags in partitions are not checked."""
     if not isinstance(bags, Bags):
         return
-    sample = bags.sample_points(_POINTS_FOR_QUANTILES, np.random.default_rng(0))
+    sample = bags.sample_points(_POINTS_FOR_TAILS, np.random.default_rng(0))
     skewed = LONG_TAILS.columns(sample)
     if not skewed:
         return

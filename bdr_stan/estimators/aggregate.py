@@ -10,19 +10,17 @@ import numpy as np
 from bdr_stan.aggregate.densities import Totals
 from bdr_stan.aggregate.outside_basis import warn_of_omitted_totals
 from bdr_stan.aggregate.thinning import thinning_error
-from bdr_stan.aggregate.training import AggregateFeatures, training_features
+from bdr_stan.aggregate.training import training_features
 from bdr_stan.bags import BagsLike, PartitionedBags, as_bags
-from bdr_stan.estimators.own_program import is_plain, with_own_data
+from bdr_stan.estimators.own_program import is_plain
 from bdr_stan.estimators.program_of_totals import check_in_memory
 from bdr_stan.estimators.rates import RatePredictions, effect_columns_of, thetas
 from bdr_stan.estimators.validation import (
     LANDMARKS,
     check_bag_effects,
     check_landmarks,
-    labels_of_training,
 )
 from bdr_stan.kernels import FieldFeatures, Kernel, check_kernel
-from bdr_stan.labels import Labels
 from bdr_stan.models.aggregate import aggregate_model
 from bdr_stan.models.overdispersion import WIDER_TOTALS, overdispersion
 from bdr_stan.models.plain import data_of_points
@@ -90,7 +88,7 @@ class AggregateRegressor(Ranking, EcologicalInference, DoubtedRates, RatePredict
         Whether each bag has an i.i.d. normal effect on the log rate or the log odds, with NUTS. The
         negative binomial likelihood has gamma effects without it: see `district` of
         `predict_points`. For the normal likelihood the effect is on the rate, and columns (names or
-        numbers) have coefficients that differ between bags too, with learned standard deviations
+        numbers) have coefficients that also differ between bags, with learned standard deviations
         and correlations, like ``(1 + columns | bag)`` in a multilevel model. A bag's label then
         updates the rates inside it; with the share of a group as a column's weights and `bounds`
         this is ecological inference.
@@ -157,13 +155,8 @@ class AggregateRegressor(Ranking, EcologicalInference, DoubtedRates, RatePredict
     >>> rate = model.predict_points([[0.2], [0.8]])
     >>> bool(np.abs(rate.mean - [1, 4]).max() < 0.5)
     True
-    >>> model.predict(districts).shape
-    (20,)
     >>> sorted(model.ranking(districts, top=3).index[:3].tolist())
     [17, 18, 19]
-    >>> slopes = model.check_context()
-    >>> bool(slopes.loc["x0", "lower"] < 0 < slopes.loc["x0", "upper"])
-    True
     """
 
     likelihood: str = "negative_binomial"
@@ -179,7 +172,6 @@ class AggregateRegressor(Ranking, EcologicalInference, DoubtedRates, RatePredict
     takes_label_sd = True
     methods: ClassVar[tuple[str, ...]] = (*METHODS, "vb")
     closed_form: ClassVar[tuple[str, ...]] = ("vb",)
-    _training_kind: ClassVar[type[AggregateFeatures]] = AggregateFeatures
 
     def fit(
         self,
@@ -216,22 +208,6 @@ class AggregateRegressor(Ranking, EcologicalInference, DoubtedRates, RatePredict
         settings = self._settings(chains, warmup, draws, seed, progress, **cmdstan_options)
         return self._fit_bags(bags, labels, settings, started)
 
-    def read_labels(
-        self,
-        bags: Any,
-        y: ArrayLike,
-        *,
-        trials: ArrayLike | str | None = None,
-        label_sd: ArrayLike | str | None = None,
-        stan_data: Mapping[str, ArrayLike | str] | None = None,
-    ) -> Labels:
-        """Totals of training bags and all that belongs to them, checked with the parameters."""
-        self.check_parameters()
-        self._check_parts(bags)
-        labels = self.label_model.read(bags, y, label_sd=label_sd, trials=trials)
-        self._check_program(self._needed_data(label_sd), stan_data)
-        return with_own_data(labels, self.stan_file, bags, stan_data)
-
     def _fit_bags(self, bags, labels, settings, started, **surveys):
         """Fit to bags with labels that were checked, and to surveys."""
         visible = settings.progress is not False
@@ -242,31 +218,6 @@ class AggregateRegressor(Ranking, EcologicalInference, DoubtedRates, RatePredict
             counts = labels.y if self._family.is_count else None
             warn_of_omitted_totals(bags, counts, self.feature_map_, self.draws())
         return self
-
-    def training_features(
-        self,
-        bags: BagsLike,
-        y: ArrayLike,
-        *,
-        trials: ArrayLike | None = None,
-        label_sd: ArrayLike | str | None = None,
-        seed: int | None = None,
-    ) -> AggregateFeatures:
-        """Landmarks, the kernel and its parameters, and the bags' rows: all that a fit needs.
-
-        Parameters
-        ----------
-        bags, y, trials, label_sd : as for `fit`
-
-        Returns
-        -------
-        AggregateFeatures
-            For `fit_features`.
-        """
-        bags = as_bags(bags, in_parts=self.takes_parts)
-        self._check_parts(bags)
-        labels = self.label_model.read(bags, y, label_sd=label_sd, trials=trials)
-        return self._training_features(bags, labels, self.checked_seed(seed))
 
     def _training_features(self, bags, labels, seed):
         """Landmarks, kernel and rows of bags with labels that were checked."""
@@ -286,26 +237,8 @@ class AggregateRegressor(Ranking, EcologicalInference, DoubtedRates, RatePredict
             return features
         return replace(features, plain_data=data_of_points(bags, features.feature_map))
 
-    def fit_features(
-        self,
-        training: AggregateFeatures,
-        y: ArrayLike,
-        **sampling: Any,
-    ) -> Self:
-        """Fit to `training`, from `training_features`; `y` and `sampling` as in `fit`.
-
-        Returns
-        -------
-        self
-        """
-        started = time.monotonic()
-        self.check_parameters()
-        y = labels_of_training(training, self._training_kind, y).astype(float)
-        labels = Labels(y, trials=training.trials)
-        return self._fit_labels(training, labels, self._settings(**sampling), started)
-
-    def _fit_labels(self, training, labels, settings, started, bags=None):
-        """Fit to the rows of bags with labels that were checked; `bags` show what thinning does."""
+    def _fit_labels(self, training, labels, settings, started, bags):
+        """Fit to the rows of `bags` with labels that were checked."""
         self._forget()
         # Matrices this small gain nothing from BLAS's threads, and lose much on a busy machine.
         with limited_blas():
@@ -371,7 +304,7 @@ class AggregateRegressor(Ranking, EcologicalInference, DoubtedRates, RatePredict
         """
         return f"{super().report()}\nLikelihood: {self.likelihood_text()}"
 
-    def _check_parts(self, bags):
+    def _check_bags(self, bags, label_data):
         """Raise if a fit needs points in memory, or would ignore replicates of weights."""
         if bags.replicate_weights is not None:
             raise ValueError(
@@ -398,7 +331,7 @@ class AggregateRegressor(Ranking, EcologicalInference, DoubtedRates, RatePredict
     def _check_effects_in_parts(self, bags):
         if self.bag_effects and isinstance(bags, PartitionedBags):
             raise TypeError(
-                "bag_effects need the points of each bag in memory, but those of the bags lie in "
+                "bag_effects need the points of each bag in memory, but these bags lie in "
                 "partitions: pass bags.load()"
             )
 
@@ -433,7 +366,7 @@ class AggregateRegressor(Ranking, EcologicalInference, DoubtedRates, RatePredict
 
     def _thinning(self, bags, training, posterior):
         """What thinning changes at some of the draws, as a setting of the result."""
-        if self.thin is None or self.stan_file is not None or bags is None:
+        if self.thin is None or self.stan_file is not None:
             return {}
         theta = thetas(posterior.flat())
         some = theta[:: max(1, len(theta) // _THINNING_DRAWS)]
@@ -451,19 +384,19 @@ class AggregateRegressor(Ranking, EcologicalInference, DoubtedRates, RatePredict
         if wider is None or self.bag_effects or self.stan_file is not None:
             return {}
         effects = {"narrow": "binomial", "remedy": 'bag_effects=True with method="nuts"'}
-        found = overdispersion(
+        result = overdispersion(
             self._model(training, labels, wider),
             lambda: self._model(training, labels),
             posterior.attrs.get("log_evidence"),
             {"rho": float(np.median(posterior.draws["rho"]))},
             **(effects if self._family.has_trials else {}),
         )
-        if found.is_clear:
-            warn(found.text[0].upper() + found.text[1:])
-        return {"overdispersion": asdict(found)}
+        if result.is_clear:
+            warn(result.text[0].upper() + result.text[1:])
+        return {"overdispersion": asdict(result)}
 
     @property
-    def prior_texts(self) -> dict[str, tuple[str, str, str]]:  # type: ignore[override]
+    def prior_texts(self) -> dict[str, tuple[str, str, str]]:
         scales = {
             name: (f"half-normal(0, {{{name}_scale:.4g}})", scale.meaning, scale.unit)
             for name, scale in self._family.scales.items()

@@ -19,14 +19,15 @@ from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.matching import match_to_ids
 from bdr_stan.bags.record import BagsRecord, warn_of_other_ranges, warn_of_varying
 from bdr_stan.bags.tables import is_table
+from bdr_stan.estimators.label_models import LabelModel
 from bdr_stan.estimators.validation import StanFileOfFit
 from bdr_stan.questions.prediction_table import PredictionTable
-from bdr_stan.questions.protocol import FOR_MODULES
+from bdr_stan.questions.protocol import FOR_MODULES, Fit
 from bdr_stan.results import files
 from bdr_stan.results.encoding import decode, encode, packed, unpacked
 from bdr_stan.results.inference_data import InferenceData, build, dataset
 from bdr_stan.results.result import Result
-from bdr_stan.types import ArrayLike, PathName, Seed, check_seed
+from bdr_stan.types import Array, ArrayLike, PathName, Seed, check_seed
 from bdr_stan.user_warnings import warn
 
 _ARRAYS = "bdr_stan_arrays"  # group of a file that holds arrays of parameters and settings
@@ -44,6 +45,7 @@ class BagEstimator(PredictionTable, BaseEstimator):
     """
 
     takes_parts: ClassVar[bool] = False  # whether it accepts `PartitionedBags`
+    takes_samples: ClassVar[bool] = False  # whether bags may have several samples of points
     samples_posterior: ClassVar[bool] = False  # whether the fit is draws from a posterior
 
     result_: Result
@@ -116,6 +118,11 @@ class BagEstimator(PredictionTable, BaseEstimator):
         return self._idata
 
     @property
+    def label_model(self) -> LabelModel:
+        """The kind of the labels."""
+        return LabelModel(type(self).__name__)
+
+    @property
     def columns_of_bags(self) -> list[str]:
         """Columns of the bags' metadata that predictions need."""
         return list(getattr(self, "covariates", None) or [])
@@ -183,11 +190,11 @@ class BagEstimator(PredictionTable, BaseEstimator):
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        kept = {name: state.pop(name) for name in _OF_FITS if name in state}
+        fit_state = {name: state.pop(name) for name in _OF_FITS if name in state}
         for name, value in state.items():
             setattr(self, name, value)
-        if "result_" in kept:
-            self.set_result(kept["result_"], kept["notes_"])
+        if "result_" in fit_state:
+            self.set_result(fit_state["result_"], fit_state["notes_"])
 
     # ------------------------------------------------------------ state
 
@@ -238,33 +245,30 @@ class BagEstimator(PredictionTable, BaseEstimator):
         samples = settings.get("samples")
         if samples is None:
             return self._like(bags, settings, need_weights, self.columns_of_bags)
-        given = getattr(bags, "samples", bags)
-        if not isinstance(given, Mapping) or not set(given) <= set(samples):
-            found = list(given) if isinstance(given, Mapping) else f"a {type(bags).__name__}"
+        by_name = getattr(bags, "samples", bags)
+        if not isinstance(by_name, Mapping) or not set(by_name) <= set(samples):
+            what = list(by_name) if isinstance(by_name, Mapping) else f"a {type(bags).__name__}"
             raise TypeError(
-                f"the model was fitted to bags with the samples {list(samples)}, found {found}: "
+                f"the model was fitted to bags with the samples {list(samples)}, found {what}: "
                 "pass a dict of bags by these names"
             )
         named = {
-            name: [column for column in self.columns_of_bags if column in own.columns]
-            for name, own in given.items()
-            if not isinstance(own, BagsBase) and hasattr(own, "columns")
+            name: [column for column in self.columns_of_bags if column in part.columns]
+            for name, part in by_name.items()
+            if not isinstance(part, BagsBase) and hasattr(part, "columns")
         }
         like = {
-            name: own
-            if len(own) == 0
-            else self._like(own, samples[name], need_weights, named.get(name, []))
-            for name, own in given.items()
+            name: part
+            if len(part) == 0
+            else self._like(part, samples[name], need_weights, named.get(name, []))
+            for name, part in by_name.items()
         }
-        for name in set(samples) - {name for name, own in like.items() if len(own)}:
+        for name in set(samples) - {name for name, part in like.items() if len(part)}:
             warn(f"no bag has points of {name!r}: predictions leave open what these would say")
         return bags.with_samples(like) if isinstance(bags, Samples) else Samples(like)
 
     def _like(self, bags, settings, need_weights, named):
-        """The same for bags, or for one of their samples, with these settings of the fit.
-
-        `named` are columns of their metadata, if they are a table.
-        """
+        """The same for bags, or one of their samples; `named` are columns of a table's metadata."""
         columns, names = settings.get("columns"), settings.get("feature_names")
         if columns is not None and is_table(bags):
             frame, bag = cast(Any, bags), cast(str, columns.bag)
@@ -300,7 +304,23 @@ class BagEstimator(PredictionTable, BaseEstimator):
         """Raise ValueError or TypeError for an invalid parameter; the first step of `fit`."""
 
 
-class BagRegressor(RegressorMixin, BagEstimator):
+class _Scored(Fit):
+    """Scores of scikit-learn, of labels and weights matched to the order of the bags."""
+
+    def score(
+        self, bags: BagsLike, y: ArrayLike | str, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """R^2 of predicted labels, or accuracy of classes, as in scikit-learn.
+
+        Returns
+        -------
+        float, at most 1
+        """
+        bags, y, sample_weight = scored(self, bags, y, sample_weight)
+        return super().score(bags, y, sample_weight)  # type: ignore[misc]
+
+
+class BagRegressor(_Scored, RegressorMixin, BagEstimator):
     """Base of estimators with numeric labels."""
 
     def predict(self, bags: BagsLike) -> Any:
@@ -312,33 +332,52 @@ class BagRegressor(RegressorMixin, BagEstimator):
         """
         raise NotImplementedError
 
-    def score(
-        self, bags: BagsLike, y: ArrayLike | str, sample_weight: ArrayLike | None = None
-    ) -> float:
-        """R^2 of the predicted labels, as in scikit-learn's regressors.
 
-        Returns
-        -------
-        float, at most 1
-        """
-        bags, y, sample_weight = scored(self, bags, y, sample_weight)
-        return super().score(bags, y, sample_weight)
-
-
-class BagClassifier(ClassifierMixin, BagEstimator):
+class BagClassifier(_Scored, ClassifierMixin, BagEstimator):
     """Base of estimators with classes as labels."""
 
-    def score(
-        self, bags: BagsLike, y: ArrayLike | str, sample_weight: ArrayLike | None = None
-    ) -> float:
-        """Accuracy of the predicted classes, as in scikit-learn's classifiers.
+
+class ProbabilisticRegressor(BagRegressor):
+    """Base of regressors that have `predictive`."""
+
+    predictive: Any
+
+    def predict(self, bags: BagsLike, return_std: bool = False) -> Array | tuple[Array, Array]:
+        """Posterior predictive mean of each bag's label.
 
         Returns
         -------
-        float, from 0 to 1
+        mean : array, shape (n,), units of y
+        sd : array, shape (n,), if `return_std`
         """
-        bags, y, sample_weight = scored(self, bags, y, sample_weight)
-        return super().score(bags, y, sample_weight)
+        predictive = self.predictive(bags)
+        return (predictive.mean, predictive.sd) if return_std else predictive.mean
+
+
+class ProbabilisticClassifier(BagClassifier):
+    """Base of classifiers that have `predictive`."""
+
+    predictive: Any
+    classes_: Array
+
+    def predict(self, bags: BagsLike) -> Array:
+        """Most probable class of each bag.
+
+        Returns
+        -------
+        array, shape (n,), labels out of `classes_`
+        """
+        most_probable = np.argmax(self.predict_proba(bags), axis=1)
+        return self.classes_[most_probable]
+
+    def predict_proba(self, bags: BagsLike) -> Array:
+        """Posterior predictive probability of each class.
+
+        Returns
+        -------
+        array, shape (n, C), columns in the order of `classes_`
+        """
+        return self.predictive(bags).probabilities
 
 
 def scored(model, bags, y, sample_weight):
@@ -373,9 +412,8 @@ def load(path: PathName) -> BagEstimator:
     --------
     >>> import numpy as np
     >>> from bdr_stan import RBFNetwork, load
-    >>> rng = np.random.default_rng(0)
-    >>> y = rng.normal(size=20)
-    >>> bags = [rng.normal(mean, size=(30, 1)) for mean in y]
+    >>> from bdr_stan.datasets import digits_bags
+    >>> bags, y = digits_bags(40, seed=1)
     >>> model = RBFNetwork(n_landmarks=6).fit(bags, y, seed=1)
     >>> model.save("fit.nc")
     >>> again = load("fit.nc")
@@ -431,7 +469,8 @@ def _restored(groups, config, arrays, notes, path):
     def made(name, **params):
         """An unfitted estimator; its `stan_file`, if any, is marked as loaded from a file."""
         if params.get("stan_file") is not None:
-            params["stan_file"] = StanFileOfFit.from_fit(params["stan_file"], path)
+            params["stan_file"] = StanFileOfFit(params["stan_file"])
+            params["stan_file"].fit = path
         if name not in _CLASSES:  # its module was not imported yet
             getattr(import_module("bdr_stan"), name, None)
         return _CLASSES[name](**params)

@@ -54,10 +54,11 @@ class BLR(LinearRegressor):
 
     def check_parameters(self) -> None:
         super().check_parameters()
-        if self.method == "exact" and (self.family != "normal" or self.groups or self.smooths):
-            given = f"family={self.family!r}" if self.family != "normal" else "groups or smooths"
+        is_linear = self.label_model.is_linear
+        if self.method == "exact" and (not is_linear or self.groups or self.smooths):
+            option = "groups or smooths" if is_linear else f"family={self.family!r}"
             raise ValueError(
-                f"method='exact' is for normal labels, not for {given}: use 'nuts', 'optimize' or "
+                f"method='exact' is for normal labels, not for {option}: use 'nuts', 'optimize' or "
                 "'laplace'"
             )
 

@@ -38,8 +38,6 @@ class BLRClassifier(LinearClassifier):
     >>> new = [np.full((30, 1), -1.0), np.full((30, 1), 1.0)]
     >>> model.predict(new)
     array(['sick', 'well'], dtype='<U4')
-    >>> bool(model.predict_proba(new)[1, 1] > 0.9)
-    True
     """
 
     _log_cdf = log_expit
@@ -121,8 +119,6 @@ class ShrinkageClassifier(BDRClassifier):
     >>> new = [np.full((30, 1), -1.0), np.full((30, 1), 1.0)]
     >>> model.predict(new)
     array(['sick', 'well'], dtype='<U4')
-    >>> model.predict_proba(new).shape
-    (2, 2)
     """
 
     _: KW_ONLY

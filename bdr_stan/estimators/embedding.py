@@ -14,8 +14,7 @@ from bdr_stan.embedding.covariates import Covariates, check_columns, learn_covar
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.samples import SamplesFeatures, embedded, samples_features
 from bdr_stan.embedding.training import TrainingFeatures, training_features
-from bdr_stan.estimators.label_models import LabelModel
-from bdr_stan.estimators.own_program import is_plain, own_data_of_new_bags, with_own_data
+from bdr_stan.estimators.own_program import is_plain
 from bdr_stan.estimators.posterior import PosteriorEstimator
 from bdr_stan.estimators.program_of_bags import ProgramOfBags
 from bdr_stan.estimators.samples import SeveralSamples
@@ -28,7 +27,7 @@ from bdr_stan.estimators.validation import (
 from bdr_stan.kernels import Kernel, check_kernel_and_bandwidth, landmark_features
 from bdr_stan.kernels.names import AUTO, name_for
 from bdr_stan.kernels.summands import single_bandwidth
-from bdr_stan.labels import Labels
+from bdr_stan.labels import WITH_LABELS, Labels
 from bdr_stan.models.overdispersion import Overdispersion, label_advice
 from bdr_stan.parameters import estimator
 from bdr_stan.posterior.sampling import Posterior, sample_posterior
@@ -128,63 +127,39 @@ class EmbeddingEstimator(
         """
         started = time.monotonic()
         bags = as_bags(bags, in_parts=True, samples=self.takes_samples)
-        given = {"trials": trials, "exposure": exposure, "offset": offset}
-        labels = self.read_labels(bags, y, label_sd=label_sd, stan_data=stan_data, **given)
+        label_data = {"trials": trials, "exposure": exposure, "offset": offset}
+        labels = self.read_labels(bags, y, label_sd=label_sd, stan_data=stan_data, **label_data)
         settings = self._settings(chains, warmup, draws, seed, progress, **cmdstan_options)
         training = self._training_features(bags, settings.seed, progress, labels)
         return self._fit_labels(training, labels, settings, started)
 
-    def read_labels(
-        self,
-        bags: Any,
-        y: ArrayLike,
-        *,
-        label_sd: ArrayLike | str | None = None,
-        stan_data: Mapping[str, ArrayLike | str] | None = None,
-        **given: ArrayLike | str | None,
-    ) -> Labels:
-        """Labels of training bags, or of the record of such, and all that belongs to them.
-
-        Checks them together with the parameters, and the user's program.
-        """
+    def _check_bags(self, bags: Any, label_data: Mapping[str, Any]) -> None:
+        """Raise if the bags, or the errors of their labels, are none for this estimator."""
+        label_sd = label_data.get("label_sd")
         if isinstance(bags, Samples):
-            bags.check_order(y=y, **given)
+            bags.check_order(**label_data)
             self.check_samples(bags, label_sd)
-        self.check_parameters()
         if label_sd is not None and not self.takes_label_sd:
             raise TypeError(
                 f"{type(self).__name__} takes no label_sd, but BLR, BDR, Shrinkage, "
                 "InverseBDR and AggregateRegressor do: leave it out"
             )
-        labels = self.label_model.read(bags, y, label_sd=label_sd, **given)
-        self._check_program(self._needed_data(labels), stan_data)
-        return with_own_data(labels, self.stan_file, bags, stan_data)
 
-    def fit_features(
-        self,
-        training: TrainingFeatures,
-        y: ArrayLike,
-        *,
-        label_sd: ArrayLike | None = None,
-        trials: ArrayLike | None = None,
-        exposure: ArrayLike | None = None,
-        offset: ArrayLike | None = None,
-        **sampling: Any,
-    ) -> Self:
-        """Fit to `training`, from `training_features`; `y` and all else, `sampling`, as in `fit`.
+    def fit_features(self, training: TrainingFeatures, y: ArrayLike, **options: Any) -> Self:
+        """Fit to `training`, from `training_features`; `y` and all `options` as in `fit`.
 
         Returns
         -------
         self
         """
         started = time.monotonic()
-        y = labels_of_training(training, TrainingFeatures, y)
+        y = labels_of_training(training, y)
+        label_data = {n: options.pop(n) for n in ("label_sd", *WITH_LABELS) if n in options}
         if isinstance(training, SamplesFeatures):
-            self.check_samples(training, label_sd)
-        given = {"trials": trials, "exposure": exposure, "offset": offset}
+            self.check_samples(training, label_data.get("label_sd"))
         # The record has the ids and names of the bags.
-        labels = self.read_labels(training.record, y, label_sd=label_sd, **given)
-        settings = self._settings(**sampling)
+        labels = self.read_labels(training.record, y, **label_data)
+        settings = self._settings(**options)
         self._check_same_covariates(training)
         return self._fit_labels(training, labels, settings, started)
 
@@ -198,7 +173,7 @@ class EmbeddingEstimator(
             model = self._model(training, labels)
             familiarity = Familiarity.from_training(training)
         if is_plain(self.stan_file):
-            model = self._plain_model(model, training.embedding, labels)
+            model = self._plain_model(model, training, labels)
         posterior, constants = self._sample(model, settings)
         program = self._own_program_of(posterior, labels, settings)
         constants = {
@@ -274,20 +249,15 @@ class EmbeddingEstimator(
     def report(self) -> str:
         """Diagnostics, kernel, and labels that the errors of the model do not describe; a str."""
         lines, kind = [super().report()], self.label_model
-        if self.result_.has_draws("sigma") and kind.is_normal and not kind.logarithms:
+        if self.result_.has_draws("sigma") and kind.is_linear:
             lines += label_advice(self.result_.labels, float(self.result_.draws("sigma").mean()))
-        found = self.result_.settings.get("overdispersion")
-        if found is not None:
-            lines.append(f"Labels: {Overdispersion(**found).text}")
+        overdispersion = self.result_.settings.get("overdispersion")
+        if overdispersion is not None:
+            lines.append(f"Labels: {Overdispersion(**overdispersion).text}")
         return "\n".join(lines)
 
     def kernel_for(self, bags: BagsLike) -> str | Kernel:
-        """`kernel`, or the name that "auto" means for these bags.
-
-        Returns
-        -------
-        str or Kernel
-        """
+        """`kernel`, or the name that "auto" means for these bags."""
         return name_for(self._kernel_or_auto(), as_bags(bags, in_parts=True).n_features)
 
     def _kernel_or_auto(self):
@@ -323,8 +293,8 @@ class EmbeddingEstimator(
         """Training features, of normal `labels` perhaps sums over only the bags."""
         if isinstance(bags, Samples):
 
-            def features_of(name, own):
-                return self.for_sample(name)._training_features(own, seed, progress)
+            def features_of(name, part):
+                return self.for_sample(name)._training_features(part, seed, progress)
 
             columns = {role: names or () for role, names in self._columns().items()}
             learned = learn_covariates(bags, *columns.values()) if any(columns.values()) else None
@@ -397,8 +367,8 @@ class EmbeddingEstimator(
         `label_sd` of the training labels are excluded.
         """
         bags = self.like_training(bags)
-        given = {"trials": trials, "exposure": exposure, "offset": offset}
-        labels = self.labels_of_new(bags, stan_data=stan_data, **given)
+        label_data = {"trials": trials, "exposure": exposure, "offset": offset}
+        labels = self.labels_of_new(bags, stan_data=stan_data, **label_data)
         embedding = self.embedding_of(bags, groups=groups)
         return self.predictive_features(embedding, labels).with_ids_of(bags)
 
@@ -409,30 +379,6 @@ class EmbeddingEstimator(
             f"{type(self).__name__} has no contrast, as it predicts a changed bag as if its points "
             "were another sample: fit BDR, or BDRClassifier, for the effect of a change"
         )
-
-    def labels_of_new(
-        self,
-        bags: Any,
-        *,
-        stan_data: Mapping[str, ArrayLike | str] | None = None,
-        **given: ArrayLike | str | None,
-    ) -> Labels:
-        """What the labels of `bags` to predict need, all checked.
-
-        The default of what is `given` are the columns that the fit named.
-        """
-        if isinstance(bags, Samples):
-            bags.check_order(**given)
-        self._check_stan_data(stan_data)
-        columns = self.result_.settings.get("label_columns", {})
-        given = columns | {name: value for name, value in given.items() if value is not None}
-        given = dict.fromkeys(self._required) | given
-        classes = getattr(self, "classes_", None)
-        labels = self.label_model.of_new(bags, given, self._required, classes)
-        if self.own_program is None:
-            return labels
-        data = own_data_of_new_bags(self.own_program.columns, bags, stan_data)
-        return replace(labels, program_data=data)
 
     def embedding_of(self, bags: Any, *, groups: bool = True) -> Embedding:
         """Mean embeddings of bags like the training bags, and their covariates."""
@@ -446,23 +392,11 @@ class EmbeddingEstimator(
         check_is_fitted(self, "result_")
         labels = Labels(classes=getattr(self, "classes_", None)) if labels is None else labels
         for name in self._required:
-            if getattr(labels, name) is None:
-                raise ValueError(self.label_model.missing(name))
+            self.label_model.check_has(name, getattr(labels, name))
         if self.by_program:
             return self.program_predictive(embedding, labels)
         self.warn_of_other_bags(embedding)
         return self.predictive_of_draws(self.coordinates_, embedding, labels, self.draws())
-
-    @property
-    def _required(self):
-        """What came with each training label, and so must come with those to predict."""
-        return [name for name in self.label_model.takes if name in self.result_.constants]
-
-    @property
-    def columns_of_bags(self) -> list[str]:
-        """Columns of the bags' metadata that predictions need."""
-        own = {} if self.own_program is None else self.own_program.columns
-        return [*super().columns_of_bags, *(column for column in own.values() if column)]
 
     @property
     def counts_labels(self) -> bool:
@@ -493,11 +427,6 @@ class EmbeddingEstimator(
             )
 
     # ------------------------------------------------------------ defined by subclasses
-
-    @property
-    def label_model(self) -> LabelModel:
-        """The kind of the labels."""
-        raise NotImplementedError
 
     @property
     def predicts_from(self) -> tuple[str, ...]:
@@ -542,10 +471,7 @@ class EmbeddingEstimator(
         return self.label_model.most_draws
 
     def draws(self) -> dict[str, Array]:
-        """Draws that predictions use, all chains in one, with gamma for scaled covariates.
-
-        Raises ValueError for a user's program, which may use other formulas.
-        """
+        """Draws that predictions use, all chains in one; ValueError for a user's program."""
         check_stock(self)
         group = self.result_.groups["posterior"]
         of_covariates = () if self.covariates_ is None else ("gamma", "term_effect")
@@ -594,5 +520,5 @@ class EmbeddingEstimator(
 
 
 def _roles(named):
-    given = [f"{role}={list(names)}" for role, names in named.items()]
-    return " and ".join(given) or "no such columns"
+    roles = [f"{role}={list(names)}" for role, names in named.items()]
+    return " and ".join(roles) or "no such columns"

@@ -8,10 +8,10 @@ import numpy as np
 
 from bdr_stan.bags import Bags, check_within
 from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.estimators.base import ProbabilisticClassifier, ProbabilisticRegressor
 from bdr_stan.estimators.embedding import EmbeddingEstimator
 from bdr_stan.estimators.label_models import ClassLabels, LabelModel
-from bdr_stan.estimators.own_program import FEWEST_DRAWS, is_plain
-from bdr_stan.estimators.prediction import ProbabilisticClassifier, ProbabilisticRegressor
+from bdr_stan.estimators.own_program import is_plain
 from bdr_stan.estimators.validation import check_bounds, check_choice
 from bdr_stan.labels import Labels
 from bdr_stan.models.bayes_rule import InverseCoordinates, inverse_predictive
@@ -115,14 +115,14 @@ class InverseEstimator(EmbeddingEstimator):
                 )
 
     def _needed_data(self, labels):
-        given = {
+        options = {
             "label_sd": labels.label_sd is not None,
             "label_noise='size'": getattr(self, "label_noise", "constant") == "size",
         }
-        return {"label_sd_new": " and ".join(name for name, has in given.items() if has)}
+        return {"label_sd_new": " and ".join(name for name, has in options.items() if has)}
 
-    def _plain_model(self, stock, embedding, labels):
-        return plain_inverse_model(stock, embedding, labels)
+    def _plain_model(self, stock, training, labels):
+        return plain_inverse_model(stock, training.embedding, labels)
 
     def _program_bags(self, program, coordinates, embedding, labels):
         bags = inverse_data_of_bags(coordinates, embedding, labels)
@@ -132,9 +132,6 @@ class InverseEstimator(EmbeddingEstimator):
             return {"y_at_given": density_given_labels(coordinates, y, bags["label_sd"][i])}
 
         return bags, data_at
-
-    def program_step(self, n_bags: int, n_draws: int | None = None) -> int:
-        return -(-(self._n_draws if n_draws is None else n_draws) // FEWEST_DRAWS)
 
     def predictive_of_draws(
         self, coordinates: Any, embedding: Embedding, labels: Labels, draws: Mapping[str, Array]

@@ -20,6 +20,7 @@ from bdr_stan.aggregate.surveys import (
 from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.bags.checks import near_names
 from bdr_stan.estimators.aggregate import AggregateRegressor
+from bdr_stan.estimators.rates import thetas
 from bdr_stan.families import FAMILIES
 from bdr_stan.models.joint import JointModel, SurveyAgreement, survey_theta
 from bdr_stan.parameters import estimator
@@ -97,7 +98,6 @@ class JointRegressor(AggregateRegressor):
     ... )
     >>> model.agreement_.disagrees
     False
-    >>> rate = model.predict_points([[0.2], [0.8]])
     >>> prevalence = model.predict_prevalence([[0.2], [0.8]])
     >>> bool(prevalence.mean[1] > 2 * prevalence.mean[0])
     True
@@ -108,7 +108,6 @@ class JointRegressor(AggregateRegressor):
     methods = METHODS
     closed_form = ()
     stan_file: ClassVar[None] = None  # type: ignore[misc]  # no parameter
-    _training_kind: ClassVar[type[JointFeatures]] = JointFeatures
 
     def fit(  # type: ignore[override]
         self,
@@ -130,15 +129,15 @@ class JointRegressor(AggregateRegressor):
 
         Parameters
         ----------
-        surveys : Bags, or list of m arrays, shapes (n_points, p), or dict of these
+        surveys : Bags, or list of m arrays, shapes (n_points, p), or a dict of surveys
             At least 2 places with the columns of `bags`: of one point, or of several weighted
             points if the place is known up to an area. Several surveys are a dict by their names,
             ``{"clusters": places, "schools": others}``; a place may be in several.
-        positives : array, shape (m,), or str, or dict of these
+        positives : array, shape (m,), or str, or a dict by survey
             How many people were positive at each place, or the column of the places' metadata. A
             Series is matched to the places by their ids. For several surveys a dict by the same
             names, or one column of the metadata of all.
-        examined : array, shape (m,), or str, or dict of these
+        examined : array, shape (m,), or str, or a dict by survey
             How many people were examined at each place, at least 1.
 
         Warns
@@ -153,34 +152,6 @@ class JointRegressor(AggregateRegressor):
         settings = self._settings(chains, warmup, draws, seed, progress, **cmdstan_options)
         return self._fit_bags(bags, labels, settings, started, places=places)
 
-    def training_features(  # type: ignore[override]
-        self,
-        bags: BagsLike,
-        y: ArrayLike,
-        *,
-        surveys: BagsLike | Mapping[str, BagsLike],
-        positives: ArrayLike | str | Mapping[str, ArrayLike | str],
-        examined: ArrayLike | str | Mapping[str, ArrayLike | str],
-        label_sd: ArrayLike | str | None = None,
-        seed: int | None = None,
-    ) -> JointFeatures:
-        """Landmarks, kernel and rows, as in `AggregateRegressor`, and the rows of the surveys.
-
-        Parameters
-        ----------
-        bags, y, surveys, positives, examined, label_sd : as for `fit`
-
-        Returns
-        -------
-        JointFeatures
-            For `fit_features`.
-        """
-        bags = as_bags(bags, in_parts=True)
-        self._check_parts(bags)
-        labels = self.label_model.read(bags, y, label_sd=label_sd)
-        places = checked_surveys(bags, surveys, positives, examined, self.kernel)
-        return self._training_features(bags, labels, self.checked_seed(seed), places)
-
     def _training_features(self, bags, labels, seed, places):
         totals = super()._training_features(bags, labels, seed)
         features = totals.feature_map
@@ -192,9 +163,9 @@ class JointRegressor(AggregateRegressor):
 
     def _fit_labels(self, *args):
         super()._fit_labels(*args)
-        for name, found in self._agreements.items():
-            if found.disagrees and len(found.slope) > 1:
-                warn(f"{name}: {found.slope_text}")
+        for name, agreement in self._agreements.items():
+            if agreement.disagrees and len(agreement.slope) > 1:
+                warn(f"{name}: {agreement.slope_text}")
         return self
 
     def _constants(self, training, posterior):
@@ -249,13 +220,12 @@ class JointRegressor(AggregateRegressor):
         """
         check_counts(n_draws=n_draws)
         bags = self.like_training(as_points(self, points), need_weights=False)
-        thetas = self._survey_thetas(survey)
         scale = np.abs(self._of_survey("survey_slope", survey)) * self.result_.draws("rho")
         return PointPredictive(
             bags.read_checked,
             len(bags.points),
             self.feature_map_,
-            evenly_spaced(thetas, n_draws),
+            evenly_spaced(self._survey_thetas(survey), n_draws),
             LOGIT,
             rho=evenly_spaced(scale, n_draws),
         )
@@ -296,8 +266,8 @@ class JointRegressor(AggregateRegressor):
     def report(self) -> str:
         """As for `AggregateRegressor`, and whether the surveys agree with the totals; a str."""
         lines = [
-            f"{name}: {found.slope_text} The {found.places_text}"
-            for name, found in self._agreements.items()
+            f"{name}: {agreement.slope_text} The {agreement.places_text}"
+            for name, agreement in self._agreements.items()
         ]
         return "\n".join([super().report(), *lines])
 
@@ -310,14 +280,13 @@ class JointRegressor(AggregateRegressor):
             )
 
     @property
-    def prior_texts(self) -> dict[str, tuple[str, str, str]]:  # type: ignore[override]
+    def prior_texts(self) -> dict[str, tuple[str, str, str]]:
         return {**super().prior_texts, **SURVEYS}
 
     def _survey_thetas(self, survey: str | None) -> Array:
         """Weights and intercept of a survey's log odds under each draw, shape (S, d + 1)."""
-        drawn = self.draws()
         return survey_theta(
-            np.column_stack([drawn["w"], drawn["intercept"]]),
+            thetas(self.draws()),
             self._of_survey("survey_intercept", survey),
             self._of_survey("survey_slope", survey),
             float(self.result_.constants["overall"]),
@@ -325,13 +294,13 @@ class JointRegressor(AggregateRegressor):
 
     def _of_survey(self, name: str, survey: str | None) -> Array:
         """Draws of a parameter of a survey, shape (S,); ValueError if it does not exist."""
-        drawn, names = self.result_.draws(name), _survey_names(self.result_)
+        draws, names = self.result_.draws(name), _survey_names(self.result_)
         if not names:
             if survey is not None:
                 raise ValueError(
                     f"the fit has one survey, which has no name: leave survey={survey!r} out"
                 )
-            return drawn
+            return draws
         if survey is None and len(names) > 1:
             raise ValueError(
                 f"the fit has the surveys {', '.join(map(repr, names))}, each with its own line: "
@@ -339,14 +308,14 @@ class JointRegressor(AggregateRegressor):
             )
         if survey is not None and survey not in names:
             raise ValueError(f"the fit has no survey {survey!r}; {near_names(survey, names)}")
-        return drawn[:, 0 if survey is None else names.index(survey)]
+        return draws[:, 0 if survey is None else names.index(survey)]
 
     @property
     def _agreements(self) -> dict[str, SurveyAgreement]:
         """Agreement of each survey, by its name in reports."""
         if isinstance(self.agreement_, SurveyAgreement):
             return {"Surveys": self.agreement_}
-        return {f"Survey {name!r}": found for name, found in self.agreement_.items()}
+        return {f"Survey {name!r}": agreement for name, agreement in self.agreement_.items()}
 
     def _set_fitted(self, result: Result) -> None:
         super()._set_fitted(result)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from bdr_stan.aggregate.labels import check_counts, check_each, check_trials, checked_trials
+from bdr_stan.aggregate.labels import check_counts, check_each, checked_trials
 from bdr_stan.aggregate.likelihoods import Likelihood
 from bdr_stan.aggregate.links import Link
 from bdr_stan.bags import Bags, check_classes, check_labels, label_sd_values, values_of_bags
@@ -61,6 +61,9 @@ class LabelModel:
     first_class: ClassVar[int] = 0  # number of the first in plain programs
     logarithms: ClassVar[bool] = False  # whether the model is of logarithms of the labels
     most_draws: int | None = None  # that predictions use
+    is_ordered: ClassVar[bool] = False  # whether classes are ordered
+    predictor: str = "label"  # what functions of the points add to, in words
+    facts: Mapping[str, str] = {}  # for the table of a report
 
     def __init__(self, owner: str):
         self.owner = owner
@@ -74,6 +77,15 @@ class LabelModel:
     def is_normal(self) -> bool:
         """Whether labels, or their logarithms, are normal given the linear predictor."""
         return self.distribution is None and not self.has_classes
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether labels themselves are normal given the linear predictor."""
+        return self.is_normal and not self.logarithms
+
+    def predictor_meaning(self, classes: Any) -> str:
+        """The scale of the linear predictor in words, if labels have another one."""
+        return ""
 
     def checked(self, bags: Bags, y: ArrayLike) -> Any:
         """Labels `y` of `bags` that are valid, shape (n,), in their order."""
@@ -93,28 +105,22 @@ class LabelModel:
         y: ArrayLike,
         *,
         label_sd: ArrayLike | str | None = None,
-        **given: ArrayLike | str | None,
+        **label_data: ArrayLike | str | None,
     ) -> Labels:
-        """Labels of training bags with `given` trials, exposure and offset, all checked.
-
-        Raises
-        ------
-        ValueError, TypeError
-            Values that the labels cannot have or do not go with, and missing ones.
-        """
+        """Labels of training bags with trials, exposure and offset; an error if they do not fit."""
         labels = self.checked(bags, y)
         errors = None if label_sd is None else self.checked_errors(bags, labels, label_sd)
         required = [name for name in self.takes if name == "trials"]
-        arrays = self._arrays(bags, given, required, labels)
-        columns = {name: value for name, value in given.items() if isinstance(value, str)}
+        arrays = self._arrays(bags, dict.fromkeys(required) | label_data, required, labels)
+        columns = {name: value for name, value in label_data.items() if isinstance(value, str)}
         values, classes = self.coded(labels)
         return Labels(values, classes, errors, **arrays, name=label_name(y), columns=columns)
 
     def of_new(
-        self, bags: Bags, given: Mapping[str, Any], required: Collection[str], classes: Any
+        self, bags: Bags, label_data: Mapping[str, Any], required: Collection[str], classes: Any
     ) -> Labels:
-        """What labels of bags to predict need: `given` arrays or names of columns."""
-        return Labels(classes=classes, **self._arrays(bags, given, required))
+        """What labels of bags to predict need, from arrays or names of columns."""
+        return Labels(classes=classes, **self._arrays(bags, label_data, required))
 
     def of_model(self, labels: Labels) -> Labels:
         """Labels in the form of the model."""
@@ -140,21 +146,21 @@ class LabelModel:
             **draws,
         )
 
-    def _arrays(self, bags, given, required, labels=None):
+    def _arrays(self, bags, label_data, required, labels=None):
         """Trials, exposure and offset of bags, by name, shape (n,); no label above its trials."""
         arrays = {}
-        for name, values in given.items():
+        for name, values in label_data.items():
+            if name in required:
+                self.check_has(name, values)
             if values is None:
-                if name in required:
-                    raise ValueError(self.missing(name))
                 continue
             if name not in self.takes:
                 raise TypeError(self._refusal(name))
             values = values_of_bags(bags, values, name)
+            if labels is None and np.ndim(values) == 0:  # of bags to predict one number for all
+                values = np.full(len(bags), values)
             if name == "trials":
-                arrays[name] = checked_trials(bags, values)
-                if labels is not None:
-                    check_trials(bags, labels, arrays[name])
+                arrays[name] = checked_trials(bags, values, labels)
             elif name == "exposure":
                 arrays[name] = _one_per_bag(bags, values, name)
                 good = np.isfinite(arrays[name]) & (arrays[name] > 0)
@@ -170,13 +176,16 @@ class LabelModel:
 
     _largest_offset = np.inf
 
-    def missing(self, name: str) -> str:
-        """Message if trials, exposure or offset of bags are missing."""
-        return (
-            f"{self.owner} needs {name} of these bags: give {name}=, one number per bag, to fit, "
-            "predict, predictive, score or contrast, or give fit the name of a column of the bags' "
-            "metadata, which all predictions then use"
-        )
+    def check_has(self, name: str, values: Any) -> None:
+        """Raise ValueError if trials, exposure or offset of bags are missing."""
+        if values is None:
+            raise ValueError(
+                f"{self.owner} needs {name} of these bags: give {name}=, one number per bag, to "
+                "fit, predict, predictive, score or contrast, or give fit the name of a column of "
+                "the bags' metadata, which all predictions then use; for an array, scikit-learn's "
+                "searches and folds need sklearn.set_config(enable_metadata_routing=True) and "
+                f"set_fit_request, set_predict_request and set_score_request({name}=True)"
+            )
 
     def _refusal(self, name):
         """Message if trials, exposure or offset do not go with the labels."""
@@ -188,6 +197,7 @@ class FamilyLabels(LabelModel):
 
     def __init__(self, family: str):
         super().__init__(f"family={family!r}")
+        self.facts = {} if family == "normal" else {"family": family}
 
     def _refusal(self, name):
         if name == "offset":
@@ -198,6 +208,8 @@ class FamilyLabels(LabelModel):
             )
             return f"{self.owner} takes no offset: {change}"
         others = " and ".join(repr(f.name) for f in FAMILIES.values() if name in f.takes)
+        if not others:
+            return super()._refusal(name)
         return (
             f"{self.owner} takes no {name}, which {others} do: leave {name}= out, or "
             "choose one of these families"
@@ -208,6 +220,10 @@ class LognormalLabels(FamilyLabels):
     """Numbers > 0 with normal logarithms."""
 
     logarithms = True
+    predictor = "linear predictor"
+
+    def predictor_meaning(self, classes: Any) -> str:
+        return "the logarithm of the expected label"
 
     def checked(self, bags: Bags, y: ArrayLike) -> Array:
         labels = super().checked(bags, y)
@@ -229,7 +245,13 @@ class OutcomeLabels(FamilyLabels):
         self.takes = distribution.takes
         self.scales = tuple(distribution.likelihood.scales)
         self.prior_texts = family_texts(distribution.likelihood.scales)
-        self._largest_offset = np.inf if distribution.link == "identity" else _LARGEST_OFFSET
+        if distribution.link != "identity":
+            self._largest_offset, self.predictor = _LARGEST_OFFSET, "linear predictor"
+
+    def predictor_meaning(self, classes: Any) -> str:
+        scales = {"log": "the logarithm", "logit": "the log odds"}
+        scale = scales.get(self.distribution.link)
+        return "" if scale is None else f"{scale} of the expected label"
 
     checked_errors = LognormalLabels.checked_errors
 
@@ -246,13 +268,7 @@ class OutcomeLabels(FamilyLabels):
             raise ValueError(f"all {len(labels)} labels are 0: there is no rate to learn from them")
         return labels
 
-    def predictive(
-        self,
-        coordinates: Coordinates,
-        embedding: Embedding,
-        labels: Labels,
-        draws: Mapping[str, Array],
-    ) -> Any:
+    def predictive(self, coordinates, embedding, labels, draws):
         return outcome_predictive(coordinates, embedding, labels, self.distribution, draws)
 
 
@@ -260,10 +276,14 @@ class OrdinalLabels(OutcomeLabels):
     """Ordered categories."""
 
     has_classes = True
+    is_ordered = True
     first_class = 1
 
     def checked(self, bags: Bags, y: ArrayLike) -> "pd.Categorical":
         return check_categories(bags, y)
+
+    def predictor_meaning(self, classes: Any) -> str:
+        return "which is large where high categories are likely"
 
     def coded(self, labels: Any) -> tuple[Array, Array | None]:
         classes, codes = classes_and_codes(labels)
@@ -279,6 +299,7 @@ class ClassLabels(LabelModel):
     has_classes = True
     scales = ()
     prior_texts = CLASSES
+    predictor = "latent function"
 
     def __init__(
         self,
@@ -290,23 +311,15 @@ class ClassLabels(LabelModel):
         super().__init__(owner)
         self.log_cdf, self.several = log_cdf, several
 
+    def predictor_meaning(self, classes: Any) -> str:
+        return f"which is large where the class {classes[1]!s} is likely"
+
     def checked(self, bags: Bags, y: ArrayLike) -> Array:
         return check_classes(bags, y, several=self.several)
 
-    def coded(self, labels: Any) -> tuple[Array, Array | None]:
-        classes, codes = classes_and_codes(np.asarray(labels))
-        return codes, classes
+    coded, of_program = OrdinalLabels.coded, OrdinalLabels.of_program
 
-    of_program = OrdinalLabels.of_program
-
-    def predictive(
-        self,
-        coordinates: Coordinates,
-        embedding: Embedding,
-        labels: Labels,
-        draws: Mapping[str, Array],
-    ) -> Any:
-        assert self.log_cdf is not None
+    def predictive(self, coordinates, embedding, labels, draws):
         return class_predictive(coordinates, embedding, labels.classes, self.log_cdf, **draws)
 
 
@@ -316,7 +329,7 @@ class TotalLabels(LabelModel):
     scales = ()
 
     def __init__(self, likelihood: Likelihood, link: Link, *, bound: bool = False):
-        super().__init__(likelihood.name)
+        super().__init__(f"the {likelihood.name} likelihood")
         self.likelihood, self.link = likelihood, link
         self.bound = bound  # whether the fit maximises a variational bound
         self.takes = ("trials",) * likelihood.has_trials
@@ -325,27 +338,8 @@ class TotalLabels(LabelModel):
     def is_count(self) -> bool:
         return self.likelihood.is_count
 
-    def read(
-        self,
-        bags: Bags,
-        y: ArrayLike,
-        *,
-        label_sd: ArrayLike | str | None = None,
-        **given: ArrayLike | str | None,
-    ) -> Labels:
-        trials = given.get("trials")
-        if self.takes and trials is None:
-            raise ValueError(
-                f"the {self.likelihood.name} likelihood needs trials, the people asked in each "
-                "bag: pass numbers, or the name of a column of the bags' metadata"
-            )
-        columns = {"trials": trials} if isinstance(trials, str) else {}
-        if trials is not None:
-            trials = values_of_bags(bags, trials, "trials")
-        totals = self.likelihood.check_labels(bags, y, trials)
-        errors = None if label_sd is None else self.checked_errors(bags, totals, label_sd)
-        numbers = None if trials is None else np.asarray(trials, float)
-        return Labels(totals, label_sd=errors, trials=numbers, name=label_name(y), columns=columns)
+    def checked(self, bags: Bags, y: ArrayLike) -> Array:
+        return self.likelihood.check_labels(bags, y)
 
     def checked_errors(self, bags: Bags, y: Array, label_sd: ArrayLike | str) -> Array:
         if not self.likelihood.takes_errors:
@@ -360,38 +354,16 @@ class TotalLabels(LabelModel):
         spread_of_true_labels(y / bags.totals, (errors / bags.totals) ** 2)
         return errors
 
-    def of_new(
-        self, bags: Bags, given: Mapping[str, Any], required: Collection[str], classes: Any
-    ) -> Labels:
-        trials = given["trials"]
-        if trials is None and self.takes:
-            raise ValueError(
-                f"the {self.likelihood.name} likelihood needs trials to predict a bag's label: "
-                "pass trials=; for scikit-learn's searches and folds fit with the name of a column "
-                "of the bags' metadata, or switch on routing by "
-                "sklearn.set_config(enable_metadata_routing=True) and set_fit_request, "
-                "set_predict_request and set_score_request(trials=True)"
-            )
-        if trials is None:
-            return Labels()
-        if not self.takes:
-            raise ValueError(
-                f"the {self.likelihood.name} likelihood takes no trials: leave them out"
-            )
-        trials = values_of_bags(bags, trials, "trials")
-        if np.ndim(trials) == 0:
-            trials = np.full(len(bags), trials)
-        return Labels(trials=checked_trials(bags, trials))
+    def _refusal(self, name):
+        advice = "leave it out" if name == "trials" else "give the points of the bags weights"
+        return f"{self.owner} takes no {name}: {advice}"
 
 
 _NO_ERRORS = "label_sd are errors of normal labels, not of {}: leave them out"
 
 
 def labels_of_family(family: Any, n_classes: int | None = None) -> LabelModel:
-    """The label model of a regressor's parameter `family`; ValueError if there is none.
-
-    `n_classes` is the number of categories of a fit to ordered ones.
-    """
+    """The label model of a parameter `family`, of a fit with its `n_classes`; or ValueError."""
     names = ("normal", "lognormal", *FAMILIES)
     if not isinstance(family, str) or (family := family.replace(" ", "_")) not in names:
         raise ValueError(
@@ -428,16 +400,16 @@ def check_categories(bags: Bags, y: ArrayLike) -> "pd.Categorical":
             f"categories are text or numbers, found {labels.categories[0]!r}: pass "
             "y.cat.rename_categories(str)"
         )
-    given = class_labels(bags, y)
-    if labels is None and given.dtype.kind in "iuf":
-        check_plausible(bags, given.astype(float))
+    values = class_labels(bags, y)
+    if labels is None and values.dtype.kind in "iuf":
+        check_plausible(bags, values.astype(float))
     if labels is None:
-        if given.dtype.kind == "U":
+        if values.dtype.kind == "U":
             raise TypeError(
                 "family='ordinal' needs the order of labels that are text: pass pd.Categorical(y, "
                 "categories=['lowest', ..., 'highest'], ordered=True), or a Series of it"
             )
-        labels = pd.Categorical(given, ordered=True)
+        labels = pd.Categorical(values, ordered=True)
     used, names = np.unique(labels.codes), labels.categories
     if len(used) < FEWEST_CATEGORIES:
         raise ValueError(

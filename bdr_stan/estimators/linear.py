@@ -1,6 +1,6 @@
 """Estimators that are linear in the embedding: a label is the average of a function of points."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, asdict
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -13,10 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 from bdr_stan.bags import BagsLike, Samples
 from bdr_stan.embedding.terms import NO_TERMS, smooth_columns
 from bdr_stan.embedding.training import TrainingFeatures
-from bdr_stan.estimators.base import scored
+from bdr_stan.estimators.base import ProbabilisticClassifier, ProbabilisticRegressor, scored
 from bdr_stan.estimators.embedding import EmbeddingEstimator
 from bdr_stan.estimators.label_models import ClassLabels, LabelModel, labels_of_family
-from bdr_stan.estimators.prediction import ProbabilisticClassifier, ProbabilisticRegressor
 from bdr_stan.estimators.validation import check_choice
 from bdr_stan.labels import Labels
 from bdr_stan.models.bdr_glm import without_deviations
@@ -26,7 +25,6 @@ from bdr_stan.models.overdispersion import overdispersion
 from bdr_stan.parameters import estimator
 from bdr_stan.posterior.laplace import laplace_posterior
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
-from bdr_stan.posterior.priors import CLASSES
 from bdr_stan.posterior.sampling import Posterior
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.predictive import Contrast
@@ -120,7 +118,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
     def __sklearn_tags__(self):
         """Tags of a classifier if labels are categories: folds are stratified, for example."""
         tags = super().__sklearn_tags__()
-        if isinstance(self.family, str) and self.family == "ordinal":
+        if self.label_model.has_classes:
             tags.estimator_type, tags.regressor_tags = "classifier", None
             tags.classifier_tags = ClassifierTags()
         return tags
@@ -137,19 +135,13 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         return self.label_model.takes
 
     @property
-    def prior_texts(self) -> Mapping[str, tuple[str, str, str]]:  # type: ignore[override]
-        return self.label_model.prior_texts
-
-    @property
     def noise_by_size(self) -> bool:
         return self.label_noise == "size" or not self.exact_embeddings
 
     @property
     def columns_of_bags(self) -> list[str]:
-        fitted = vars(self).get("result_")
-        columns = {} if fitted is None else fitted.settings.get("label_columns", {})
         smooth = [name for columns in smooth_columns(self.smooths or ()) for name in columns]
-        return [*super().columns_of_bags, *(self.groups or ()), *smooth, *columns.values()]
+        return [*super().columns_of_bags, *(self.groups or ()), *smooth]
 
     def predict(
         self,
@@ -177,8 +169,8 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
             For counts out of trials their expected number; for categories labels out of `classes_`.
         sd : array, shape (n,), if `return_std`
         """
-        given = {"trials": trials, "exposure": exposure, "offset": offset}
-        predictive = self.predictive(bags, **given, groups=groups)
+        label_data = {"trials": trials, "exposure": exposure, "offset": offset}
+        predictive = self.predictive(bags, **label_data, groups=groups)
         if self.label_model.has_classes:
             if return_std:
                 raise TypeError(
@@ -231,8 +223,6 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         >>> terms = model.predict_terms(bags)
         >>> terms.columns.levels[0].tolist()
         ['embedding', 'state']
-        >>> bool(terms["state"]["mean"].iloc[0] > terms["state"]["mean"].iloc[-1])
-        True
         """
         import pandas as pd
 
@@ -241,8 +231,8 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         slices = {} if self.covariates_ is None else self.covariates_.slices
         embedding = self.embed(bags)
         samples = list(self.result_.settings.get("samples", ()))
-        found = contributions(self.coordinates_, embedding, slices, self.draws(), samples)
-        tables = {name: p.with_ids_of(bags).to_dataframe(level) for name, p in found.items()}
+        parts = contributions(self.coordinates_, embedding, slices, self.draws(), samples)
+        tables = {name: p.with_ids_of(bags).to_dataframe(level) for name, p in parts.items()}
         return pd.concat(tables, axis=1)
 
     def term_along(self, name: str, *, n_points: int = 100) -> tuple[Array, Contrast]:
@@ -276,8 +266,8 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         terms = NO_TERMS if self.covariates_ is None else self.covariates_.terms
         values, columns = terms.along(name, n_points)
         effects = self.result_.draws("term_effect")[:, terms.slices[terms.names.index(name)]]
-        drawn = effects @ columns.T
-        return values, Contrast(lambda i: drawn[:, i], len(values), len(drawn))
+        draws = effects @ columns.T
+        return values, Contrast(lambda i: draws[:, i], len(values), len(draws))
 
     def like_training(self, bags: BagsLike, *, need_weights: bool = True) -> Any:
         like = super().like_training(bags, need_weights=need_weights)
@@ -289,15 +279,15 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         kind = self.label_model
         check_choice(self.label_noise, "label_noise", LABEL_NOISE)
         check_flags(compress=self.compress)
-        if self.label_noise != "constant" and (kind.logarithms or not kind.is_normal):
+        if self.label_noise != "constant" and not kind.is_linear:
             raise ValueError(
                 f"label_noise={self.label_noise!r} is for normal labels, not for "
                 f"family={self.family!r}: leave it out"
             )
         super().check_parameters()
 
-    def read_labels(self, bags: Any, y: ArrayLike, **given: Any) -> Labels:
-        labels = super().read_labels(bags, y, **given)
+    def read_labels(self, bags: Any, y: ArrayLike, **label_data: Any) -> Labels:
+        labels = super().read_labels(bags, y, **label_data)
         if self.stan_file is not None and self._without_deviations(len(labels.y)):
             raise ValueError(
                 f"method='laplace' of a program of your own takes too long for {len(labels.y)} "
@@ -330,21 +320,16 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
             training, labels, evidence = training.take(some), labels.take(some), None
         wide = copy(self)
         wide.family = wider
-        found = overdispersion(
+        result = overdispersion(
             wide._model(training, labels),
             lambda: self._model(training, labels),
             evidence,
             narrow=self.family,
             remedy=f"family={wider!r}",
         )
-        if found.is_clear:
-            warn(found.text[0].upper() + found.text[1:])
-        return {"overdispersion": asdict(found)}
-
-    @property
-    def needs_trials(self) -> bool:
-        """Whether predictions need trials, exposure or offset that the fit took from no column."""
-        return not set(self._required) <= set(self.result_.settings.get("label_columns", {}))
+        if result.is_clear:
+            warn(result.text[0].upper() + result.text[1:])
+        return {"overdispersion": asdict(result)}
 
     def _compressible(self, labels: Labels | None) -> Labels | None:
         if labels is None or not self.compress or not self.label_model.is_normal:
@@ -366,7 +351,6 @@ class LinearClassifier(ProbabilisticClassifier, LinearEstimator):
     """
 
     _log_cdf: ClassVar[Callable[[Array], Array]]  # of the latent noise
-    prior_texts = CLASSES
 
     @property
     def label_model(self) -> LabelModel:

@@ -13,13 +13,11 @@ import numpy as np
 from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels
 from bdr_stan.bags.checks import offsets_of_sizes
 from bdr_stan.embedding.landmarks import choose_landmarks, landmark_units
-from bdr_stan.estimators.prediction import ProbabilisticRegressor
+from bdr_stan.estimators.base import ProbabilisticRegressor
 from bdr_stan.estimators.validation import (
     LANDMARKS,
     check_alpha,
     check_landmarks,
-    check_validation_chooses,
-    checked_validation,
 )
 from bdr_stan.kernel_means.outer_kernels import between, check_outer, resolved_outer
 from bdr_stan.kernel_means.ridge_path import KernelRidgePath
@@ -44,9 +42,9 @@ class MERR(ProbabilisticRegressor):
         sqrt(median squared distance / 2) of the training bags.
     alpha : "loo", float or sequence of float, default "loo"
         Penalty on the squared RKHS norm of the regression function, > 0, added to the *mean*
-        squared error. From several the one with the lowest squared error on the validation bags of
-        `fit`, else of leave-one-out cross-validation. "loo": 49 from 10^-12 to 1 times the largest
-        eigenvalue of the kernel matrix divided by the number of bags.
+        squared error. From several the one with the lowest squared error of leave-one-out
+        cross-validation. "loo": 49 from 10^-12 to 1 times the largest eigenvalue of the kernel
+        matrix divided by the number of bags.
     landmarks : None, {"kmeans", "random"} or array, shape (d, p), default None
         None uses all pairs of points, exactly. With landmarks the kernel means are projected on the
         span of the kernel at these points (Nystrom), in one pass over the points.
@@ -94,9 +92,6 @@ class MERR(ProbabilisticRegressor):
     >>> model = MERR(outer="rbf").fit(bags[:30], y[:30], seed=1)
     >>> bool(model.score(bags[30:], y[30:]) > 0.9)
     True
-    >>> mean, sd = model.predict(bags[30:], return_std=True)
-    >>> mean.shape, sd.shape
-    ((10,), (10,))
     """
 
     kernel: str | Kernel = "rbf"
@@ -113,45 +108,29 @@ class MERR(ProbabilisticRegressor):
         bags: BagsLike,
         y: ArrayLike,
         *,
-        validation: tuple[BagsLike, ArrayLike] | None = None,
-        products: ArrayLike | None = None,
         seed: Seed = None,
     ) -> Self:
         """Fit to bags and their labels.
 
         Parameters
         ----------
-        products : array, shape (n, n), optional
-            Inner products of the kernel means of the bags if they are known, for example from
-            `set_kernels` for a whole grid of kernels at once; not with landmarks.
         """
         bags = as_bags(bags)
         y = check_labels(bags, y)
         self.check_parameters()
-        if products is not None:
-            products = self._checked_products(products, len(bags))
-        if validation is not None:
-            check_validation_chooses(self.alpha)
-            validation = checked_validation(validation, bags)
         seed = self.checked_seed(seed)
         kernel = resolve_kernel(self.kernel, self.bandwidth, bags, seed=seed)
         landmarks = self._landmarks(bags, kernel, seed)
         self._forget()
 
         means = _means(bags, kernel, landmarks)
-        if products is None:
-            products = means.products()
+        products = means.products()
         squares = products.diagonal()
         outer = resolved_outer(self.outer, products)
         path = KernelRidgePath(between(outer, products, squares, squares), y)
         alphas = path.alphas(self.alpha)
         dual = path.dual(alphas)
-        held_out = None
-        if validation is not None:
-            of_validation = _means(validation[0], kernel, landmarks)
-            cross = _between_means(outer, of_validation, means, squares)
-            held_out = path.level + cross @ dual, np.asarray(validation[1])
-        best = path.best(alphas, held_out)
+        best = path.best(alphas)
         alpha, scale = float(alphas[best]), path.scale(alphas[best])
         estimate = {
             "intercept": path.level,
@@ -180,34 +159,8 @@ class MERR(ProbabilisticRegressor):
             return super().predict(bags, return_std=True)
         # Without the eigendecomposition that standard deviations need.
         means = _means(self.like_training(bags), self.kernel_, self.landmarks_)
-        return self._mean(_between_means(self.outer_, means, self.means_, self._squares))
-
-    def predict_products(self, products: Array, squares: Array | None = None) -> Array:
-        """Predicted labels from known inner products of kernel means.
-
-        Parameters
-        ----------
-        products : array, shape (m, n)
-            Inner products of the kernel means of m bags with the training bags' kernel means.
-        squares : array, shape (m,), optional
-            Squared norms of the m kernel means; not needed if the outer kernel is "linear".
-
-        Returns
-        -------
-        array, shape (m,), units of y
-
-        Raises
-        ------
-        ValueError
-            Other than one column of products for each training bag.
-        """
-        products = np.asarray(products, float)
-        if products.ndim != 2 or products.shape[1] != len(self._squares):
-            raise ValueError(
-                f"products have shape {products.shape}, expected (m, {len(self._squares)}): one "
-                "column per training bag"
-            )
-        return self._mean(between(self.outer_, products, squares, self._squares))
+        squares = None if self.outer_ is None else means.squared_norms()
+        return self._mean(between(self.outer_, means.products(self.means_), squares, self._squares))
 
     def predictive(self, bags: BagsLike) -> Predictive:
         """Predictive distribution of the labels of new bags, by the Gaussian process.
@@ -255,14 +208,6 @@ class MERR(ProbabilisticRegressor):
         units, method = landmark_units(kernel, bags, seed), self.landmarks
         return choose_landmarks(bags, self.n_landmarks, method=method, scale=units, seed=seed)
 
-    def _checked_products(self, products, n):
-        products = np.asarray(products, float)
-        if self.landmarks is not None:
-            raise ValueError("products belong to exact kernel means: leave out landmarks")
-        if products.shape != (n, n):
-            raise ValueError(f"products have shape {products.shape}, expected ({n}, {n})")
-        return products
-
     def check_parameters(self) -> None:
         check_kernel_and_bandwidth(self.kernel, self.bandwidth)
         check_outer(self.outer)
@@ -278,12 +223,6 @@ def _means(bags, kernel, landmarks):
             bags.check_values()
         return BagMeans(bags, kernel)
     return ProjectedMeans.at_landmarks(bags, kernel, landmarks)
-
-
-def _between_means(outer, means, others, other_squares):
-    """Kernel of kernel means; squared norms are computed if needed."""
-    squares = None if outer is None else means.squared_norms()
-    return between(outer, means.products(others), squares, other_squares)
 
 
 def _constants(means, landmarks):

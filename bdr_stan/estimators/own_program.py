@@ -36,21 +36,17 @@ def is_plain(program: PathName | None) -> TypeGuard[PathName]:
 def check_declares(
     program: PathName,
     needed: Mapping[str, str],
-    given: Mapping[str, Any] | None,
+    stan_data: Mapping[str, Any] | None,
     passed: Collection[str],
 ) -> None:
-    """Raise ValueError if a plain program lacks data, name -> the fit's data of this name.
-
-    Also if it declares data that are neither `passed` by every fit nor `given`. Warns of unused
-    parameters.
-    """
-    names = declared(program, "data")
+    """Raise ValueError if a plain program lacks data of the fit, `needed`, or has data of none."""
+    names, accepted = declared(program, "data"), {*passed, *(stan_data or ())}
     for name in names:
-        own = name.removesuffix("_new")
-        if own not in passed and name not in (given or {}) and own not in (given or {}):
+        base_name = name.removesuffix("_new")
+        if base_name not in accepted and name not in (stan_data or ()):
             raise ValueError(
-                f"{program} declares the data {own}, which are none of every fit: give fit "
-                f"stan_data={{{own!r}: ..}}, a column of the bags' metadata or an array"
+                f"{program} declares the data {base_name}, which are none of every fit: give fit "
+                f"stan_data={{{base_name!r}: ...}}, a column of the bags' metadata or an array"
             )
     for name, meaning in needed.items():
         if name not in names:
@@ -69,17 +65,14 @@ def check_has_data(program: PathName, data: Mapping[str, Any], hints: Mapping[st
             raise ValueError(f"{program} reads {name} in its data, which this fit has not: {hint}")
 
 
-def check_own_data(program: PathName | None, given: Any, passed: Collection[str]) -> None:
-    """Raise TypeError or ValueError unless `stan_data` are data of the program by their names.
-
-    `passed` are names of data that the fit passes, without "_new".
-    """
+def check_own_data(program: PathName | None, stan_data: Any, passed: Collection[str]) -> None:
+    """Raise an error unless `stan_data` are data of the program that fits do not pass anyway."""
     if program is None:
         raise TypeError("stan_data are data of a Stan program of your own: also pass stan_file")
-    if not isinstance(given, Mapping):
-        raise TypeError(f"stan_data must be a dict of names of data, found {given!r}")
+    if not isinstance(stan_data, Mapping):
+        raise TypeError(f"stan_data must be a dict of names of data, found {stan_data!r}")
     names = declared(program, "data")
-    for name in given:
+    for name in stan_data:
         if str(name).removesuffix("_new") in passed:
             raise ValueError(
                 f"stan_data has {name!r}, which is data that every fit passes: give yours another "
@@ -93,17 +86,14 @@ def check_own_data(program: PathName | None, given: Any, passed: Collection[str]
 
 
 def with_own_data(
-    labels: Labels, program: PathName | None, bags: Any, given: Mapping[str, Any] | None
+    labels: Labels, program: PathName | None, bags: Any, stan_data: Mapping[str, Any] | None
 ) -> Labels:
-    """Labels with the user's data `given` for the program.
-
-    Data declared as both `name` and `name_new`, and columns, are of each bag.
-    """
-    if program is None or given is None:
+    """Labels with the user's data: of each bag if a column or with a "_new", else shared."""
+    if program is None or stan_data is None:
         return labels
     names = declared(program, "data")
     of_bags, shared, columns = {}, {}, dict(labels.columns)
-    for name, values in given.items():
+    for name, values in stan_data.items():
         if isinstance(values, str):
             columns[name] = values
         if isinstance(values, str) or f"{name}_new" in names:
@@ -114,30 +104,27 @@ def with_own_data(
 
 
 def own_data_of_new_bags(
-    columns: Mapping[str, str | None], bags: Bags, given: Mapping[str, Any] | None
+    columns: Mapping[str, str | None], bags: Bags, stan_data: Mapping[str, Any] | None
 ) -> dict[str, Array]:
-    """The same of new bags: `columns` of their metadata that the fit named, or `given`.
-
-    ValueError if one is missing, or given but not declared.
-    """
-    given = dict(given or {})
-    unknown = sorted(set(given) - set(columns))
+    """The same of new bags, by default from `columns` that the fit named; or ValueError."""
+    stan_data = dict(stan_data or {})
+    unknown = sorted(set(stan_data) - set(columns))
     if unknown:
         raise ValueError(
             f"stan_data has {unknown[0]!r}, which the fit had not or the program does not read of "
             f"new bags; it reads {', '.join(columns) or 'none'}"
         )
-    found = {}
+    data = {}
     for name, column in columns.items():
-        values = given.get(name, column)
+        values = stan_data.get(name, column)
         if values is None:
             raise ValueError(
                 f"the program of the fit reads {name}_new, and the fit got {name} as an array: "
                 f"give predictive, or conformal, stan_data={{{name!r}: ...}} with a value for each "
                 "bag, or fit with a column of the bags' metadata"
             )
-        found[name] = _one_per_bag(bags, values, name)
-    return found
+        data[name] = _one_per_bag(bags, values, name)
+    return data
 
 
 def _one_per_bag(bags: Bags, values: ArrayLike | str, name: str) -> Array:
@@ -234,9 +221,8 @@ class OwnProgram:
     ) -> ProgramPredictive:
         """Predictive distribution of n bags, by draws of parameters, each (S, ...).
 
-        `bags` are data per bag, by names without "_new", and `y` any labels of the program's type,
-        used while it draws labels; `data_at` returns its data of labels of new bags. Labels of the
-        program may be `logarithms` of labels.
+        `bags` are data per bag, by names without "_new", and any labels `y` of the program's type;
+        `data_at` returns its data of labels of new bags, which may be `logarithms`.
         """
         n = bags["N"]
         n_draws = len(next(iter(draws.values())))
@@ -253,8 +239,8 @@ class OwnProgram:
                 with np.errstate(divide="ignore"):
                     inner = np.log(np.maximum(labels, 0))
                 possible = np.isfinite(inner)
-                found = generated("log_lik", i, np.where(possible, inner, 0.0))
-                return np.where(possible, found - inner, -np.inf)
+                log_lik = generated("log_lik", i, np.where(possible, inner, 0.0))
+                return np.where(possible, log_lik - inner, -np.inf)
             return generated("log_lik", i, labels.astype(own_labels.dtype))
 
         self.check_generates("y_new", "predictions")
@@ -266,10 +252,7 @@ class OwnProgram:
         )
 
     def rates(self, draws: Mapping[str, Array], points: Mapping[str, Any]) -> Array:
-        """Rates at n new points, shape (S, n), by draws of parameters, each (S, ...).
-
-        `points` are from `data_of_totals`, or their `without_bags`.
-        """
+        """Rates at points from `data_of_totals`, (S, n), by draws of parameters, (S, ...)."""
         self.check_generates("rate_new", "rates of points", size="P_new")
         return self._generated("rate_new", draws, as_new(points))
 
@@ -277,10 +260,10 @@ class OwnProgram:
         """A variable of the program, shape (S, ...), with data of new bags."""
         has_nodes = "node" in self.data and wanted != "log_lik"
         data = {**self.data, **new, **(NO_NODES if has_nodes else {})}
-        found = generated_quantities(
+        quantities = generated_quantities(
             self.name, self.code, data, draws, [wanted], seed=self.seed, engine=self.engine
         )
-        return found[wanted]
+        return quantities[wanted]
 
     def check_generates(self, name: str, purpose: str, size: str = "N_new") -> None:
         """Raise ValueError if the program writes no variable that a purpose needs."""
@@ -311,10 +294,7 @@ def program_to_run(model: Any) -> OwnProgram:
 
 
 def draws_of_program(model: Any, step: int) -> dict[str, Array]:
-    """Every k-th draw of the fit's program, all chains in one.
-
-    A single draw, of an optimisation, is repeated.
-    """
+    """Every k-th draw of the fit's program, all chains in one; a single draw is repeated."""
     group = model.result_.groups["posterior"]
     draws = Posterior({name: array.values for name, array in group.items()}, {}, {}).flat(step)
     repeated = FEWEST_DRAWS if len(next(iter(draws.values()))) == 1 else 1

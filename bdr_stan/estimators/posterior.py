@@ -6,29 +6,45 @@ from dataclasses import KW_ONLY, replace
 from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from bdr_stan.bags import BagsLike
+from bdr_stan.bags import BagsLike, Samples, as_bags
 from bdr_stan.bags.record import BagsRecord
 from bdr_stan.embedding.covariates import Covariates
 from bdr_stan.estimators.base import BagEstimator
-from bdr_stan.estimators.own_program import OwnProgram, check_declares, check_own_data, is_plain
-from bdr_stan.estimators.validation import check_prior, check_stan_file, checked_settings
+from bdr_stan.estimators.own_program import (
+    OwnProgram,
+    check_declares,
+    check_own_data,
+    is_plain,
+    own_data_of_new_bags,
+    with_own_data,
+)
+from bdr_stan.estimators.validation import check_prior, check_stan_file
 from bdr_stan.extras import require_stanli
 from bdr_stan.kernels import kernel_text
 from bdr_stan.labels import Labels
+from bdr_stan.models.plain import StanData, data_of_training_bags
 from bdr_stan.parameters import estimator
 from bdr_stan.posterior.log_density import LogDensity
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.priors import table
 from bdr_stan.posterior.sampling import Posterior
-from bdr_stan.posterior.settings import METHODS, WARMUP, WARMUP_OF_VARIANTS, SamplerSettings
+from bdr_stan.posterior.settings import (
+    METHODS,
+    WARMUP,
+    WARMUP_OF_VARIANTS,
+    SamplerSettings,
+    check_options,
+)
 from bdr_stan.posterior.stanli import check_engine
 from bdr_stan.results.advice import FEW_BAGS, headline, report, sampling_warnings
 from bdr_stan.results.arviz_groups import LARGEST_POINTWISE
 from bdr_stan.results.diagnostics import diagnostics, summary
 from bdr_stan.results.result import Result
-from bdr_stan.types import ArrayLike, PathName
+from bdr_stan.threads import limited_blas
+from bdr_stan.types import ArrayLike, PathName, check_counts
 from bdr_stan.user_warnings import warn
 
 if TYPE_CHECKING:
@@ -66,7 +82,6 @@ class PosteriorEstimator(BagEstimator):
     closed_form: ClassVar[tuple[str, ...]] = ()  # methods without a Stan program
     # Names of data that fits pass to a plain program, without the "_new" of new bags.
     program_data: ClassVar[tuple[str, ...]] = ()
-    prior_texts: ClassVar[dict[str, tuple[str, str, str]]] = {}  # see `bdr_stan.posterior.priors`
     program_ran_here = False  # whether the user's program ran in this session, and so may again
     _default_warmup: ClassVar[int] = WARMUP  # of the package's own program
 
@@ -92,9 +107,10 @@ class PosteriorEstimator(BagEstimator):
             by name a column of the bags' metadata, or an array. A declared name followed by "_new"
             has the values of new bags, from the same column.
         **cmdstan_options
-            Arguments of the cmdstanpy method, such as ``adapt_delta=0.95``, and
-            ``threads_per_chain=2`` for the links "exp" and "logit" of totals; and, for NUTS,
-            ``client``, a Dask client to run the chains on its workers.
+            Arguments of the cmdstanpy method: for NUTS adapt_delta, max_treedepth, step_size, thin,
+            metric, inv_metric, adapt_engaged, inits, parallel_chains and, for the links "exp" and
+            "logit" of totals, threads_per_chain; for optimisation iter, history_size, jacobian and
+            inits.
 
         Raises
         ------
@@ -135,8 +151,9 @@ class PosteriorEstimator(BagEstimator):
         kernel = getattr(self, "kernel_", None)
         if kernel is not None:
             settings = self.result_.settings
-            for name, own in settings.get("samples", {"": settings}).items():
-                text = kernel_text(kernel[name] if name else kernel, own.get("feature_names"))
+            for name, of_sample in settings.get("samples", {"": settings}).items():
+                used = kernel[name] if name else kernel
+                text = kernel_text(used, of_sample.get("feature_names"))
                 text = text.replace(" + ", "\n  + ").replace(" x ", "\n    x ")
                 lines.append(f"Kernel of {name}: {text}" if name else f"Kernel: {text}")
         return "\n".join(lines)
@@ -191,6 +208,40 @@ class PosteriorEstimator(BagEstimator):
         bags = None if bags is None else self.like_training(bags)
         write_report(self, path, bags, label, title, author)
 
+    def stan_data(self: Any, bags: BagsLike, y: ArrayLike, **label_data: Any) -> StanData:
+        """Data of the plain Stan program of this model, for CmdStan, R or Julia.
+
+        Its new bags are the training bags: the program then draws their y_new and log_lik, and of
+        totals rate_new.
+
+        Parameters
+        ----------
+        bags, y : as for `fit`
+        **label_data
+            label_sd, trials, exposure, offset and stan_data as for `fit`.
+
+        Returns
+        -------
+        StanData
+            A dict, name -> number or array, as ``docs/programs.md`` describes them; its
+            `write_json(path)` writes the data file of every interface to Stan.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Unusable bags, labels or parameters, bags with several samples, and options that plain
+            programs do not have.
+        """
+        bags = as_bags(bags, in_parts=True, samples=self.takes_samples)
+        labels = self.read_labels(bags, y, **label_data)
+        training = self._plain_training(bags, labels)
+        model = clone(self)
+        if labels.classes is not None:
+            model.classes_ = labels.classes
+        with limited_blas():
+            plain = model._plain_model(model._model(training, labels), training, labels)
+        return data_of_training_bags(plain)
+
     def log_density(self) -> LogDensity:
         """Log density of the posterior on the unconstrained scale, with its gradient.
 
@@ -242,8 +293,8 @@ class PosteriorEstimator(BagEstimator):
             return table(priors, self.prior_texts)
         import pandas as pd
 
-        own = {"prior": [f"see {self.stan_file}"], "meaning": [""], "unit": [""]}
-        return pd.DataFrame(own, pd.Index(["all parameters"], name="parameter"))
+        columns = {"prior": [f"see {self.stan_file}"], "meaning": [""], "unit": [""]}
+        return pd.DataFrame(columns, pd.Index(["all parameters"], name="parameter"))
 
     def _html_repr(self) -> str:
         """For notebooks: scikit-learn's, and after a fit with a posterior the text of `report`."""
@@ -272,10 +323,7 @@ class PosteriorEstimator(BagEstimator):
     def _check_program(
         self, needed: Mapping[str, str], stan_data: Mapping[str, Any] | None = None
     ) -> None:
-        """Raise, or warn, if a program of the user does not use the data of the fit.
-
-        `needed` are names of data that a plain one must declare -> the fit's data of these names.
-        """
+        """Raise, or warn, if a user's program does not declare `needed` data, name -> text."""
         self._check_stan_data(stan_data)
         if is_plain(self.stan_file):
             needed = {name: text for name, text in needed.items() if text}
@@ -312,7 +360,13 @@ class PosteriorEstimator(BagEstimator):
             engine=self.engine,
             options=options,
         )
-        return checked_settings(settings, self)
+        check_counts(**settings.iterations)
+        misplaced = [name for name in options if name in self.get_params(deep=False)]
+        if misplaced and misplaced[0] != "random_state":  # which `fit` has by another name
+            name, cls = misplaced[0], type(self).__name__
+            raise TypeError(f"fit takes no {name}: it is a parameter of {cls}({name}=...)")
+        check_options(self.method, options, warmup=warmup)
+        return settings
 
     def _own_program_of(
         self, posterior: Posterior, labels: Labels, settings: SamplerSettings
@@ -349,7 +403,8 @@ class PosteriorEstimator(BagEstimator):
             kept["coordinates"] = names
         if program is not None:
             kept["program"] = program.kept()
-        texts = self.prior_texts if settings.stan_file is None else {}  # else it may have others
+        # A user's program may have other priors.
+        texts = dict(self.prior_texts) if settings.stan_file is None else {}
         density = posterior.density
         small = density is not None and density.n_numbers <= LARGEST_POINTWISE
         self._density = density if small else None
@@ -363,6 +418,80 @@ class PosteriorEstimator(BagEstimator):
             warn(f"{trouble} {FEW_BAGS.format(n=n_bags)}" if n_bags < 20 else trouble)
         return self
 
+    def read_labels(
+        self: Any,
+        bags: Any,
+        y: ArrayLike,
+        *,
+        stan_data: Mapping[str, ArrayLike | str] | None = None,
+        **label_data: Any,
+    ) -> Labels:
+        """Labels of training bags, or of their record, with all that belongs to them, checked."""
+        self._check_bags(bags, {"y": y, **label_data})
+        self.check_parameters()
+        labels = self.label_model.read(bags, y, **label_data)
+        self._check_program(self._needed_data(labels), stan_data)
+        return with_own_data(labels, self.stan_file, bags, stan_data)
+
+    def _model(self, training: Any, labels: Labels) -> Any:
+        """The statistical model with its data, priors and constants."""
+        raise NotImplementedError
+
+    def _plain_model(self, stock: Any, training: Any, labels: Labels) -> Any:
+        """The model of the plain program in the place of a stock model."""
+        raise NotImplementedError
+
+    def labels_of_new(
+        self,
+        bags: Any,
+        *,
+        stan_data: Mapping[str, ArrayLike | str] | None = None,
+        **label_data: ArrayLike | str | None,
+    ) -> Labels:
+        """What labels of `bags` to predict need, by default from columns that the fit named."""
+        if isinstance(bags, Samples):
+            bags.check_order(**label_data)
+        self._check_stan_data(stan_data)
+        required = dict.fromkeys(self._required)
+        passed = {name: values for name, values in label_data.items() if values is not None}
+        classes = getattr(self, "classes_", None)
+        labels = self.label_model.of_new(
+            bags, required | self._label_columns | passed, required, classes
+        )
+        if self.own_program is None:
+            return labels
+        data = own_data_of_new_bags(self.own_program.columns, bags, stan_data)
+        return replace(labels, program_data=data)
+
+    @property
+    def prior_texts(self) -> Mapping[str, tuple[str, str, str]]:
+        """Priors in words, by parameter: see `bdr_stan.posterior.priors`."""
+        return self.label_model.prior_texts
+
+    @property
+    def _required(self):
+        """What came with each training label, and so must come with those to predict."""
+        constants = self.result_.constants
+        return [n for n in self.label_model.takes if n == "trials" or n in constants]
+
+    @property
+    def _label_columns(self):
+        """Columns of the bags' metadata that the fit named, by what they are."""
+        fitted = vars(self).get("result_")
+        return {} if fitted is None else fitted.settings.get("label_columns", {})
+
+    @property
+    def needs_trials(self) -> bool:
+        """Whether predictions need trials, exposure or offset that the fit took from no column."""
+        return not set(self._required) <= set(self._label_columns)
+
+    @property
+    def columns_of_bags(self) -> list[str]:
+        """Columns of the bags' metadata that predictions need."""
+        program = self.own_program
+        of_program = [] if program is None else filter(None, program.columns.values())
+        return [*super().columns_of_bags, *self._label_columns.values(), *of_program]
+
     @property
     def by_program(self) -> bool:
         """Whether predictions come from a user's Stan program."""
@@ -372,8 +501,8 @@ class PosteriorEstimator(BagEstimator):
     def own_program(self) -> OwnProgram | None:
         """The user's plain program as the fit ran it."""
         fitted = vars(self).get("result_")
-        kept = None if fitted is None else fitted.settings.get("program")
-        return None if kept is None else OwnProgram(**kept)
+        program = None if fitted is None else fitted.settings.get("program")
+        return None if program is None else OwnProgram(**program)
 
     @property
     def _n_draws(self) -> int:

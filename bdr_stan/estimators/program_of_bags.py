@@ -1,13 +1,11 @@
 """Fits to mean embeddings by a plain Stan program of the user's own, and its predictions."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import clone
 
-from bdr_stan.bags import BagsLike, Samples, as_bags
+from bdr_stan.bags import Samples
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.estimators.own_program import (
@@ -18,10 +16,8 @@ from bdr_stan.estimators.own_program import (
     program_to_run,
 )
 from bdr_stan.labels import Labels
-from bdr_stan.models.plain import DATA, StanData, data_of_bags, data_of_training_bags, plain_model
+from bdr_stan.models.plain import DATA, data_of_bags, plain_model
 from bdr_stan.questions.protocol import Fit
-from bdr_stan.threads import limited_blas
-from bdr_stan.types import ArrayLike
 
 
 class ProgramOfBags(Fit):
@@ -29,54 +25,11 @@ class ProgramOfBags(Fit):
 
     program_data: ClassVar[tuple[str, ...]] = DATA
 
-    def stan_data(
-        self: Any,
-        bags: BagsLike,
-        y: ArrayLike,
-        *,
-        label_sd: ArrayLike | str | None = None,
-        trials: ArrayLike | str | None = None,
-        exposure: ArrayLike | str | None = None,
-        offset: ArrayLike | str | None = None,
-        stan_data: Mapping[str, ArrayLike | str] | None = None,
-    ) -> StanData:
-        """Data of the plain Stan program of this model, for CmdStan, R or Julia.
-
-        Its new bags are the training bags: the program then draws their y_new and log_lik.
-
-        Parameters
-        ----------
-        bags, y, label_sd, trials, exposure, offset, stan_data
-            As for `fit`.
-
-        Returns
-        -------
-        StanData
-            A dict, name -> number or array, as ``docs/programs.md`` describes them; its
-            `write_json(path)` writes the data file of every interface to Stan.
-
-        Raises
-        ------
-        ValueError, TypeError
-            Unusable bags, labels or parameters, and bags with several samples.
-        """
-        bags = as_bags(bags, in_parts=True, samples=self.takes_samples)
-        given = {"trials": trials, "exposure": exposure, "offset": offset}
-        labels = self.read_labels(bags, y, label_sd=label_sd, stan_data=stan_data, **given)
+    def _plain_training(self: Any, bags: Any, labels: Labels) -> TrainingFeatures:
+        """Training features for a plain program; ValueError for bags with several samples."""
         if isinstance(bags, Samples):
             raise ValueError("plain programs are for bags with one sample: fit one of the samples")
-        training = self._training_features(bags, self.checked_seed(None), False)
-        model = clone(self)
-        if labels.classes is not None:
-            model.classes_ = labels.classes
-        with limited_blas():
-            stock = model._model(training, labels)
-            plain = model._plain_model(stock, training.embedding, labels)
-        return data_of_training_bags(plain)
-
-    def _model(self, training: TrainingFeatures, labels: Labels) -> Any:
-        """The statistical model with its data, priors and constants."""
-        raise NotImplementedError
+        return self._training_features(bags, self.checked_seed(None), False)
 
     def _needed_data(self: Any, labels: Labels) -> dict[str, str]:
         """Names of data that a plain program must declare -> this fit's data of these names."""
@@ -90,9 +43,9 @@ class ProgramOfBags(Fit):
             * (getattr(self, "label_noise", "constant") == "size"),
         }
 
-    def _plain_model(self: Any, stock: Any, embedding: Embedding, labels: Labels) -> Any:
+    def _plain_model(self: Any, stock: Any, training: TrainingFeatures, labels: Labels) -> Any:
         """The model of the plain program in the place of a stock model."""
-        return plain_model(stock, embedding, self.label_model.of_program(labels))
+        return plain_model(stock, training.embedding, self.label_model.of_program(labels))
 
     def _program_bags(self, program, coordinates, embedding, labels):
         """Embedded bags as data of the user's program, with any labels, and other labels' data."""
@@ -102,10 +55,10 @@ class ProgramOfBags(Fit):
         return data_of_bags(coordinates, embedding, of_any), at_labels
 
     def program_step(self: Any, n_bags: int, n_draws: int | None = None) -> int:
-        """k, if a program's predictions use every k-th draw of each chain; families use fewer."""
+        """k, if predictions use every k-th draw; families and inverse models use fewer."""
         n_draws = self._n_draws if n_draws is None else n_draws
-        integrated = self.label_model.distribution is not None
-        most = FEWEST_DRAWS if integrated else MOST_NUMBERS // max(n_bags, 1)
+        is_slow = self.label_model.distribution is not None or not self.has_likelihood
+        most = FEWEST_DRAWS if is_slow else MOST_NUMBERS // max(n_bags, 1)
         return -(-n_draws // max(most, FEWEST_DRAWS))
 
     def program_predictive(

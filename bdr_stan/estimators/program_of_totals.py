@@ -8,7 +8,7 @@ import numpy as np
 
 from bdr_stan.aggregate.likelihoods import Likelihood, likelihood_named
 from bdr_stan.aggregate.links import Link, link_of
-from bdr_stan.bags import BagsLike, PartitionedBags, as_bags
+from bdr_stan.bags import PartitionedBags
 from bdr_stan.estimators.label_models import TotalLabels
 from bdr_stan.estimators.own_program import (
     FEWEST_DRAWS,
@@ -16,17 +16,14 @@ from bdr_stan.estimators.own_program import (
     check_has_data,
     draws_of_program,
     is_plain,
-    own_data_of_new_bags,
     program_to_run,
 )
 from bdr_stan.estimators.posterior import PosteriorEstimator
 from bdr_stan.labels import Labels
 from bdr_stan.models.plain import (
     DATA_OF_TOTALS,
-    StanData,
     data_of_points,
     data_of_totals,
-    data_of_training_bags,
     plain_totals_model,
     without_bags,
 )
@@ -34,8 +31,6 @@ from bdr_stan.predictive.program import ProgramRates
 from bdr_stan.questions.points import evenly_spaced
 from bdr_stan.questions.protocol import check_stock
 from bdr_stan.results.arviz_groups import training_groups
-from bdr_stan.threads import limited_blas
-from bdr_stan.types import ArrayLike
 
 # Data of an option, and advice if a program declares them without it.
 _OPTIONS = {
@@ -53,44 +48,12 @@ class ProgramOfTotals(PosteriorEstimator):
 
     program_data = DATA_OF_TOTALS
 
-    def stan_data(
-        self,
-        bags: BagsLike,
-        y: ArrayLike,
-        *,
-        trials: ArrayLike | str | None = None,
-        label_sd: ArrayLike | str | None = None,
-        stan_data: Mapping[str, ArrayLike | str] | None = None,
-    ) -> StanData:
-        """Data of the plain Stan program of this model, for CmdStan, R or Julia.
-
-        Its new bags are the training bags: the program then draws their y_new, log_lik and
-        rate_new.
-
-        Parameters
-        ----------
-        bags, y, trials, label_sd, stan_data
-            As for `fit`.
-
-        Returns
-        -------
-        StanData
-            As of `BDR.stan_data`.
-
-        Raises
-        ------
-        ValueError, TypeError
-            Unusable bags, labels or parameters, and options that plain programs do not have.
-        """
+    def _plain_training(self, bags, labels):
+        """Training features with the points, as a plain program takes them."""
         self._check_program_options("a plain program")
-        bags = as_bags(bags, in_parts=self.takes_parts)
-        labels = self.read_labels(bags, y, trials=trials, label_sd=label_sd, stan_data=stan_data)
         check_in_memory("a plain program", bags)
         training = self._training_features(bags, labels, self.checked_seed(None))
-        training = replace(training, plain_data=data_of_points(bags, training.feature_map))
-        with limited_blas():
-            stock = self._model(training, labels)
-        return data_of_training_bags(self._plain_model(stock, training, labels))
+        return replace(training, plain_data=data_of_points(bags, training.feature_map))
 
     def _check_program_options(self, program):
         """Raise ValueError for parameters that a plain program cannot follow."""
@@ -102,10 +65,10 @@ class ProgramOfTotals(PosteriorEstimator):
                 f"out, and write effects of bags into {program}"
             )
 
-    def _needed_data(self, label_sd):
+    def _needed_data(self, labels):
         """Names of data that a plain program must declare -> this fit's data of these names."""
         return {
-            self._name_of_errors: "label_sd" * (label_sd is not None),
+            self._name_of_errors: "label_sd" * (labels.label_sd is not None),
             "trials": "trials" * self._family.has_trials,
             "tau_scale": "bag_effects" * bool(self.bag_effects),
         }
@@ -113,10 +76,10 @@ class ProgramOfTotals(PosteriorEstimator):
     def _plain_model(self, stock, training, labels):
         """The model of the plain program in the place of a stock model, with the user's data."""
         data = self._data_of_training(training, labels)
-        found = plain_totals_model(stock, data, labels.shared_data)
+        plain = plain_totals_model(stock, data, labels.shared_data)
         if is_plain(self.stan_file):
-            check_has_data(self.stan_file, found.data, _OPTIONS)
-        return found
+            check_has_data(self.stan_file, plain.data, _OPTIONS)
+        return plain
 
     def _groups_of_program(self, posterior, training, labels, seed, program):
         """The program's predictions of the training bags, as if they were new."""
@@ -148,8 +111,9 @@ class ProgramOfTotals(PosteriorEstimator):
 
     # ------------------------------------------------------------ predictions
 
-    def _predictive_of_program(self, data):
-        """Predictive distribution of the bags with these data by the user's own program."""
+    def _predictive_of_program(self, bags, labels):
+        """Predictive distribution of bags by the user's own program."""
+        data = self._data_of_new(bags, labels)
         draws = draws_of_program(self, self.program_step(self._n_draws, data))
         return program_to_run(self).predictive(draws, data, is_count=self._family.is_count)
 
@@ -159,7 +123,8 @@ class ProgramOfTotals(PosteriorEstimator):
         program = program_to_run(self)
         if in_bags:
             trials = np.ones(len(bags)) if self.needs_trials else None  # no rate depends on them
-            data = self._data_of_new(bags, trials, stan_data)
+            labels = self.labels_of_new(bags, trials=trials, stan_data=stan_data)
+            data = self._data_of_new(bags, labels)
         elif stan_data is not None:
             raise ValueError("stan_data are of bags, but the points are in none: pass Bags")
         else:
@@ -167,24 +132,20 @@ class ProgramOfTotals(PosteriorEstimator):
             points = data_of_points(bags, self.feature_map_)
             labels = Labels(self._any_labels(program, 1), program_data=columns)
             data = without_bags(data_of_totals(points, labels))
-        drawn = draws_of_program(self, 1)
-        drawn = {name: evenly_spaced(values, n_draws) for name, values in drawn.items()}
-        return ProgramRates(program.rates(drawn, data))
+        draws = draws_of_program(self, 1)
+        draws = {name: evenly_spaced(values, n_draws) for name, values in draws.items()}
+        return ProgramRates(program.rates(draws, data))
 
     def _check_asks_for_new(self, district, totals=None):
         """Raise ValueError if the program would need effects of training bags."""
         if totals is not None or not isinstance(district, bool):
             check_stock(self)
 
-    def _data_of_new(self, bags, trials, stan_data):
-        program = program_to_run(self)
+    def _data_of_new(self, bags, labels):
         check_in_memory(self.stan_file, bags)
-        self._check_stan_data(stan_data)
-        columns = own_data_of_new_bags(program.columns, bags, stan_data)
-        trials = self.trials_of(bags, trials)
         points = data_of_points(bags, self.feature_map_)
-        y = self._any_labels(program, len(bags))
-        return data_of_totals(points, Labels(y, trials=trials, program_data=columns))
+        y = self._any_labels(self.own_program, len(bags))
+        return data_of_totals(points, replace(labels, y=y))
 
     def _any_labels(self, program, n):
         """Labels that n bags may have, of the program's type."""

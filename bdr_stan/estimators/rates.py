@@ -20,8 +20,8 @@ from bdr_stan.aggregate.links import IDENTITY
 from bdr_stan.aggregate.outside_basis import warn_beyond_box
 from bdr_stan.aggregate.rows import mean_points, noise_factor
 from bdr_stan.bags import Bags, BagsLike, PartitionedBags, values_of_bags
-from bdr_stan.estimators.base import scored
-from bdr_stan.estimators.prediction import ProbabilisticRegressor
+from bdr_stan.estimators.base import ProbabilisticRegressor, scored
+from bdr_stan.estimators.own_program import program_to_run
 from bdr_stan.estimators.program_of_totals import ProgramOfTotals
 from bdr_stan.kernels import FieldFeatures, field_names
 from bdr_stan.models.overdispersion import Overdispersion, likelihood_text
@@ -122,15 +122,16 @@ class RatePredictions(ProbabilisticRegressor, ProgramOfTotals):
         self._check_effects_in_parts(bags)
         if self.by_program:
             self._check_asks_for_new(district)
-            data = self._data_of_new(bags, trials, stan_data)
-            return self._predictive_of_program(data).with_ids_of(bags)
-        self._check_stan_data(stan_data)
+            program_to_run(self)  # raises if it may not
+        labels = self.labels_of_new(bags, trials=trials, stan_data=stan_data)
+        if self.by_program:
+            return self._predictive_of_program(bags, labels).with_ids_of(bags)
         training = self.training_effects
         number, itself = training.districts(bags, district)
         if self.effect_columns_ is not None:
             return self._predictive_with_effects(bags, number).with_ids_of(bags)
         effects = training.of_bags(bags, number, itself, self.draws().get("tau"))
-        return self._predictive_of(bags, trials, effects, number, itself).with_ids_of(bags)
+        return self._predictive_of(bags, labels, effects, number, itself).with_ids_of(bags)
 
     def contrast(
         self, bags_a: BagsLike, bags_b: BagsLike, *, trials: ArrayLike | str | None = None
@@ -159,15 +160,18 @@ class RatePredictions(ProbabilisticRegressor, ProgramOfTotals):
         # A changed version of a training bag has the effect of that bag.
         training = self.training_effects
         number = np.maximum(*(training.districts(bags, True)[0] for bags in (first, second)))
-        known = number >= 0
         if self.effect_columns_ is not None:
             versions = self._with_same_effects(first, second, number)
             return Contrast.between(*versions).with_ids_of(first)
-        effects = training.of_bags(first, number, known, self.draws().get("tau"))
-        return Contrast.between(
-            self._predictive_of(first, trials, effects, number, known),
-            self._predictive_of(second, trials, effects, number, known),
-        ).with_ids_of(first)
+        itself = number >= 0
+        effects = training.of_bags(first, number, itself, self.draws().get("tau"))
+        versions = (
+            self._predictive_of(
+                bags, self.labels_of_new(bags, trials=trials), effects, number, itself
+            )
+            for bags in (first, second)
+        )
+        return Contrast.between(*versions).with_ids_of(first)
 
     def predict_points(
         self,
@@ -217,7 +221,7 @@ class RatePredictions(ProbabilisticRegressor, ProgramOfTotals):
             in_bags = isinstance(points, (Bags, PartitionedBags))
             return self._program_rates(bags, in_bags, district, totals, n_draws, stan_data)
         self._check_stan_data(stan_data)
-        drawn, training, effects, bag = self.draws(), self.training_effects, None, None
+        draws, training, effects, bag = self.draws(), self.training_effects, None, None
         if totals is not None:
             effects = self._effects_of_totals(bags, totals, n_draws)
             bag = np.repeat(np.arange(len(bags)), bags.sizes)
@@ -233,9 +237,9 @@ class RatePredictions(ProbabilisticRegressor, ProgramOfTotals):
             bags.read_checked,
             len(bags.points),
             self.feature_map_,
-            evenly_spaced(thetas(drawn), n_draws),
+            evenly_spaced(thetas(draws), n_draws),
             self._link,
-            rho=evenly_spaced(drawn["rho"], n_draws),
+            rho=evenly_spaced(draws["rho"], n_draws),
             effects=effects,
             bag=bag,
             effect_columns=self.effect_columns_,
@@ -254,9 +258,9 @@ class RatePredictions(ProbabilisticRegressor, ProgramOfTotals):
         """
         check_counts(n_draws=n_draws)
         bags = self.like_training(as_points(self, points), need_weights=False)
-        drawn, features = self.draws(), self.feature_map_
-        rho = evenly_spaced(drawn["rho"], n_draws)
-        w = evenly_spaced(drawn["w"], n_draws)
+        draws, features = self.draws(), self.feature_map_
+        rho = evenly_spaced(draws["rho"], n_draws)
+        w = evenly_spaced(draws["w"], n_draws)
         return {
             name: PointPredictive(
                 bags.read_checked,
@@ -275,45 +279,42 @@ class RatePredictions(ProbabilisticRegressor, ProgramOfTotals):
         }
 
     def _training_groups(self, posterior, training, labels, seed, program):
-        """Predictions, likelihood and effects of the training bags, unless too large.
-
-        Also constants of the bags, for later predictions.
-        """
+        """Predictions, likelihood and effects of the training bags, unless too large; constants."""
         y, ids = labels.y, training.record.index
         if self.stan_file is not None:
             return self._groups_of_program(posterior, training, labels, seed, program), {}
-        drawn, rows = posterior.flat(), training.rows
+        draws, rows = posterior.flat(), training.rows
         columns = training.effect_columns
         has_effects = self._family.has_effects or columns is not None
-        if not few_enough(len(drawn["w"]), len(y)):
+        if not few_enough(len(draws["w"]), len(y)):
             if has_effects:
                 warn(
                     "the effects of the bags are not kept, as draws x bags are too many: "
                     "training bags are predicted like new bags; ask for fewer draws"
                 )
             return {}, {}
-        means = self._link.means(rows, thetas(drawn), drawn.get("effect"), rho=drawn["rho"])
+        means = self._link.means(rows, thetas(draws), draws.get("effect"), rho=draws["rho"])
         sums = None if columns is None else columns.sums(training.mean_points, rows.total)
-        scales = dict(drawn)
+        scales = dict(draws)
         if np.any(rows.known_variance) and not self._link.is_linear:
-            scales["dispersion"] = with_errors(drawn["dispersion"][:, None], rows.known_variance)
+            scales["dispersion"] = with_errors(draws["dispersion"][:, None], rows.known_variance)
         predictive = self._predictive(
-            means, rows.noise_factor, scales, labels.trials, sums, rows.known_variance
+            means, rows.noise_factor, scales, labels, sums, rows.known_variance
         )
         groups = training_groups(predictive, posterior.draws, y, ids, seed=seed)
         if not has_effects:
             return groups, {}
         predicted = groups["posterior_predictive"]["y"]
         if sums is not None:
-            noise = np.multiply.outer(drawn["sigma"], rows.noise_factor) ** 2 + rows.known_variance
-            covariance = covariances(drawn["effect_sd"], drawn["effect_correlation"])
+            noise = np.multiply.outer(draws["sigma"], rows.noise_factor) ** 2 + rows.known_variance
+            covariance = covariances(draws["effect_sd"], draws["effect_correlation"])
             effects = effects_given_totals(y - means, sums, noise, covariance, seed)
             shape = (*predicted.shape, -1)
             dims = (*predicted.dims, "effect_column")
             groups["posterior_predictive"]["effect"] = dims, effects.reshape(shape)
             return groups, {}
         errors = {"error_variance": rows.known_variance}
-        effects = self._family.draw_effects(y, means, seed, **errors, **self._scales(drawn))
+        effects = self._family.draw_effects(y, means, seed, **errors, **self._scales(draws))
         groups["posterior_predictive"]["effect"] = predicted.dims, effects.reshape(predicted.shape)
         expected = np.mean(means * np.exp(effects), axis=0)
         return groups, {"expected_total": (expected, ["bag"])}
@@ -323,13 +324,13 @@ class RatePredictions(ProbabilisticRegressor, ProgramOfTotals):
         check_is_fitted(self, "result_")
         if self.by_program:
             return f"that of {self.stan_file}"
-        found = self.result_.settings.get("overdispersion")
+        overdispersion = self.result_.settings.get("overdispersion")
         scales, units = self._scales(self.draws()), self._family.scales
         return likelihood_text(
             self._family.name,
             self._link.name,
             {name: draws for name, draws in scales.items() if units[name].unit == "none"},
-            None if found is None else Overdispersion(**found),
+            None if overdispersion is None else Overdispersion(**overdispersion),
             fixed=self.method != "nuts",
         )
 
@@ -351,43 +352,43 @@ class RatePredictions(ProbabilisticRegressor, ProgramOfTotals):
         warn_beyond_box(like, self.kernel_)
         return like
 
-    def _predictive_of(self, bags, trials, effects, number, itself):
-        trials, drawn = self.trials_of(bags, trials), self.draws()
+    def _predictive_of(self, bags, labels, effects, number, itself):
+        draws = self.draws()
         means = self.mean_totals(bags, effects)
         if self._family.has_effects and np.any(number >= 0):
             share = np.ones(len(bags))
             inside = number >= 0
             share[inside] = means[:, inside].mean(axis=0)
             share[inside] /= self.result_.constants["expected_total"][number[inside]]
-            drawn |= self._family.scales_of_parts(share, itself, **self._scales(drawn))
-        return self._predictive(means, noise_factor(bags), drawn, trials)
+            draws |= self._family.scales_of_parts(share, itself, **self._scales(draws))
+        return self._predictive(means, noise_factor(bags), draws, labels)
 
     def _predictive_with_effects(self, bags: Bags, number: Array) -> Predictive:
         """Totals of bags in the training bags of these numbers (-1: none), and of new ones."""
-        drawn, sums = self.draws(), self._effect_sums(bags)
+        draws, sums = self.draws(), self._effect_sums(bags)
         means = self.mean_totals(bags, None)
-        variance = effect_variance(sums, covariances_of(drawn))
-        known, effects = np.flatnonzero(number >= 0), self.training_effects.effects
-        if effects is not None and len(known):
-            of_known = effects[:, number[known]]
-            means[:, known] += np.einsum("nk,snk->sn", sums[known], of_known)
-            variance[:, known] = 0.0
-        return totals_predictive(means, noise_factor(bags), variance, sigma=drawn["sigma"])
+        variance = effect_variance(sums, covariances_of(draws))
+        in_training, effects = np.flatnonzero(number >= 0), self.training_effects.effects
+        if effects is not None and len(in_training):
+            training_effects = effects[:, number[in_training]]
+            means[:, in_training] += np.einsum("nk,snk->sn", sums[in_training], training_effects)
+            variance[:, in_training] = 0.0
+        return totals_predictive(means, noise_factor(bags), variance, sigma=draws["sigma"])
 
     def _with_same_effects(self, first, second, number):
         """Predictive distributions of two versions of bags with the same effects, drawn if new."""
-        drawn = self.draws()
-        S, K = drawn["effect_sd"].shape
-        known, training = number >= 0, self.training_effects.effects
+        draws = self.draws()
+        S, K = draws["effect_sd"].shape
+        in_training, training_effects = number >= 0, self.training_effects.effects
         noise = np.random.default_rng(0).standard_normal((S, len(first), K))
-        factor = np.linalg.cholesky(drawn["effect_correlation"])
-        effects = np.einsum("snk,slk,sl->snl", noise, factor, drawn["effect_sd"])
-        if training is not None and np.any(known):
-            effects[:, known] = training[:, number[known]]
+        factor = np.linalg.cholesky(draws["effect_correlation"])
+        effects = np.einsum("snk,slk,sl->snl", noise, factor, draws["effect_sd"])
+        if training_effects is not None and np.any(in_training):
+            effects[:, in_training] = training_effects[:, number[in_training]]
         for bags in (first, second):
             shift = np.einsum("nk,snk->sn", self._effect_sums(bags), effects)
             means = self.mean_totals(bags, None) + shift
-            yield totals_predictive(means, noise_factor(bags), sigma=drawn["sigma"])
+            yield totals_predictive(means, noise_factor(bags), sigma=draws["sigma"])
 
     def _effect_sums(self, bags: Bags) -> Array:
         """sum_j p_j g_j of the columns with coefficients per bag, shape (n, K)."""
@@ -397,9 +398,10 @@ class RatePredictions(ProbabilisticRegressor, ProgramOfTotals):
 
     def subsets_given_totals(self, subset: Bags, bags: Bags, totals: Array) -> tuple[Array, Array]:
         """Mean and sd of the totals of subsets of the bags' points given the bags', (S, m)."""
-        drawn = self.draws()
+        draws = self.draws()
         of_subset, of_bags = (
-            np.multiply.outer(drawn["sigma"], noise_factor(each)) ** 2 for each in (subset, bags)
+            np.multiply.outer(draws["sigma"], noise_factor(points_of)) ** 2
+            for points_of in (subset, bags)
         )
         return subsets_given_totals(
             self.mean_totals(subset, None),
@@ -408,7 +410,7 @@ class RatePredictions(ProbabilisticRegressor, ProgramOfTotals):
             self._effect_sums(bags),
             of_subset,
             of_bags,
-            covariances_of(drawn),
+            covariances_of(draws),
         )
 
     def _effects_of_totals(self, bags: Bags, totals: Any, n_draws: int) -> Array:
@@ -419,9 +421,9 @@ class RatePredictions(ProbabilisticRegressor, ProgramOfTotals):
                 "leave them out"
             )
         y = self.label_model.likelihood.check_labels(bags, values_of_bags(bags, totals, "totals"))
-        drawn = {name: evenly_spaced(draws, n_draws) for name, draws in self.draws().items()}
+        some = {name: evenly_spaced(values, n_draws) for name, values in self.draws().items()}
         means = self._link.means_of_bags(
-            bags, self.feature_map_, thetas(drawn), None, rho=drawn["rho"]
+            bags, self.feature_map_, thetas(some), None, rho=some["rho"]
         )
         if not self._link.is_linear:
             with np.errstate(divide="ignore"):  # a total of 0 has rates of 0
@@ -429,56 +431,34 @@ class RatePredictions(ProbabilisticRegressor, ProgramOfTotals):
         if self.effect_columns_ is None:
             return (y - means) / bags.totals
         sums = self._effect_sums(bags)
-        return effects_given_totals(y - means, sums, np.zeros_like(means), covariances_of(drawn), 0)
+        return effects_given_totals(y - means, sums, np.zeros_like(means), covariances_of(some), 0)
 
     def mean_totals(self, bags: Bags, effects: Array | None) -> Array:
-        """Mean of each bag's label under each draw, shape (S, n), given its effects, (S, n).
-
-        Under the binomial likelihood: the probability.
-        """
-        drawn = self.draws()
+        """Mean label, or probability, of bags under each draw, (S, n), given effects, (S, n)."""
+        draws = self.draws()
         return self._link.means_of_bags(
-            bags, self.feature_map_, thetas(drawn), effects, rho=drawn["rho"]
+            bags, self.feature_map_, thetas(draws), effects, rho=draws["rho"]
         )
 
-    def _predictive(self, means, noise, drawn, trials, effect_sums=None, known_variance=0.0):
+    def _predictive(self, means, noise, draws, labels, effect_sums=None, known_variance=0.0):
         """Predictive distribution of bags of mean labels under each draw, shape (S, n)."""
-        scales = self._scales(drawn)
+        scales = self._scales(draws)
         if self._link.is_linear:
             variance = known_variance
             if effect_sums is not None:
-                variance = variance + effect_variance(effect_sums, covariances_of(drawn))
+                variance = variance + effect_variance(effect_sums, covariances_of(draws))
             return totals_predictive(means, noise, variance, **scales)
         S, n = means.shape
         return AggregatePredictive(
-            lambda i: means[:, i], n, S, self._family, trials=trials, **scales
+            lambda i: means[:, i], n, S, self._family, **labels.parameters, **scales
         )
 
-    @property
-    def needs_trials(self) -> bool:
-        """Whether predictions need `trials`, as the fit took them from no column of the bags."""
-        return self._family.has_trials and not self.columns_of_bags
-
-    @property
-    def columns_of_bags(self) -> list[str]:
-        check_is_fitted(self, "result_")
-        return list(self.result_.settings.get("label_columns", {}).values())
-
-    def trials_of(self, bags: Bags, trials: ArrayLike | str | None) -> Array | None:
-        """Trials of bags to predict: one number each, or one for all."""
-        if trials is None:
-            trials = self.result_.settings.get("label_columns", {}).get("trials")
-        return self.label_model.of_new(bags, {"trials": trials}, (), None).trials
-
-    def _scales(self, drawn: Mapping[str, Array]) -> dict[str, Array]:
+    def _scales(self, draws: Mapping[str, Array]) -> dict[str, Array]:
         """Scales of the likelihood among draws."""
-        return {name: drawn[name] for name in self._family.scales}
+        return {name: draws[name] for name in self._family.scales}
 
     def draws(self) -> dict[str, Array]:
-        """Draws that predictions need, all chains in one.
-
-        Raises ValueError for a user's program, which may use other formulas.
-        """
+        """Draws that predictions use, all chains in one; ValueError for a user's program."""
         check_stock(self)
         of_effects = ("tau", "effect_sd", "effect_correlation")
         names = ("w", "intercept", "rho", *of_effects, *self._family.scales)
@@ -510,11 +490,11 @@ def effect_columns_of(result: Result) -> EffectColumns | None:
     return EffectColumns([str(name) for name in names], *parts)
 
 
-def covariances_of(drawn: Mapping[str, Array]) -> Array:
+def covariances_of(draws: Mapping[str, Array]) -> Array:
     """Covariances of the bags' coefficients under each draw, shape (S, K, K)."""
-    return covariances(drawn["effect_sd"], drawn["effect_correlation"])
+    return covariances(draws["effect_sd"], draws["effect_correlation"])
 
 
-def thetas(drawn: Mapping[str, Array]) -> Array:
+def thetas(draws: Mapping[str, Array]) -> Array:
     """theta = [w; intercept] of each draw, shape (S, d + 1)."""
-    return np.column_stack([drawn["w"], drawn["intercept"]])
+    return np.column_stack([draws["w"], draws["intercept"]])

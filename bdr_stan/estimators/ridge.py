@@ -139,22 +139,18 @@ class RBFNetwork(BagRegressor):
         validation: tuple[Embedding, ArrayLike] | None = None,
         seed: Seed = None,
     ) -> Self:
-        """Fit to embedded bags.
+        """Fit to `training`, from `training_features`, and labels `y`; `seed` has no use.
 
         Parameters
         ----------
-        training : TrainingFeatures, from `training_features`
-        y : array, shape (n,), label of each bag
         validation : (Embedding, y), optional
             Embedded bags and labels: their squared error selects alpha.
-        seed : int, optional
-            Not used, as nothing is drawn; for consistency with the other estimators.
 
         Returns
         -------
         self
         """
-        y = labels_of_training(training, TrainingFeatures, y)
+        y = labels_of_training(training, y)
         self._forget()
         y = np.asarray(y, float)
         path = RidgePath(training.embedding.mean, y)

@@ -23,21 +23,22 @@ _OF_SAMPLES = ("kernel", "bandwidth", "n_landmarks", "landmarks")  # may be dict
 class SeveralSamples(Fit):
     """Parameters for each sample of the points, and a fit seen as one to a single sample."""
 
-    takes_samples: ClassVar[bool] = False  # whether bags may have several samples of points
     exact_embeddings: ClassVar[bool] = True  # whether bags of all sizes have equal variances
 
     def _named_samples(self):
         """Names of samples in parameters that are dicts."""
-        given = (getattr(self, parameter) for parameter in _OF_SAMPLES)
-        return sorted({name for value in given if isinstance(value, Mapping) for name in value})
+        values = (getattr(self, parameter) for parameter in _OF_SAMPLES)
+        return sorted({name for value in values if isinstance(value, Mapping) for name in value})
 
     def for_sample(self: Any, name: str) -> Any:
         """An estimator of only the sample `name` of bags, without covariates and terms."""
         named = {parameter: getattr(self, parameter) for parameter in _OF_SAMPLES}
         others = {"prior": None, "stan_file": None, **dict.fromkeys(self._columns())}
-        own = {p: value[name] for p, value in named.items() if isinstance(value, Mapping)}
+        of_sample = {p: value[name] for p, value in named.items() if isinstance(value, Mapping)}
         params = self.get_params(deep=False)
-        one = type(self)(**{**params, **{k: v for k, v in others.items() if k in params}, **own})
+        one = type(self)(
+            **{**params, **{k: v for k, v in others.items() if k in params}, **of_sample}
+        )
         if "classes_" in vars(self):
             one.classes_ = self.classes_
         return one

@@ -10,17 +10,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan.bags import BagsLike, Samples, as_bags
 from bdr_stan.bags.record import RECORDED
-from bdr_stan.embedding.training import TrainingFeatures
-from bdr_stan.estimators.base import BagEstimator
+from bdr_stan.estimators.base import BagEstimator, ProbabilisticClassifier, ProbabilisticRegressor
 from bdr_stan.estimators.bdr import BDR
 from bdr_stan.estimators.classifiers import BDRClassifier
 from bdr_stan.estimators.embedding import EmbeddingEstimator
 from bdr_stan.estimators.inverse import InverseBDR, InverseBDRClassifier
-from bdr_stan.estimators.prediction import ProbabilisticClassifier, ProbabilisticRegressor
 from bdr_stan.labels import WITH_LABELS
 from bdr_stan.parameters import estimator
-from bdr_stan.predictive import Contrast, mix
-from bdr_stan.questions.contrast import two_versions
+from bdr_stan.predictive import mix
 from bdr_stan.results.inference_data import InferenceData
 from bdr_stan.results.result import Result
 from bdr_stan.results.stacking import stack
@@ -91,20 +88,6 @@ class Stack(BagEstimator):
             fitted = [clone(model).fit(bags, y, **options) for model in models]
         return self._weigh(fitted)
 
-    def fit_features(self, features: list[TrainingFeatures], y: ArrayLike, **options: Any) -> Self:
-        """Fit each of `models` to its own `features`, from `training_features`; rest as for `fit`.
-
-        Returns
-        -------
-        self
-        """
-        self.check_parameters()
-        models = self._candidates(features[0].feature_map.n_inputs)
-        with self._without_k_hat():
-            pairs = zip(models, features, strict=True)
-            fitted = [clone(model).fit_features(its, y, **options) for model, its in pairs]
-        return self._weigh(fitted)
-
     def predictive(self, bags: BagsLike) -> Any:
         """Predictive distribution of the labels of new bags: the weighted mixture of the models'.
 
@@ -116,29 +99,6 @@ class Stack(BagEstimator):
         used = np.flatnonzero(self.weights_)
         predictives = [self.models_[k].predictive(bags) for k in used]
         return mix(predictives, self.weights_[used])
-
-    def contrast(self, bags_a: BagsLike, bags_b: BagsLike, *, category: Any = None) -> Contrast:
-        """Posterior of the effect of a change of the points: the mixture of the models'.
-
-        Returns
-        -------
-        Contrast
-
-        Raises
-        ------
-        TypeError
-            One of the models (for example InverseBDR) has no contrast.
-        """
-        versions = two_versions(self, bags_a, bags_b)
-        used = np.flatnonzero(self.weights_)
-        lacking = [m for m in (self.models_[k] for k in used) if not hasattr(m, "contrast")]
-        if lacking:
-            raise TypeError(
-                f"{type(lacking[0]).__name__}, one of the models, has no contrast: fit BDR, or "
-                f"{type(self).__name__}(models=[...]) of BDR, BLR and Shrinkage"
-            )
-        contrasts = [self.models_[k].contrast(*versions, category=category) for k in used]
-        return mix(contrasts, self.weights_[used])
 
     @property
     def idata(self) -> InferenceData:
@@ -205,7 +165,7 @@ class Stack(BagEstimator):
                     f"{type(model).__name__}(stan_file=...) has no densities of held-out labels to "
                     "weigh it by: leave stan_file out"
                 )
-        if len({getattr(model, "family", None) == "ordinal" for model in models}) > 1:
+        if len({model.label_model.is_ordered for model in models}) > 1:
             raise ValueError(
                 f"{type(self).__name__} cannot weigh ordered categories by classes without an "
                 "order: give all models family='ordinal', or none of them"
@@ -276,9 +236,6 @@ class Stacked(ProbabilisticRegressor, Stack):
     >>> model = Stacked(models).fit(bags, y, chains=2, seed=1)
     >>> bool(model.weights_[1] > model.weights_[0])
     True
-    >>> mean, sd = model.predict(bags[:5], return_std=True)
-    >>> mean.shape, sd.shape
-    ((5,), (5,))
     """
 
     kind = "regressor"

@@ -3,29 +3,18 @@
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels, check_one_per_bag
 from bdr_stan.bags.labels import ordered_categories
 from bdr_stan.bags.matching import match_to_ids
+from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.posterior.priors import check_prior_number
-from bdr_stan.posterior.settings import SamplerSettings, check_options
 from bdr_stan.types import Array, ArrayLike, check_counts, is_integer, is_number, numbers_or_nan
 
 LANDMARKS = ("kmeans", "random")  # names of ways to choose landmarks for embeddings
-
-
-def checked_settings(settings: SamplerSettings, model: Any) -> SamplerSettings:
-    """The settings of a model's fit; TypeError or ValueError unless its method supports them."""
-    check_counts(**settings.iterations)
-    misplaced = [name for name in settings.options if name in model.get_params(deep=False)]
-    if misplaced and misplaced[0] != "random_state":  # which `fit` has by another name
-        name, cls = misplaced[0], type(model).__name__
-        raise TypeError(f"fit takes no {name}: it is a parameter of {cls}({name}=...)")
-    check_options(settings.method, settings.options, warmup=settings.warmup, engine=settings.engine)
-    return settings
 
 
 def check_positive(**numbers: Any) -> None:
@@ -39,8 +28,8 @@ def check_bag_effects(bag_effects: Any, of_normal_totals: bool) -> None:
     """Raise unless `bag_effects` is a bool or, of normal totals, a list of columns."""
     if isinstance(bag_effects, (bool, np.bool_)):
         return
-    known = isinstance(bag_effects, Sequence) and not isinstance(bag_effects, str)
-    if not known or not len(bag_effects):
+    is_list = isinstance(bag_effects, Sequence) and not isinstance(bag_effects, str)
+    if not is_list or not len(bag_effects):
         raise ValueError(
             f"bag_effects must be True, False or a list of columns, found {bag_effects!r}"
         )
@@ -65,19 +54,9 @@ def check_prior(prior: Any) -> None:
 
 
 class StanFileOfFit(str):
-    """The parameter `stan_file` of a fit that was loaded from the file `fit`.
-
-    The program may come from another machine or person, so it is not run again until the user
-    sets the parameter.
-    """
+    """The `stan_file` of a fit loaded from the file `fit`: not run until the user sets it again."""
 
     fit: str
-
-    @classmethod
-    def from_fit(cls, stan_file: str, fit: str) -> Self:
-        found = cls(stan_file)
-        found.fit = fit
-        return found
 
 
 def check_stan_file(path: Any) -> None:
@@ -114,9 +93,9 @@ def check_landmarks(landmarks: Any, n_landmarks: Any, names: tuple[str, ...]) ->
         )
 
 
-def labels_of_training(training: Any, kind: Any, y: ArrayLike) -> Any:
+def labels_of_training(training: Any, y: ArrayLike) -> Any:
     """Labels in the order of the bags of training features, (n,), a Categorical if ordered."""
-    if not isinstance(training, kind):
+    if not isinstance(training, TrainingFeatures):
         raise TypeError(
             f"training must come from training_features(bags), found a {type(training).__name__}"
         )
@@ -190,8 +169,8 @@ def check_validation_chooses(alpha: Any) -> None:
 def checked_validation(
     validation: tuple[BagsLike, ArrayLike],
     bags: Bags,
-    check: Callable[[Bags, ArrayLike], Array] = check_labels,
-) -> tuple[Bags, Array]:
+    check: Callable[[Bags, ArrayLike], Any] = check_labels,
+) -> tuple[Bags, Any]:
     """Validation bags and labels, checked against the training bags."""
     if not isinstance(validation, (tuple, list)) or len(validation) != 2:
         raise TypeError(f"validation must be a pair (bags, y), found a {type(validation).__name__}")

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from bdr_stan.aggregate.likelihoods import LabelDistribution, Likelihood
+from bdr_stan.labels import Labels
 from bdr_stan.types import Array
 
 _LINKS = {"log": np.log, "logit": logit, "identity": np.asarray}
@@ -62,38 +63,36 @@ class Family(LabelDistribution):
         """Mean of labels, of counts with trials their probability, at linear predictors h."""
         return _INVERSE_LINKS[self.link](h)
 
-    def terms(self, y: Array, h: Array, trials: Array | None = None, **scales: Any) -> Terms:
-        """Log densities at linear predictors, and derivatives; all arguments broadcast."""
+    def terms(self, y: Array, h: Array, **parameters: Any) -> Terms:
+        """Log densities at linear predictors, and derivatives; all arguments broadcast.
+
+        `parameters` are its scales and, of counts out of some number, `trials`.
+        """
         raise NotImplementedError
 
-    def supports(self, y: Array, trials: Array | None = None) -> Array:
+    def supports(self, labels: Labels) -> Array:
         """Whether each number is a label that the family can have."""
+        y, most = labels.y, np.inf if labels.trials is None else labels.trials
         if not self.likelihood.is_count:
             return (self.bounds[0] < y) & (y < self.bounds[1])
-        return (y >= 0) & (y == np.floor(y)) & (y <= (np.inf if trials is None else trials))
+        return (y >= 0) & (y == np.floor(y)) & (y <= most)
 
-    def best_predictor(self, y: Array, trials: Array | None = None, **scales: Any) -> Array:
+    def best_predictor(self, y: Array, **parameters: Any) -> Array:
         """The linear predictor that makes each label most probable, perhaps infinite."""
         with np.errstate(divide="ignore"):
-            return _LINKS[self.link](y if trials is None else y / trials)
+            return _LINKS[self.link](y / parameters.get("trials", 1.0))
 
     def without_mixing(
         self, h: Array, scales: dict[str, Array]
     ) -> tuple[Array, Any, dict[str, Array]]:
-        """Means at predictors, shape (S, n), a likelihood and its scales, shape (S,).
-
-        A likelihood that is itself a mixture, without a quick cdf, is replaced by draws of its
-        components.
-        """
+        """Means, (S, n), likelihood and scales, (S,); of a mixture draws of its components."""
         return self.mean(h), self.likelihood, scales
 
-    def level_and_spread(
-        self, y: Array, offsets: Array, trials: Array | None = None
-    ) -> tuple[float, float]:
+    def level_and_spread(self, labels: Labels, offsets: Array) -> tuple[float, float]:
         """Linear predictor of the average label, and sd between bags, both without offsets."""
-        link = _LINKS[self.link]
+        y, link = labels.y, _LINKS[self.link]
         half = 0.5 * self.likelihood.is_count  # so that no logarithm is infinite
-        total, more = (np.ones(len(y)), 0.0) if trials is None else (trials, 1.0)
+        total, more = (np.ones(len(y)), 0.0) if labels.trials is None else (labels.trials, 1.0)
         predictors = link((y + half) / (total + more)) - offsets
         if self.link == "log":  # labels add up in proportion to their exposures
             total, offsets = np.exp(offsets), np.zeros(1)

@@ -55,7 +55,7 @@ class PoissonCounts(Family):
     program_number = POISSON.program_number
     wider: ClassVar[str | None] = "negative_binomial"
 
-    def terms(self, y: Array, h: Array, trials: Array | None = None, **scales: Any) -> Terms:
+    def terms(self, y: Array, h: Array, **parameters: Any) -> Terms:
         mean = np.exp(h)
         return Terms(y * h - mean - gammaln(y + 1), y - mean, mean)
 
@@ -68,8 +68,8 @@ class NegativeBinomialCounts(PoissonCounts):
     program_number = NEGATIVE_BINOMIAL.program_number
     wider = None
 
-    def terms(self, y: Array, h: Array, trials: Array | None = None, **scales: Any) -> Terms:
-        shape = shape_of(scales["dispersion"])
+    def terms(self, y: Array, h: Array, **parameters: Any) -> Terms:
+        shape = shape_of(parameters["dispersion"])
         log_odds = h - np.log(shape)  # of mean / (mean + shape)
         share = expit(log_odds)
         value = log_rising(y, shape) - gammaln(y + 1) + y * h + (y + shape) * log_expit(-log_odds)
@@ -86,8 +86,8 @@ class BinomialCounts(Family):
     program_number = 5
     wider: ClassVar[str | None] = "beta_binomial"
 
-    def terms(self, y: Array, h: Array, trials: Array | None = None, **scales: Any) -> Terms:
-        p, q = expit(h), expit(-h)
+    def terms(self, y: Array, h: Array, **parameters: Any) -> Terms:
+        p, q, trials = expit(h), expit(-h), parameters["trials"]
         # Not y h - trials log(1 + exp(h)): its terms cancel if h is large.
         value = log_choose(trials, y) + y * log_expit(h) + (trials - y) * log_expit(-h)
         return Terms(value, y * q - (trials - y) * p, trials * p * q)
@@ -107,12 +107,13 @@ class BetaBinomial(BinomialCounts):
     program_number = 6
     wider = None
 
-    def distribution(self, mean: Array, **given: Any) -> rv_frozen:
-        trials = np.asarray(given.get("trials", 1)).astype(np.int64)
-        return stats.betabinom(trials, *_beta_parameters(mean, given))
+    def distribution(self, mean: Array, **parameters: Any) -> rv_frozen:
+        trials = np.asarray(parameters.get("trials", 1)).astype(np.int64)
+        return stats.betabinom(trials, *_shapes(mean, parameters))
 
-    def terms(self, y: Array, h: Array, trials: Array | None = None, **scales: Any) -> Terms:
-        precision, p, q = _precision(scales), *(np.maximum(expit(x), _TINY) for x in (h, -h))
+    def terms(self, y: Array, h: Array, **parameters: Any) -> Terms:
+        precision, p, q = _precision(parameters), *(np.maximum(expit(x), _TINY) for x in (h, -h))
+        trials = parameters["trials"]
         a, b, rest = p * precision, q * precision, trials - y
         value = log_choose(trials, y) + betaln(y + a, rest + b) - betaln(a, b)
         slope_in_p = precision * (digamma(y + a) - digamma(a) - digamma(rest + b) + digamma(b))
@@ -127,8 +128,8 @@ class BetaBinomial(BinomialCounts):
         precision = _precision(scales)[:, None]
         a, b = (np.maximum(precision * expit(x), _TINY) for x in (h, -h))
         # One generator per bag, so no prediction depends on the bags around it.
-        drawn = [np.random.default_rng(0).beta(*bag) for bag in zip(a.T, b.T, strict=True)]
-        return np.column_stack(drawn), BINOMIAL, {}
+        means = [np.random.default_rng(0).beta(*shapes) for shapes in zip(a.T, b.T, strict=True)]
+        return np.column_stack(means), BINOMIAL, {}
 
 
 class Beta(Family):
@@ -146,11 +147,11 @@ class Beta(Family):
     )
     program_number = 7
 
-    def distribution(self, mean: Array, **given: Any) -> rv_frozen:
-        return stats.beta(*_beta_parameters(mean, given))
+    def distribution(self, mean: Array, **parameters: Any) -> rv_frozen:
+        return stats.beta(*_shapes(mean, parameters))
 
-    def terms(self, y: Array, h: Array, trials: Array | None = None, **scales: Any) -> Terms:
-        precision, p, q = _precision(scales), *(np.maximum(expit(x), _TINY) for x in (h, -h))
+    def terms(self, y: Array, h: Array, **parameters: Any) -> Terms:
+        precision, p, q = _precision(parameters), *(np.maximum(expit(x), _TINY) for x in (h, -h))
         a, b = p * precision, q * precision
         value = (a - 1) * np.log(y) + (b - 1) * np.log1p(-y) - betaln(a, b)
         slope_in_p = precision * (logit(y) - digamma(a) + digamma(b))
@@ -158,13 +159,13 @@ class Beta(Family):
         return _through_logit(value, slope_in_p, second_in_p, p, q)
 
 
-def _precision(scales):
-    return np.maximum(scales["dispersion"], _LEAST_DISPERSION) ** -2.0
+def _precision(parameters):
+    return np.maximum(parameters["dispersion"], _LEAST_DISPERSION) ** -2.0
 
 
-def _beta_parameters(mean, scales):
-    """Parameters of a beta distribution, > 0 even if the mean is 0 or 1 to rounding."""
-    precision = _precision(scales)
+def _shapes(mean, parameters):
+    """Shapes of a beta distribution, > 0 even if the mean is 0 or 1 to rounding."""
+    precision = _precision(parameters)
     return np.maximum(mean * precision, _TINY), np.maximum((1 - mean) * precision, _TINY)
 
 

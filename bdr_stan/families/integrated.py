@@ -9,11 +9,12 @@ node. This is as accurate for a million trials (a likelihood much narrower than 
 single trial (a step on a wide normal).
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bdr_stan.families.base import Family
+from bdr_stan.labels import Labels
 from bdr_stan.threads import map_in_threads
 from bdr_stan.types import Array
 
@@ -61,17 +62,12 @@ class Integrated(NamedTuple):
 
 
 def label_densities(
-    family: Family,
-    y: Array,
-    mean: Array,
-    variance: Array,
-    trials: Array | None,
-    **scales: float | Array,
+    family: Family, labels: Labels, mean: Array, variance: Array, **scales: float | Array
 ) -> Integrated:
     """Log densities of labels with linear predictors N(mean, variance), and derivatives.
 
-    Labels, means, variances, trials and those scales that are arrays have the shape (n,). If a
-    variance is 0 the predictor is the mean.
+    Means, variances and those scales that are arrays have the shape (n,), as labels and trials. If
+    a variance is 0 the predictor is the mean.
 
     Examples
     --------
@@ -79,27 +75,26 @@ def label_densities(
 
     >>> import numpy as np
     >>> from bdr_stan.families import FAMILIES, label_densities
-    >>> label_densities(
-    ...     FAMILIES["poisson"], np.array([3.0]), np.ones(1), np.zeros(1), None
-    ... ).value.round(3)
+    >>> from bdr_stan.labels import Labels
+    >>> count = Labels(np.array([3.0]))
+    >>> label_densities(FAMILIES["poisson"], count, np.ones(1), np.zeros(1)).value.round(3)
     array([-1.51])
-    >>> label_densities(
-    ...     FAMILIES["binomial"], np.array([3.0, 50.0]), np.zeros(2), np.ones(2), np.full(2, 100.0)
-    ... ).value.round(3)
+    >>> counts = Labels(np.array([3.0, 50.0]), trials=np.full(2, 100.0))
+    >>> label_densities(FAMILIES["binomial"], counts, np.zeros(2), np.ones(2)).value.round(3)
     array([-7.155, -4.158])
     """
-    arrays = {name: value for name, value in scales.items() if np.ndim(value)}
-    numbers = {name: value for name, value in scales.items() if not np.ndim(value)}
+    arrays: dict[str, Any] = {"y": labels.y, **labels.parameters}
+    arrays |= {name: value for name, value in scales.items() if np.ndim(value)}
+    numbers: dict[str, Any] = {name: value for name, value in scales.items() if not np.ndim(value)}
 
     def terms(i, h):  # of the labels i, shape (m,), at linear predictors, (m,) or (m, K)
-        of_labels = {"y": y, **arrays} | ({} if trials is None else {"trials": trials})
-        columns = {n: v[i].reshape(-1, *[1] * (h.ndim - 1)) for n, v in of_labels.items()}
+        columns = {n: v[i].reshape(-1, *[1] * (h.ndim - 1)) for n, v in arrays.items()}
         return family.terms(h=h, **columns, **numbers)
 
     # The predictors that make labels most probable, and bounds of the slopes of log densities that
     # are not concave.
-    towards = family.best_predictor(y, trials, **scales)
-    steepest = np.zeros(len(y)) if trials is None else trials
+    towards = family.best_predictor(**arrays, **numbers)
+    steepest = arrays.get("trials", np.zeros(len(mean)))
     every, error_state = np.arange(len(mean)), np.geterr()
 
     def integrated(part):

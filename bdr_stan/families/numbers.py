@@ -12,6 +12,7 @@ from bdr_stan.aggregate.likelihoods import Scale
 from bdr_stan.aggregate.likelihoods.base import shape_of
 from bdr_stan.aggregate.likelihoods.numbers import GAMMA, log_normaliser
 from bdr_stan.families.base import Family, Terms
+from bdr_stan.labels import Labels
 from bdr_stan.types import Array
 
 
@@ -25,8 +26,8 @@ class GammaNumbers(Family):
     bounds = (0.0, np.inf)
     needs = "the gamma family needs labels > 0: leave these bags out, or use family='normal'"
 
-    def terms(self, y: Array, h: Array, trials: Array | None = None, **scales: Any) -> Terms:
-        shape = shape_of(scales["dispersion"])
+    def terms(self, y: Array, h: Array, **parameters: Any) -> Terms:
+        shape = shape_of(parameters["dispersion"])
         log_ratio = np.log(y) - h
         ratio = np.exp(log_ratio)
         # If the shape is large, its products must not be computed before the sum.
@@ -57,11 +58,11 @@ class StudentT(Family):
     }
     program_number = 8
 
-    def distribution(self, mean: Array, **given: Any) -> rv_frozen:
-        return stats.t(2 + given["df_above_2"], loc=mean, scale=given["sigma"])
+    def distribution(self, mean: Array, **parameters: Any) -> rv_frozen:
+        return stats.t(2 + parameters["df_above_2"], loc=mean, scale=parameters["sigma"])
 
-    def terms(self, y: Array, h: Array, trials: Array | None = None, **scales: Any) -> Terms:
-        df, sigma = 2 + scales["df_above_2"], scales["sigma"]
+    def terms(self, y: Array, h: Array, **parameters: Any) -> Terms:
+        df, sigma = 2 + parameters["df_above_2"], parameters["sigma"]
         error = (y - h) / sigma
         value = gammaln((df + 1) / 2) - gammaln(df / 2) - 0.5 * np.log(df * np.pi) - np.log(sigma)
         value = value - (df + 1) / 2 * np.log1p(error**2 / df)
@@ -70,11 +71,10 @@ class StudentT(Family):
             value, share * error / sigma, share * (df - error**2) / (df + error**2) / sigma**2
         )
 
-    def level_and_spread(
-        self, y: Array, offsets: Array, trials: Array | None = None
-    ) -> tuple[float, float]:
-        low, level, high = np.quantile(y - offsets, [0.16, 0.5, 0.84])  # outliers do not count
-        return float(level), float((high - low) / 2 or np.std(y - offsets))
+    def level_and_spread(self, labels: Labels, offsets: Array) -> tuple[float, float]:
+        predictors = labels.y - offsets
+        low, level, high = np.quantile(predictors, [0.16, 0.5, 0.84])  # outliers do not count
+        return float(level), float((high - low) / 2 or np.std(predictors))
 
     def default_priors(self, y: Array, spread: float) -> dict[str, float]:
         return {**super().default_priors(y, spread), "sigma_scale": spread}

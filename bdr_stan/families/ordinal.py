@@ -8,6 +8,7 @@ from scipy.special import expit, log_expit, logit
 
 from bdr_stan.aggregate.likelihoods import Scale
 from bdr_stan.families.base import Family, Terms
+from bdr_stan.labels import Labels
 from bdr_stan.types import Array
 
 FEWEST_CATEGORIES, MOST_CATEGORIES = 3, 20
@@ -46,7 +47,7 @@ class Ordinal(Family):
             for k in range(2, self.n_categories)
         }
 
-    def terms(self, y: Array, h: Array, trials: Array | None = None, **gaps: Any) -> Terms:
+    def terms(self, y: Array, h: Array, **gaps: Any) -> Terms:
         lower, upper, gap = _ends(y, gaps)
         # logit^-1(b) - logit^-1(a) = logit^-1(b) logit^-1(-a) (1 - exp(a - b)), which has all its
         # digits far from the thresholds and in narrow categories.
@@ -54,14 +55,12 @@ class Ordinal(Family):
         below, above = expit(lower - h), expit(h - upper)
         return Terms(value, below - above, below * (1 - below) + above * (1 - above))
 
-    def best_predictor(self, y: Array, trials: Array | None = None, **gaps: Any) -> Array:
+    def best_predictor(self, y: Array, **gaps: Any) -> Array:
         lower, upper, _ = _ends(y, gaps)
         return (lower + upper) / 2
 
-    def level_and_spread(
-        self, y: Array, offsets: Array, trials: Array | None = None
-    ) -> tuple[float, float]:
-        return -float(self._cumulative_logits(y)[0] + offsets.mean()), _SPREAD
+    def level_and_spread(self, labels: Labels, offsets: Array) -> tuple[float, float]:
+        return -float(self._cumulative_logits(labels.y)[0] + offsets.mean()), _SPREAD
 
     def default_priors(self, y: Array, spread: float) -> dict[str, float]:
         widths = 2 * np.diff(self._cumulative_logits(y))

@@ -2,13 +2,14 @@
 
     K(A, B) = outer(|mu_A - mu_B|),  |mu_A - mu_B|^2 = <mu_A, mu_A> + <mu_B, mu_B> - 2 <mu_A, mu_B>
 
-All is computed from inner products of kernel means, see `set_kernels`. The kernel "linear" is the
-inner product itself; None represents it if bandwidths are numbers. Source: Christmann and Steinwart
-(2010), "Universal kernels on non-standard input spaces"; Szabo et al. (2016), "Learning theory for
-distribution regression".
+The kernel "linear" is the inner product itself; None represents it if bandwidths are numbers.
+
+Source: Christmann and Steinwart (2010), "Universal kernels on non-standard input spaces"; Szabo et
+al. (2016), "Learning theory for distribution regression".
 """
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -35,12 +36,7 @@ def squared_distances(products: Array, squares: Array, other_squares: Array) -> 
     return np.maximum(squares[:, None] + other_squares - 2 * products, 0)
 
 
-def between(
-    outer: Stationary | None,
-    products: Array,
-    squares: Array | None = None,
-    other_squares: Array | None = None,
-) -> Array:
+def between(outer: Stationary | None, products: Array, squares: Any, other_squares: Any) -> Array:
     """Kernel of kernel means, (n, m), from inner products and squared norms, (n,) and (m,).
 
     `outer` is None for the inner product itself, which needs no norms, or a kernel of the distance
@@ -48,10 +44,6 @@ def between(
     """
     if outer is None:
         return products
-    if squares is None or other_squares is None:
-        raise TypeError(
-            f"{outer!r} depends on distances: give the squared norms of the kernel means"
-        )
     return values_at_squares(outer, squared_distances(products, squares, other_squares))
 
 

@@ -8,15 +8,13 @@ eigenvalues, and level the average label, the fitted labels are
     level + U diag(d / (d + penalty)) U' (y - level)
 
 With H the matrix from y to the fitted labels f, leave-one-out errors are (y_i - f_i) / (1 - H_ii),
-without refitting. `held_out` computes errors on bags that others predict, `stacking_weights`
-weights of several regressions from their held-out predictions.
+without refitting. `held_out` computes errors on bags that others predict.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.optimize import nnls
 
 from bdr_stan.types import Array, ArrayLike
 
@@ -170,19 +168,3 @@ def held_out(
 def squared_errors(predictions: Array, y: Array) -> Array:
     """Mean squared errors of predictions, (m, l), of labels, (m,), for each penalty; (l,)."""
     return np.mean((predictions - y[:, None]) ** 2, axis=0)
-
-
-def stacking_weights(predictions: Array, y: Array) -> Array:
-    """Weights >= 0 of sum 1, (k,), with the least squared error of the weighted average.
-
-    `predictions`, (n, k), are from k models for held-out labels y, (n,).
-
-    For w = t v with t > 0 and v on the simplex, |E w|^2 + c^2 (t - 1)^2 with E = predictions - y
-    has a minimum over t that grows with |E v|^2: non-negative least squares finds v. Source:
-    Breiman (1996), "Stacked regressions".
-    """
-    errors = predictions - y[:, None]
-    size = np.sqrt(np.mean(errors**2)) or 1.0
-    rows = np.vstack([errors / size, np.full(predictions.shape[1], np.sqrt(len(y)))])
-    weights, _ = nnls(rows, np.append(np.zeros(len(y)), np.sqrt(len(y))))
-    return weights / weights.sum()

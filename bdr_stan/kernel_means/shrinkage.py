@@ -1,8 +1,7 @@
 """Shrinkage estimators of kernel means, after Muandet et al. (2014).
 
-The kernel mean of a distribution is estimated from n points by sum_j beta_j k(x_j, .). Equal
-weights 1/n are unbiased; shrunk towards zero the estimate is biased and, on average, nearer. How
-far to shrink is the minimiser of the leave-one-out score
+The kernel mean of a distribution is estimated from n points by sum_j beta_j k(x_j, .). How far to
+shrink it towards zero is the minimiser of the leave-one-out score
 
     (1/n) sum_i | mu_lambda^(-i) - k(x_i, .) |^2
 
@@ -26,6 +25,7 @@ ESTIMATORS = ("kme", "s-kmse", "f-kmse")
 _BELOW_SMALLEST = 1e-2
 _ABOVE_LARGEST = 1e4
 _GRID_PER_DECADE = 3
+_BLOCK_BYTES = 1 << 22  # of kernel values
 
 
 def check_estimator(estimator: str) -> None:
@@ -98,15 +98,10 @@ def s_kmse_shrinkage(n: int, mean_gram: float, mean_diagonal: float) -> float:
     return float(n * (mean_diagonal - mean_gram) / unlike) if unlike > 0 else np.inf
 
 
-def gram_means(
-    points: Array,
-    kernel: Callable[[Array, Array], Array],
-    *,
-    chunk_bytes: int = 1 << 22,
-) -> tuple[float, float]:
+def gram_means(points: Array, kernel: Callable[[Array, Array], Array]) -> tuple[float, float]:
     """Means of a kernel matrix of points, (n, p), and of its diagonal, computed by blocks."""
     n = len(points)
-    rows = max(1, int(np.sqrt(chunk_bytes / 8)))
+    rows = max(1, int(np.sqrt(_BLOCK_BYTES / 8)))
     total = diagonal = 0.0
     for start in range(0, n, rows):
         block = points[start : start + rows]

@@ -6,17 +6,17 @@ from scipy.spatial.distance import pdist
 from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.types import Array, ArrayLike, Seed
 
+_SAMPLED_POINTS = 2000
 
-def median_bandwidth(bags: BagsLike, *, sample: int = 2000, seed: Seed = None) -> float:
+
+def median_bandwidth(bags: BagsLike, *, seed: Seed = None) -> float:
     """Bandwidth by the median rule: sqrt(median of |x - x'|^2 / 2) over pairs of points.
 
     Parameters
     ----------
     bags : Bags, or list of arrays, shapes (n_points, p)
-    sample : int, >= 2, default 2000
-        Number of points, drawn without replacement from all bags, for the median over their pairs.
     seed : int or numpy Generator, optional
-        Seed of the sample.
+        Seed of the sample of at most 2000 points, drawn without replacement from all bags.
 
     Returns
     -------
@@ -24,8 +24,7 @@ def median_bandwidth(bags: BagsLike, *, sample: int = 2000, seed: Seed = None) -
 
     Raises
     ------
-    ValueError : at least half of the sampled pairs coincide, or there is only one point; `sample`
-        is not an integer of at least 2.
+    ValueError : at least half of the sampled pairs coincide, or there is only one point.
     TypeError, ValueError : invalid bags.
 
     Examples
@@ -36,9 +35,8 @@ def median_bandwidth(bags: BagsLike, *, sample: int = 2000, seed: Seed = None) -
     >>> round(median_bandwidth(bags), 3)  # of the squares 1, 4 and 9: sqrt(4 / 2)
     1.414
     """
-    if not isinstance(sample, (int, np.integer)) or sample < 2:
-        raise ValueError(f"sample must be an integer >= 2, found {sample!r}")
-    points = as_bags(bags, in_parts=True).sample_points(sample, np.random.default_rng(seed))
+    bags, rng = as_bags(bags, in_parts=True), np.random.default_rng(seed)
+    points = bags.sample_points(_SAMPLED_POINTS, rng)
     return typical_bandwidth(points, "sqeuclidean", or_mean=False)
 
 

@@ -88,7 +88,7 @@ def _plain(length):
 
 _BASES = (HilbertSpace, HilbertProduct)
 _OTHERS = (LinearEffects, QuadraticEffects, Polynomial, NormalScores, Sum, Product, *_BASES)
-_CLASSES = {kind.__name__: kind for kind in (*KERNELS.values(), *_OTHERS)}
+_KERNEL_CLASSES = {kind.__name__: kind for kind in (*KERNELS.values(), *_OTHERS)}
 
 
 def kernel_config(kernel: Any) -> dict[str, Any]:
@@ -112,4 +112,4 @@ def kernel_from_config(config: dict[str, Any]) -> Kernel:
             values[name] = kernel_from_config(value)
         elif name == "columns" and value is not None:
             values[name] = tuple(value)
-    return _CLASSES[config["kernel"]](**values)
+    return _KERNEL_CLASSES[config["kernel"]](**values)

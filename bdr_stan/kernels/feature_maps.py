@@ -1,7 +1,5 @@
 """Feature maps: from points to the features that mean embeddings average.
 
-A map is called with points, shape (n, p), and returns features, shape (n, n_columns). Kernel values
-at landmarks, Nystrom features and random Fourier features are maps, as are concatenations of maps.
 Embeddings, rates inside bags and kernel means accept any map.
 """
 

@@ -2,8 +2,7 @@
 
     f(x) = f0 + psi_1(x)' w_1 + psi_2(x)' w_2 + ...
 
-A sum of kernels is a sum of such fields. One in covariates has landmarks there, one in space has
-sines or landmarks in space, and straight lines have the columns themselves.
+A sum of kernels is a sum of such fields.
 """
 
 from collections import Counter
@@ -121,7 +120,7 @@ class FieldFeatures(ConcatenatedFeatures):
 
     @property
     def projection(self) -> Array | None:
-        """Of one field with landmarks, weights of the kernel there per weight of a feature."""
+        """Weights of the kernel at the landmarks of one field per weight of a feature."""
         only = self.maps[0] if len(self.maps) == 1 else None
         if isinstance(only, NystromFeatures) and only.n_columns == len(self.landmarks):
             return only.projection

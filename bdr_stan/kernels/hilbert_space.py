@@ -4,11 +4,8 @@ On a box of half-widths L around the points, the functions
 
     psi_j(x) = sqrt(S(w_j)) prod_k sin(w_jk (x_k - c_k + L_k)) / sqrt(L_k),   w_jk = pi j_k / 2 L_k
 
-with S the kernel's spectral density make psi(x)'psi(y) nearly k(x, y). A few hundred resolve a
-country, and cost less than landmarks: no product of matrices is needed.
-
-With features psi_i of one kernel and chi_j of another, the products psi_i(x) chi_j(t) make
-k1(x, x') k2(t, t'). There are too many; the products of the largest prior variance are used.
+with S the kernel's spectral density make psi(x)'psi(y) nearly k(x, y). Of the products of two such
+kernels' features those of the largest prior variance are used.
 
 Source: Solin and Sarkka (2020), "Hilbert space methods for reduced-rank Gaussian process
 regression"; Riutort-Mayol, Burkner, Andersen, Solin, Vehtari (2023), "Practical Hilbert space

@@ -1,8 +1,7 @@
 """The kernel of tables: linear and quadratic effects of each column, and a kernel of all columns.
 
-The label of a group is often nearly linear in the means of columns, which a kernel of the distance
-represents poorly if there are many columns. Columns with long tails, for example incomes, enter
-each part with their values and their normal scores.
+Columns with long tails, for example incomes, enter each part with their values and their normal
+scores.
 """
 
 from dataclasses import replace

@@ -1,7 +1,6 @@
 """Sums of kernels of different columns: their summands, and landmarks of each.
 
-A sum of kernels is the kernel of concatenated features. A summand in one column needs few
-landmarks, which have numbers in that column and NaN in the others.
+Landmarks of a summand have numbers in its columns and NaN in the others.
 """
 
 from dataclasses import replace
@@ -58,7 +57,7 @@ def single_bandwidth(kernel: Kernel) -> Any:
 
 
 def scored_columns(kernel: Any) -> dict[int, NormalScores]:
-    """Columns that a resolved kernel uses by their normal scores, in products too."""
+    """Columns that a resolved kernel uses by their normal scores, also in products."""
     if isinstance(kernel, (Sum, Product)):
         return scored_columns(kernel.first) | scored_columns(kernel.second)
     if not isinstance(kernel, NormalScores):
@@ -102,8 +101,8 @@ def _blocks(landmarks: Array, parts: dict[Columns, Kernel]) -> list[tuple[Column
             listed = ", ".join(map(str, map(list, parts)))
             raise ValueError(
                 f"landmark {k} has numbers only in the columns {list(columns)}, but the "
-                f"kernel's summands depend on {listed}: give each landmark all columns, or those "
-                "of one summand"
+                f"kernel's summands depend on {listed}: give each landmark all columns, or the "
+                "columns of one summand"
             )
     runs = [(columns, len(list(run))) for columns, run in groupby(columns_of_rows)]
     blocks = slices_of(n for _, n in runs)

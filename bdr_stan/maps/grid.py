@@ -73,18 +73,12 @@ class Pixels:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from affine import Affine
-    >>> from pyproj import CRS
-    >>> from bdr_stan.maps import Grid, Pixels
-    >>> grid = Grid(Affine(100, 0, 5000, 0, -100, 9000), CRS("EPSG:32736"), shape=(20, 30))
-    >>> pixels = Pixels(np.array([0, 1]), np.array([3, 3]), np.array([1.0, 0.5]), grid)
-    >>> pixels
-    Pixels(2 points, grid 20 x 30, EPSG:32736)
-    >>> pixels.cell
-    array([ 3, 33])
-    >>> pixels.cropped()
-    Pixels(2 points, grid 2 x 1, EPSG:32736)
+    >>> from bdr_stan import Bags
+    >>> from bdr_stan.datasets import country_files
+    >>> folder = country_files("country", side=20, n_districts=5)
+    >>> files = folder / "rainfall.tif", folder / "districts.gpkg"
+    >>> Bags.from_rasters(*files, fractional=False).pixels
+    Pixels(400 points, grid 20 x 20, EPSG:32736)
     """
 
     row: Array
@@ -119,8 +113,8 @@ def pixels_of(bags: Any) -> Pixels:
     """Pixels of bags; ValueError if the bags are not from rasters."""
     if getattr(bags, "pixels", None) is None:
         raise ValueError(
-            "the bags have no pixels: make them by Bags.from_rasters, or draw a table that is a "
-            "grid by plots.map(rate.mean, row=row, col=col)"
+            "the bags have no pixels: make them by Bags.from_rasters, or draw rates of points by "
+            "matplotlib's scatter(x, y, c=rate.mean)"
         )
     return bags.pixels
 

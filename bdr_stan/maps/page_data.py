@@ -253,7 +253,7 @@ def district_tables(districts: Any, times: Sequence[str], grid: Grid) -> "dict[s
         districts = {"": districts}
     elif not isinstance(districts, Mapping):
         raise TypeError(
-            "districts must be a GeoDataFrame, such as district_table gives, or a dict of these, "
+            "districts must be a GeoDataFrame, such as district_table gives, or a dict of tables, "
             f"found a {type(districts).__name__}"
         )
     elif [str(time) for time in districts] != list(times):

@@ -41,19 +41,15 @@ def to_raster(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from affine import Affine
-    >>> from pyproj import CRS
     >>> from bdr_stan import Bags
-    >>> from bdr_stan.maps import Grid, Pixels, to_raster
-    >>> grid = Grid(Affine(100, 0, 5000, 0, -100, 9000), CRS("EPSG:32736"), shape=(2, 2))
-    >>> pixels = Pixels(np.array([0, 0, 1]), np.array([0, 1, 1]), np.ones(3), grid)
-    >>> bags = Bags(np.zeros((3, 1)), [0, 1, 3], ids=["west", "east"], pixels=pixels)
-    >>> raster = to_raster({"rate": [0.5, 1.0, 2.0]}, bags)
-    >>> raster["rate"].to_numpy()
-    array([[0.5, 1. ],
-           [nan, 2. ]])
-    >>> raster.rio.to_raster("rate.tif")
+    >>> from bdr_stan.datasets import country_files
+    >>> from bdr_stan.maps import to_raster
+    >>> folder = country_files("country", side=20, n_districts=5)
+    >>> bags = Bags.from_rasters(folder / "rainfall.tif", folder / "districts.gpkg")
+    >>> raster = to_raster({"wet": bags.points[:, 0] > 1100}, bags)
+    >>> raster["wet"].shape
+    (20, 20)
+    >>> raster.rio.to_raster("wet.tif")
     """
     require_maps()
     import rioxarray  # noqa: F401
@@ -114,21 +110,14 @@ def rates_to_raster(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from affine import Affine
-    >>> from pyproj import CRS
     >>> from bdr_stan import AggregateRegressor, Bags
-    >>> from bdr_stan.maps import Grid, Pixels, rates_to_raster
-    >>> grid = Grid(Affine(100, 0, 5000, 0, -100, 9000), CRS("EPSG:32736"), shape=(6, 12))
-    >>> rain, row = np.indices((12, 6)).reshape(2, -1)  # a district is a column of six pixels
-    >>> pixels = Pixels(row, rain, np.ones(72), grid)
-    >>> bags = Bags(rain[:, None], np.arange(0, 73, 6), features=["rain"], pixels=pixels)
-    >>> cases = np.random.default_rng(0).poisson(bags.sums(rain))
-    >>> model = AggregateRegressor(n_landmarks=5, method="laplace")
-    >>> model = model.fit(bags, cases, draws=200, seed=1)
-    >>> raster = rates_to_raster(model.predict_points(bags), bags, exceedance=[4])
-    >>> raster["mean"].shape, list(raster)
-    ((6, 12), ['mean', 'sd', 'quantile_0.025', 'quantile_0.975', 'exceedance_4'])
+    >>> from bdr_stan.datasets import country_files
+    >>> from bdr_stan.maps import rates_to_raster
+    >>> folder = country_files("country", side=20, n_districts=30)
+    >>> bags = Bags.from_rasters(folder / "rainfall.tif", folder / "districts.gpkg")
+    >>> model = AggregateRegressor(n_landmarks=5, method="laplace").fit(bags, "cases", seed=1)
+    >>> list(rates_to_raster(model.predict_points(bags), bags, exceedance=[4]))
+    ['mean', 'sd', 'quantile_0.025', 'quantile_0.975', 'exceedance_4']
     """
     check_one_per_point(rate, len(pixels_of(bags)))
     for name, numbers in {"quantiles": quantiles, "exceedance": exceedance}.items():
@@ -172,20 +161,14 @@ def district_table(
 
     Examples
     --------
-    >>> import geopandas as gpd
-    >>> import numpy as np
-    >>> from shapely.geometry import box
-    >>> from bdr_stan import Bags, Predictive
+    >>> from bdr_stan import AggregateRegressor, Bags
+    >>> from bdr_stan.datasets import country_files
     >>> from bdr_stan.maps import district_table
-    >>> names, polygons = ["west", "east"], [box(0, 0, 1, 1), box(1, 0, 2, 1)]
-    >>> districts = gpd.GeoDataFrame(index=names, geometry=polygons, crs="EPSG:32736")
-    >>> bags = Bags(np.zeros((5, 1)), [0, 2, 5], ids=names, metadata=districts)
-    >>> predictive = Predictive(lambda i: (np.full((1, len(i)), 5.0), np.ones((1, len(i)))), 2, 1)
-    >>> table = district_table(predictive, bags, observed=[4, 7])
-    >>> table.drop(columns="geometry").round(1)
-          observed  predicted   sd  lower  upper  weight
-    west         4        5.0  1.0    3.0    7.0     2.0
-    east         7        5.0  1.0    3.0    7.0     3.0
+    >>> folder = country_files("country", side=20, n_districts=30)
+    >>> bags = Bags.from_rasters(folder / "rainfall.tif", folder / "districts.gpkg")
+    >>> model = AggregateRegressor(n_landmarks=5, method="laplace").fit(bags, "cases", seed=1)
+    >>> list(district_table(model.predictive(bags), bags, bags.metadata["cases"]))
+    ['observed', 'predicted', 'sd', 'lower', 'upper', 'weight', 'geometry']
     """
     require_maps()
     import geopandas as gpd

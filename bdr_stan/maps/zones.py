@@ -46,19 +46,15 @@ def regrouped(bags: Bags, polygons: Any, id: str = "district", *, fractional: bo
     Examples
     --------
     >>> import geopandas as gpd
-    >>> import numpy as np
-    >>> from affine import Affine
-    >>> from pyproj import CRS
-    >>> from shapely.geometry import box
     >>> from bdr_stan import Bags
-    >>> from bdr_stan.maps import Grid, Pixels, regrouped
-    >>> grid = Grid(Affine(1, 0, 0, 0, -1, 2), CRS("EPSG:32736"), shape=(2, 2))
-    >>> pixels = Pixels(np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1]), np.ones(4), grid)
-    >>> bags = Bags(np.zeros((4, 1)), [0, 2, 4], ids=["north", "south"], pixels=pixels)
-    >>> names, halves = {"zone": ["west", "east"]}, [box(0, 0, 1, 2), box(1, 0, 2, 2)]
-    >>> zones = gpd.GeoDataFrame(names, geometry=halves, crs="EPSG:32736")
-    >>> regrouped(bags, zones, id="zone").sizes
-    array([2, 2])
+    >>> from bdr_stan.datasets import country_files
+    >>> from bdr_stan.maps import regrouped
+    >>> folder = country_files("country", side=20, n_districts=30)
+    >>> bags = Bags.from_rasters(folder / "rainfall.tif", folder / "districts.gpkg")
+    >>> table = gpd.read_file(folder / "districts.gpkg")
+    >>> zones = table.assign(zone=table["district"].str[:3]).dissolve("zone").reset_index()
+    >>> regrouped(bags, zones, id="zone").ids.tolist()
+    ['D00', 'D01', 'D02']
     """
     require_maps()
     source = pixels_of(bags)
@@ -123,21 +119,15 @@ def population_at_risk(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from bdr_stan import Bags, Linear, PointPredictive
-    >>> from bdr_stan.aggregate.links import LINKS
-    >>> from bdr_stan.kernels import LandmarkFeatures
+    >>> from bdr_stan import AggregateRegressor, Bags
+    >>> from bdr_stan.datasets import country_files
     >>> from bdr_stan.maps import population_at_risk
-    >>> rain = np.array([[0.0], [1.0], [2.0]])
-    >>> bags = Bags(rain, [0, 1, 3], weights=[10, 20, 70], ids=["west", "east"])
-    >>> theta = np.log([[2.0, 10.0], [4.0, 10.0]])  # weight of rain, intercept; two draws
-    >>> psi = LandmarkFeatures(Linear(), [[1.0]])
-    >>> rate = PointPredictive(lambda a, b: rain[a:b], 3, psi, theta, LINKS["exp"])
-    >>> population_at_risk(rate, bags, threshold=30)[["at_risk", "lower", "upper"]].loc["east"]
-    at_risk    80.0
-    lower      70.5
-    upper      89.5
-    Name: east, dtype: float64
+    >>> folder = country_files("country", side=20, n_districts=30)
+    >>> files = [folder / name for name in ("rainfall.tif", "districts.gpkg", "population.tif")]
+    >>> bags = Bags.from_rasters(*files)
+    >>> model = AggregateRegressor(n_landmarks=5, method="laplace").fit(bags, "cases", seed=1)
+    >>> list(population_at_risk(model.predict_points(bags), bags, threshold=0.1))
+    ['population', 'rate', 'exceedance', 'at_risk', 'lower', 'upper', 'share']
     """
     import pandas as pd
 

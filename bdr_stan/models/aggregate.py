@@ -36,14 +36,14 @@ def aggregate_data(
     rows: AggregateRows, totals: Totals, priors: Mapping[str, float], *, has_effects: bool = False
 ) -> dict[str, Any]:
     """Data of ``stan/fast/aggregate_*.stan`` (square: `rows` are factors), except for whitening."""
-    y, trials, likelihood = totals.y, totals.labels.trials, totals.likelihood
+    y, labels, likelihood = totals.y, totals.labels, totals.likelihood
     of_scales = [f"{name}_scale" for name in likelihood.scales]
     # Information of labels on their bags' effects, for the sampler's coordinates.
-    target, information = likelihood.label_on_log_scale(y, trials) if has_effects else ([], [])
+    target, information = likelihood.label_on_log_scale(labels) if has_effects else ([], [])
     data = {
         "A": len(y),
         "D": rows.rows.shape[1] - 1,
-        **likelihood.program_data(y, trials),
+        **likelihood.program_data(labels),
         "error_variance": np.broadcast_to(rows.known_variance, len(y)),
         "has_effects": int(has_effects),
         "scale_location": np.zeros(len(of_scales)),

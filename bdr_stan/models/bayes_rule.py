@@ -6,19 +6,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bdr_stan.embedding.kept import Kept
 from bdr_stan.embedding.label_functions import LabelFunctions
 from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.embedding.saved_arrays import SavedArrays
 from bdr_stan.predictive import ClassPredictive, GridPredictive, MulticlassPredictive
 from bdr_stan.predictive.grid import NO_REPEATED_LABELS, RepeatedLabels, trapezoid_weights
 from bdr_stan.types import Array, ArrayLike
 
 
 @dataclass(frozen=True)
-class InverseCoordinates(Kept):
+class InverseCoordinates(SavedArrays):
     """Coordinates of embeddings given the label, and labels before and after a bag is seen."""
 
-    kept: ClassVar = {
+    saved: ClassVar = {
         "m0": ("m0", "landmark"),
         "basis": ("basis", "landmark", "component"),
         "lam": ("lambda", "component"),

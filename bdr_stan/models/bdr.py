@@ -60,7 +60,7 @@ class BLRModel(EmbeddingModel):
     @cached_property
     def deviations(self) -> Deviations:
         """Those of the embeddings, in the coordinates."""
-        return self.embedding.deviations.along(self.coordinates.basis)
+        return self.embedding.deviations.in_coordinates(self.coordinates.basis)
 
     @cached_property
     def rows(self) -> Rows:

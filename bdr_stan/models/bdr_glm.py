@@ -31,17 +31,15 @@ from bdr_stan.types import Array
 # probable scales.
 _FIRST_BAGS = 3000
 _NO_DISPERSION = 1e-4  # as good as 0
-# The deviations of the bags are parameters of the program: Laplace's method needs the Hessian of
-# all, from differences, and steps of NUTS shrink with the fourth root of their number. With many
-# bags the program integrates them out, which is too slow for other families than these.
+# Beyond these numbers of bags deviations are integrated out by Laplace's method, or by the program
+# of these families, see "Families of labels" in docs/explanation/model.md.
 _MOST_BAGS_OF_LAPLACE = 3000
 _MOST_DEVIATIONS = 10_000
 _INTEGRATED = ("poisson", "binomial")
-_NUMBERS = (5, 9, 17, 33)
-# Error of the log density per bag, in units of 1 / sqrt(n): posterior means then move by less than
-# about a tenth of their standard deviations.
-_TOLERANCE = 0.02
-_MOST_BAGS = 3000  # that are looked at
+_NUMBERS_OF_NODES = (5, 9, 17, 33)
+# Error of the log density per bag, in units of 1 / sqrt(n).
+_NODE_TOLERANCE = 0.02
+_BAGS_OF_NODES = 3000  # that are looked at
 
 
 def without_deviations(method: str, n_bags: int) -> bool:
@@ -79,8 +77,7 @@ class FamilyModel(EmbeddingModel):
     @cached_property
     def level_and_spread(self) -> tuple[float, float]:
         """Level and standard deviation of the linear predictors, from the labels."""
-        labels = self.labels_in_order
-        return self.family.level_and_spread(labels.y, self.known_part, labels.trials)
+        return self.family.level_and_spread(self.labels_in_order, self.known_part)
 
     def default_priors(self) -> dict[str, float]:
         location, spread = self.level_and_spread
@@ -155,7 +152,7 @@ class FamilyModel(EmbeddingModel):
             return {**whitened, "label_information": np.zeros(n), "label_centre": np.zeros(n)}
         h, nu = self._predictor_moments(scales, mode.theta)
         labels = self.labels_in_order
-        densities = partial(label_densities, self.family, labels.y, h, nu, labels.trials)
+        densities = partial(label_densities, self.family, labels, h, nu)
         of_labels = self.scales_of_labels(scales)
         at_mode = densities(**of_labels)
         information = at_mode_information = _information(at_mode, nu)
@@ -308,20 +305,19 @@ def deviation_nodes(
     same curvature have the shape (n,).
     """
     n = len(mean)
-    some = np.arange(0, n, -(-n // _MOST_BAGS))
+    some = np.arange(0, n, -(-n // _BAGS_OF_NODES))
     labels, mean, variance = labels.take(some), mean[some], variance[some]
-    y, trials = labels.y, labels.trials
-    exact = label_densities(family, y, mean, variance, trials).value
-    out_of = None if trials is None else trials[:, None]
+    exact = label_densities(family, labels, mean, variance).value
+    columns = {name: values[:, None] for name, values in labels.parameters.items()}
     u_sd = (1 + variance * information[some]) ** -0.5
     u_mean = np.sqrt(variance) * information[some] * (centre[some] - mean) * u_sd**2
-    for number in _NUMBERS:
+    for number in _NUMBERS_OF_NODES:
         node, weight = roots_hermitenorm(number)
         log_weight = np.log(weight / np.sqrt(2 * np.pi))
         u = u_mean[:, None] + u_sd[:, None] * node
         h = mean[:, None] + np.sqrt(variance)[:, None] * u
-        at_node = family.terms(y[:, None], h, out_of).value
+        at_node = family.terms(labels.y[:, None], h, **columns).value
         by_nodes = logsumexp(at_node + log_weight + 0.5 * (node**2 - u**2), axis=1) + np.log(u_sd)
-        if np.mean(np.abs(by_nodes - exact)) < _TOLERANCE / np.sqrt(n):
+        if np.mean(np.abs(by_nodes - exact)) < _NODE_TOLERANCE / np.sqrt(n):
             break
     return {"K": number, "node": node, "log_node_weight": log_weight}

@@ -2,8 +2,7 @@
 
     z_k | y  ~  N(c_k' B(y), tau_k^2 + lambda_k / N)        independent over k
 
-Given tau and the scales of its coefficients a curve c_k is a linear regression with known
-variances, so it is integrated out: see ``stan/inverse.stan``.
+Given tau and the scales of its coefficients a curve c_k is integrated out.
 """
 
 from collections.abc import Mapping
@@ -20,7 +19,7 @@ from bdr_stan.embedding.shrinkage import joint_basis
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.types import Array
 
-_INTERPOLATION_ERROR = 1e-12
+_CURVE_ERROR = 1e-12
 _MIN_UNEXPLAINED_SHARE = 1e-3  # of the spread of embeddings, by the label: it explains no more
 _MIN_RESIDUAL_SHARE = 0.1  # of tau^2, that is not of uncertain labels
 _MAX_LOG_DISTANCE = 15.0  # from the centre of the priors that a mode may be, on the log scale
@@ -54,18 +53,14 @@ class CurveSums:
     def at_nodes(self) -> Self:
         """Sums with the same likelihood to ten digits, at fewer sizes if there are many.
 
-        A bag enters through 1 / (tau^2 + lambda / N) and its logarithm. As functions of log N
-        their singularities are pi off the real line whatever tau and lambda are, so polynomials
-        through a few dozen Chebyshev nodes represent them at all sizes between the smallest and the
-        largest. A node's sums are the sums of the sizes, weighted by its polynomial there, and may
-        be negative.
+        A node's sums are the sums of the sizes, weighted by its polynomial there: some are < 0.
         """
         low, high = np.log(self.size[[0, -1]])
         if high - low == 0:
             return self
         distance = 2 * np.pi / (high - low)
         rate = np.log(distance + np.hypot(distance, 1))  # of convergence, by each node
-        n_nodes = int(np.ceil(-np.log(_INTERPOLATION_ERROR) / rate))
+        n_nodes = int(np.ceil(-np.log(_CURVE_ERROR) / rate))
         if n_nodes >= len(self.size):
             return self
         nodes = np.cos(np.pi * np.arange(n_nodes)[::-1] / (n_nodes - 1))
@@ -183,20 +178,17 @@ def rows_without_blur(
     """Functions and coordinates of bags with uncertain labels, as rows of the usual variance.
 
     About c_k' B, with B, (n, J), averages over plausible labels and V = `blur`, (n, J, J), their
-    covariance, z_k has the variance tau_k^2 + lambda_k / N + c_k' V c_k. Rows of a regression may
-    be scaled: B and z are scaled down to the variance tau_k^2 + lambda_k / N, so bags of uncertain
-    labels have less weight, and tau is the spread of embeddings with equal labels. `tau` and
-    `curve` are from a regression on B without scales. The functions are the same for all
-    coordinates: the most affected coordinate determines the scale, and the others keep the scale of
-    their distance to the curve.
+    covariance, z_k has the variance tau_k^2 + lambda_k / N + c_k' V c_k; B and z are scaled down to
+    that without V. `tau` and `curve` are from a regression on B without scales. The most affected
+    coordinate determines the scale of B, which all share.
     """
     extra = np.einsum("kj,nji,ki->nk", curve, blur, curve, optimize=True)
     residual = np.maximum(tau**2 - extra.mean(axis=0), _MIN_RESIDUAL_SHARE * tau**2)
     residual = residual + lam / sizes[:, None]
-    kept = np.sqrt(residual / (residual + extra))
-    scale = kept.min(axis=1, keepdims=True)
+    row_scale = np.sqrt(residual / (residual + extra))
+    scale = row_scale.min(axis=1, keepdims=True)
     path = B @ curve.T
-    return scale * B, scale * path + kept * (z - path)
+    return scale * B, scale * path + row_scale * (z - path)
 
 
 def residual_coordinates(
@@ -206,8 +198,7 @@ def residual_coordinates(
 
     The basis diagonalises the within-bag covariance together with the between-bag residual
     covariance of a least-squares fit of the embeddings on the functions B, at least a thousandth of
-    their spread. A share of it in the shape of the kernel matrix is added: with few bags the
-    residual spread is too small in many directions.
+    their spread, with a share of it in the shape of the kernel matrix.
     """
     embedding = training.embedding
     m0 = embedding.mean.mean(axis=0)

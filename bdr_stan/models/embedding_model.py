@@ -120,7 +120,7 @@ class EmbeddingModel(LatentGaussianModel):
         n_effects = sum(self.terms.n_effects)
         return self.rows.rows.shape[1] - len(self.coordinates.lam) - 2 - n_effects
 
-    def own_constants(self) -> dict[str, tuple[ArrayLike, list[str]]]:
+    def prediction_constants(self) -> dict[str, tuple[ArrayLike, list[str]]]:
         return self.coordinates.constants()
 
     def _changed(self, **fields: Any) -> Self:

@@ -1,14 +1,8 @@
 """The most probable curves of some bags, and held-out labels to choose models.
 
-`fitted_curves` learns everything from the labels of the same bags: their distribution, the
-functions of the label, the coordinates and the curves. A fifth of the bags at a time is held out.
-Its labels enter only their log density under the other bags' fit: coordinates, curves and the
-distribution of the labels with its edges are from the other bags. The sum of these densities
-determines two numbers: the power of the likelihood, and the share of the kernel matrix in the
-residual spread of the embeddings given the label. For classes there is also an offset of each one's
-log odds: with a power below 1 the probabilities of a rare class would be too low on average. It is
-proportional to the information of a bag of this size on the class, so the smallest bags keep the
-shares of the classes.
+`fitted_curves` learns everything from the labels of the same bags. The log density of the labels of
+each fifth under the fit to the other bags determines the power of the likelihood, the share of the
+kernel matrix in the residual spread, and offsets of classes; see ``docs/explanation/inverse.md``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -42,7 +36,7 @@ _POWERS = 0.05, 1.0
 _USUAL_POWER, _POWER_LOG_SD = 0.6, 0.5
 _OFFSET_SD = 1.0  # prior sd of the classes' offsets
 _KERNEL_SHARES = 0.0, 0.1, 1.0  # that held-out bags choose from
-_FOLDS = 5
+_POWER_FOLDS = 5
 _FEWEST_BAGS = 10  # needed to learn a power
 _MAX_HELD_OUT = 1_000  # bags held out of a fold; more add nothing on two numbers
 # Noise of one point that held-out bags choose from, in units of its prior's scale; how many values.
@@ -199,13 +193,13 @@ def folds_by_kernel_share(
     in_order = np.lexsort((training.embedding.mean[:, 0], labels.y))
     order = in_order[np.random.default_rng(0).permutation(n)]
     folds: dict[float, list[Fold]] = {share: [] for share in kernel_shares}
-    for held_out in np.array_split(order, _FOLDS) if n >= _FEWEST_BAGS else []:
-        kept = np.setdiff1d(order, held_out)
+    for held_out in np.array_split(order, _POWER_FOLDS) if n >= _FEWEST_BAGS else []:
+        training_bags = np.setdiff1d(order, held_out)
         fewest = n_classes if labels.distribution is None else 2
-        if len(np.unique(labels.y[kept])) < fewest:
+        if len(np.unique(labels.y[training_bags])) < fewest:
             continue  # nothing to learn a curve from, or a class that is held out whole
         error_sd = None if variance is None else np.sqrt(variance[held_out])
-        others = training.take(kept), labels.take(kept), priors
+        others = training.take(training_bags), labels.take(training_bags), priors
         for share, folds_of_share in folds.items():
             fitted = fitted_curves(*others, kernel_share=share)
             folds_of_share.append(Fold(held_out, fitted, error_sd))

@@ -1,15 +1,9 @@
 """Inverse distribution regression: embeddings given the label, and labels by Bayes' rule.
 
-Coordinates make the within-bag covariance diagonal, and the residual between-bag covariance given
-the label nearly the identity. The embedding z of a bag of N points moves along a curve as its label
-changes:
-
     z_k | y  ~  N(c_k' B(y), tau_k^2 + lambda_k / N)        independent over k
     p(y | z)  is in proportion to  p(y) prod_k p(z_k | y)^power
 
-The coordinates are neither quite independent nor normal given the label, and the power, learned
-from held-out bags, keeps their errors from adding up. If labels have errors, the embedding follows
-the true labels: see `models/label_errors.py`.
+See "Embeddings given the label" in ``docs/explanation/inverse.md``.
 """
 
 from collections.abc import Callable, Mapping
@@ -79,20 +73,20 @@ class InverseModel(Model):
             options={"jacobian": True} if settings.method == "optimize" else {},
         )
 
-    def read(self, drawn: Draws, settings: SamplerSettings) -> Draws:
+    def read(self, draws: Draws, settings: SamplerSettings) -> Draws:
         """Draws with the share of each coordinate's variance that the label explains.
 
         The program draws curves at random even at its mode: their average replaces them there.
         Curves of a user's variant are its draws.
         """
-        drawn = without_arrays(drawn, {"curvature": ["curvature"]})
+        draws = without_arrays(draws, {"curvature": ["curvature"]})
         if settings.stan_file is not None:
-            return drawn
+            return draws
         if settings.method == "optimize":
-            modes = {name: drawn[name][0, 0] for name in POSTERIOR_LOG_SDS if name in drawn}
-            drawn["curve"] = self.curves_at(**modes)[1].mean[None, None]
-        by_label = np.sum(drawn["curve"][..., 1:] ** 2, axis=-1)
-        return {**drawn, "explained": by_label / (by_label + drawn["tau"] ** 2)}
+            modes = {name: draws[name][0, 0] for name in POSTERIOR_LOG_SDS if name in draws}
+            draws["curve"] = self.curves_at(**modes)[1].mean[None, None]
+        by_label = np.sum(draws["curve"][..., 1:] ** 2, axis=-1)
+        return {**draws, "explained": by_label / (by_label + draws["tau"] ** 2)}
 
     def curves_at(
         self, tau: Array, amplitude: Array, curvature: float = 1.0

@@ -134,9 +134,9 @@ class JointModel(AggregateModel):
             "overall": self.overall,
         }
 
-    def own_constants(self) -> dict[str, tuple[ArrayLike, list[str]]]:
+    def prediction_constants(self) -> dict[str, tuple[ArrayLike, list[str]]]:
         return {
-            **super().own_constants(),
+            **super().prediction_constants(),
             "overall": (self.overall, []),
             "survey_positives": (self.surveys.positives, ["place"]),
             "survey_examined": (self.surveys.examined, ["place"]),
@@ -150,10 +150,10 @@ class JointModel(AggregateModel):
             data |= held_at(f"{name}_location", f"{name}_scale", values)
         return data
 
-    def read(self, drawn: Draws, settings: SamplerSettings) -> Draws:
+    def read(self, draws: Draws, settings: SamplerSettings) -> Draws:
         if not self.surveys.names:
-            drawn = without_arrays(drawn, {name: [name] for name in LINE})
-        return super().read(drawn, settings)
+            draws = without_arrays(draws, {name: [name] for name in LINE})
+        return super().read(draws, settings)
 
 
 def _per_survey(priors: Mapping[str, float], name: str) -> Array:
@@ -185,7 +185,7 @@ def _survey_likelihood(surveys, family, line, overall, **scales):
         mean = np.add.reduceat(shares * positive, rows.start)
         rest = np.add.reduceat(shares * negative, rows.start)
         terms = family.terms(
-            surveys.positives, np.log(mean) - np.log(rest), surveys.examined, **of_places
+            surveys.positives, np.log(mean) - np.log(rest), trials=surveys.examined, **of_places
         )
         # Slopes of the places' log odds in theta.
         of_f = slope[:, None] * rows.rows

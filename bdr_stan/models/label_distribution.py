@@ -19,7 +19,7 @@ _LEAST_DENSITY = 1e-300  # of a label far from all others
 _MAX_KERNEL_LABELS = 5_000  # of a kernel density estimate; its cost grows with their square
 _MAX_LABELS_FOR_EDGES = 1_000  # for the search for edges: more add nothing
 _DISTANCES_AT_ONCE = 1_000_000  # distances of labels
-_FOLDS = 10
+_EDGE_FOLDS = 10
 # The wide part: degrees of freedom, and scale in standard deviations of the labels.
 _WIDE_DF, _WIDE_SCALE = 3.0, 2.0
 _LEAST_SPACING = 0.1  # of labels at an end, in average spacings: there they may be equal
@@ -44,8 +44,8 @@ class LabelDistribution:
         """A grid of about n labels, and the log density there."""
         grid = self._grid(n)
         log_density = self.log_density(grid)
-        at = self.repeated.places(grid)
-        log_density[at] = np.log(self.probabilities / trapezoid_weights(grid)[at])
+        places = self.repeated.places(grid)
+        log_density[places] = np.log(self.probabilities / trapezoid_weights(grid)[places])
         return grid, log_density
 
     def _grid(self, n):
@@ -65,12 +65,9 @@ def label_distribution(
 ) -> LabelDistribution:
     """Distribution of labels like the training labels y, shape (n,), all within `bounds`.
 
-    "empirical": labels of at least 5% of the bags have probabilities. The other labels have a
-    kernel density estimate, with 1 / (n + 1) of a wide Student t distribution. It is reflected at
-    stated bounds, and at an end of the labels if this raises the log density of held-out labels by
-    more than log(n) / 2, the BIC penalty of one parameter. Beyond an edge there is 1 / (n + 1) of
-    the mass, on the scale of the spacing of labels inside it. "normal": with their mean and
-    standard deviation. "uniform": between bounds.
+    "empirical": probabilities of repeated labels, and a density with edges, see
+    ``docs/explanation/inverse.md``.
+    "normal": with their mean and standard deviation. "uniform": between bounds.
     """
     low, high = open_ends(bounds)
     repeated, probabilities = NO_REPEATED_LABELS, np.empty(0)
@@ -130,15 +127,15 @@ def _quantiles(y, n):
 
 def _edges(y, low, high, seed):
     """Whether labels have an edge below and one above, as labels held out of the density show."""
-    folds = np.random.default_rng(seed).permutation(len(y)) % min(_FOLDS, len(y))
+    folds = np.random.default_rng(seed).permutation(len(y)) % min(_EDGE_FOLDS, len(y))
     possible = [(False,) if np.isfinite(end) else (False, True) for end in (low, high)]
 
     def score(edges):
         total = -0.5 * np.log(len(y)) * sum(edges)
         for fold in np.unique(folds):
-            kept, held_out = y[folds != fold], y[folds == fold]
-            if np.ptp(kept) > 0:
-                density = _with_edges(kept, low, high, edges)
+            training, held_out = y[folds != fold], y[folds == fold]
+            if np.ptp(training) > 0:
+                density = _with_edges(training, low, high, edges)
                 total += np.log(np.maximum(density(held_out), _LEAST_DENSITY)).sum()
         return total
 
@@ -146,12 +143,7 @@ def _edges(y, low, high, seed):
 
 
 def _with_edges(y, low, high, edges):
-    """Density of labels given the edges, with some mass beyond each edge.
-
-    Each of n + 1 labels is equally likely to be the smallest. Beyond an edge the density falls as 1
-    / (1 + d / s)^2 with the distance d: the prediction of the next spacing, exponential of unknown
-    scale, from one spacing s.
-    """
+    """Density of labels given the edges, with the mass 1 / (n + 1) beyond each edge."""
     share = 1 / (len(y) + 1)
     centre, scale = np.mean(y), _WIDE_SCALE * np.std(y)
     spacings = _spacing(y), _spacing(-y)
@@ -174,10 +166,10 @@ def _with_edges(y, low, high, edges):
     return density
 
 
-def _kernel_density(y, at):
+def _kernel_density(y, labels):
     """Of a normal kernel."""
     sd = _bandwidth(y)
-    parts = np.array_split(at, -(-len(at) * len(y) // _DISTANCES_AT_ONCE) or 1)
+    parts = np.array_split(labels, -(-len(labels) * len(y) // _DISTANCES_AT_ONCE) or 1)
     sums = [np.exp(-0.5 * ((part[:, None] - y) / sd) ** 2).sum(axis=1) for part in parts]
     return np.concatenate(sums) / (np.sqrt(2 * np.pi) * sd * len(y))
 

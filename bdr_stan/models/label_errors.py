@@ -1,17 +1,12 @@
 """Noise of labels, and true labels behind labels with errors, by regression calibration.
 
-Labels that are averages over the N_i points of a bag, or have known errors, have the noise variance
-sigma^2 + sigma_point^2 / N_i + v_i. Here sigma_point is the noise sd of one point and v_i the known
-variance of the label's error.
-
-A label is seen with an error, y_i = l_i + e_i, e_i ~ N(0, v_i), v_i known, and the embedding
-follows the true label l_i. True labels spread about their mean m with variance s2, so
+A label is seen with an error, y_i = l_i + e_i, e_i ~ N(0, v_i), v_i known. True labels spread
+about their mean m with variance s2, so
 
     l_i | y_i  ~  N(m + r_i (y_i - m), r_i v_i),    r_i = s2 / (s2 + v_i)
 
-Functions of the label are replaced by their averages under this distribution, and their covariance
-adds to the residual variance about a curve (Carroll, Ruppert, Stefanski and Crainiceanu 2006,
-"Measurement error in nonlinear models", chapter 4).
+Source: Carroll, Ruppert, Stefanski and Crainiceanu (2006), "Measurement error in nonlinear models",
+chapter 4; see ``docs/explanation/inverse.md``.
 """
 
 from dataclasses import dataclass
@@ -60,8 +55,7 @@ def true_labels(
     """Distributions of the true labels given labels and the variances of their errors, (n,).
 
     Plausible labels are kept between the bounds. If the errors explain all variation of the labels,
-    which is possible in a part of the bags, the true labels' variance is set to a hundredth of the
-    labels' variance.
+    the true labels' variance is set to a hundredth of theirs.
     """
     if unexplained(y, error_variance) > 0:
         variance = spread_of_true_labels(y, error_variance)

@@ -1,13 +1,9 @@
 """The regression function at uncertain mean embeddings, and its predictions.
 
-Given a draw of the parameters, bag i has the latent mean and variance (Law et al. 2018, sections
-3.2 and 3.3, in the joint basis)
+Given a draw of the parameters, bag i has the latent mean and variance
 
     xi_i = intercept + sum_k w_k s_ik z_ik + x_i' gamma
     nu_i = eta sum_k w_k^2 (1 - s_ik),          s_ik = eta / (eta + lambda_k / N_i)
-
-with x_i its covariates, if any. With several samples per bag k runs over the coordinates of all,
-and eta and N_i belong to the coordinate's sample.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -40,40 +36,28 @@ _LEAST_SHARE = 1e-18  # of the largest variance, for parts that have none in som
 
 
 def latent_moments(
-    i: Array,
-    *,
-    z: Array,
-    sizes: Array,
-    lam: Array,
-    intercept: Array,
-    w: Array,
-    eta: Array | None = None,
-    x: Array | None = None,
-    gamma: Array | None = None,
-    sample: Array | None = None,
-    shift: Array | None = None,
+    coordinates: Coordinates, embedding: Embedding, draws: Mapping[str, Array], i: Array
 ) -> tuple[Array, Array]:
     """Mean xi and variance nu of the regression function at the bags i, both of shape (S, m).
 
-    z, (n, d), are coordinates of all bags' embeddings, `lam`, (d,), their within-bag variances,
-    zeros for exact embeddings, which need no `eta`; x, (n, Q), covariates. Draws of parameters have
-    the shapes (S,), of w (S, d), of gamma (S, Q). With several samples `sample`, (d,), is the
-    number of each coordinate's sample, and the M columns of sizes and eta belong to them. `shift`,
-    (S, n), adds to the means.
+    Draws of parameters have the shapes (S,), of w (S, d), of gamma (S, Q), of eta, without which
+    embeddings are exact, (S, M) with M samples a bag. `shift`, (S, n), adds to the means.
     """
-    eta = np.ones(len(w)) if eta is None else eta
+    w, sample, lam = draws["w"], coordinates.sample, coordinates.lam
+    eta = draws.get("eta", np.ones(len(w)))
     etas = eta[:, None] if eta.ndim == 1 else eta[:, sample]
+    z, sizes = coordinates.transform(embedding.mean[i]), embedding.sizes[i]
     mean, variance = np.empty((2, len(w), len(i)))
-    kinds, kind = np.unique(sizes[i], axis=0 if sizes.ndim > 1 else None, return_inverse=True)
+    kinds, kind = np.unique(sizes, axis=0 if sizes.ndim > 1 else None, return_inverse=True)
     for k, size in enumerate(kinds):
         columns = np.flatnonzero(kind == k)
         s = shrinkage_factors(etas * (size if sample is None else size[sample]), lam, 1.0)
-        mean[:, columns] = intercept[:, None] + (w * s) @ z[i[columns]].T
+        mean[:, columns] = draws["intercept"][:, None] + (w * s) @ z[columns].T
         variance[:, columns] = np.sum(etas * w**2 * (1 - s), axis=1, keepdims=True)
-    if gamma is not None and x is not None:
-        mean += gamma @ x[i].T
-    if shift is not None:
-        mean += shift[:, i]
+    if "gamma" in draws:
+        mean += draws["gamma"] @ embedding.x[i].T
+    if "shift" in draws:
+        mean += draws["shift"][:, i]
     return mean, variance
 
 
@@ -121,7 +105,7 @@ def outcome_predictive(
     latent = _latent(coordinates, embedding, others, labels.offsets)
     shape = len(embedding.mean), len(draws["intercept"])
     if not isinstance(family, Ordinal):
-        return OutcomePredictive(latent, *shape, family, scales, labels.trials)
+        return OutcomePredictive(latent, *shape, family, scales, labels)
 
     def log_probabilities(i):
         return family.log_probabilities(*latent(i), **scales)
@@ -181,8 +165,8 @@ def contributions(
 
         def moments(i, block=block, added=added):
             mean = draws["gamma"][:, block] @ embedding.x[i, block].T
-            drawn, variance = (0.0, 0.0) if added is None else added(i)
-            return mean + drawn, np.broadcast_to(variance, mean.shape)
+            effect, variance = (0.0, 0.0) if added is None else added(i)
+            return mean + effect, np.broadcast_to(variance, mean.shape)
 
         most = 0.0 if added is None or S >= _FEWEST_DRAWS else np.max(draws["term_sd"] ** 2)
         parts[name] = _part(moments, most, n, S)
@@ -207,23 +191,14 @@ def _latent(coordinates, embedding, draws, offsets=None):
     Under a contrast, both versions have the same drawn predictors, except for the movement.
     """
     new, movement = _new_levels(embedding, draws), embedding.movement
-    moments = partial(
-        latent_moments,
-        z=coordinates.transform(embedding.mean),
-        sizes=embedding.sizes,
-        lam=coordinates.lam,
-        x=embedding.x,
-        sample=coordinates.sample,
-        **{name: values for name, values in draws.items() if name != "term_sd"},
-    )
 
     def of_bags(i):
-        mean, variance = moments(i)
+        mean, variance = latent_moments(coordinates, embedding, draws, i)
         if offsets is not None:
             mean += offsets[i]
         for added in new:
-            drawn, left = added(i)
-            mean += drawn
+            effect, left = added(i)
+            mean += effect
             variance += left
         if movement is None:
             return mean, variance
@@ -268,10 +243,10 @@ def _new_levels(embedding, draws):
 
 def _effects(column, numbers, sd, i):
     """Effects at bags i of the levels of a column, new if numbers > 0, and their variances."""
-    numbers, (drawn, variance) = numbers[i], np.zeros((2, len(sd), len(i)))
+    numbers, (effect, variance) = numbers[i], np.zeros((2, len(sd), len(i)))
     if len(sd) < _FEWEST_DRAWS:
-        return drawn, variance + sd[:, None] ** 2 * (numbers > 0)
+        return effect, variance + sd[:, None] ** 2 * (numbers > 0)
     for number in np.unique(numbers[numbers > 0]):
         noise = np.random.default_rng([column, number]).standard_normal(len(sd))
-        drawn[:, numbers == number] = (sd * noise)[:, None]
-    return drawn, variance
+        effect[:, numbers == number] = (sd * noise)[:, None]
+    return effect, variance

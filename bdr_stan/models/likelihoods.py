@@ -147,7 +147,7 @@ def family_likelihood(
     def likelihood(theta):
         slope_of_variance = 2 * unexplained * theta
         mean, variance = X @ theta + known_part, (unexplained @ theta**2)[row_group]
-        densities = label_densities(family, labels.y, mean, variance, labels.trials, **scales)
+        densities = label_densities(family, labels, mean, variance, **scales)
 
         def by_group(values):
             return np.add.reduceat(values, data.start, axis=0)

@@ -1,9 +1,7 @@
 """Whether labels suit the likelihood of their fit: scatter of counts, shape of other labels.
 
-Whether counts scatter more than Poisson or binomial numbers is a test that such a fit makes. The
-same model with negative binomial or beta-binomial counts contains the narrow one, at dispersion
-0. Both are fitted by evidence, the density of the labels with the weights integrated out, which
-also penalises a function flexible enough to follow every label.
+Fits of Poisson and binomial counts are compared, by evidence, with the same model of negative
+binomial or beta-binomial counts, which contains the narrow one at dispersion 0.
 """
 
 from collections.abc import Callable, Mapping
@@ -67,7 +65,7 @@ class _BetaBinomialTotals(Binomial):
 
         def density(mean):
             spread, tilt = mean * (1 - mean), 1 - 2 * mean
-            terms = terms_of(y, logit(mean), trials, dispersion=dispersion)
+            terms = terms_of(y, logit(mean), trials=trials, dispersion=dispersion)
             inflation = 1 + (trials - 1) / (1 + dispersion**-2.0)  # of the binomial variance
             information = trials / (inflation * spread)
             return LabelDensity(

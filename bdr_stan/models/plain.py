@@ -4,9 +4,7 @@ The programs in ``stan/`` have the models of the accelerated ones in ``stan/fast
 and no whitening. Data of new bags have the training bags' names with "_new" after them, except for
 labels, which are `y`, and `y_at` for log densities.
 
-``stan/inverse.stan`` predicts labels with Bayes' rule. Its data include everything chosen before it
-runs: coordinates of the embeddings, functions of the label, labels to choose from with their
-probabilities, the power and the corrections of classes.
+The data of ``stan/inverse.stan`` include everything chosen before it runs.
 """
 
 from collections.abc import Mapping
@@ -135,9 +133,9 @@ class PlainProgram(Model):
         self.program, self.priors = self.stock.program, self.stock.priors
         self.constants = self.stock.constants
 
-    def read(self, drawn: Draws, settings: SamplerSettings) -> Draws:
+    def read(self, draws: Draws, settings: SamplerSettings) -> Draws:
         """All that the program draws of its parameters, by its own names."""
-        return {name: v for name, v in drawn.items() if v.size and name not in GENERATED}
+        return {name: v for name, v in draws.items() if v.size and name not in GENERATED}
 
 
 @dataclass(kw_only=True)

@@ -1,9 +1,7 @@
 """Totals of normal outcomes at points: a linear regression on weighted sums of features.
 
-The outcome at point j is N(f_j, sigma^2), f_j = f0 + psi_j' w, so bag a's label has the mean sum_j
-p_j f_j and the standard deviation sigma sqrt(sum_j p_j^2). If rates also differ by bag, by g_j' c_a
-with c_a ~ N(0, Sigma) and G_a = sum_j p_j g_j, G_a' Sigma G_a adds to its variance. The known
-variance of a label's error adds to it.
+Bag a's label has the mean sum_j p_j f_j and the variance sigma^2 sum_j p_j^2, to which the known
+variance of its error adds and, if rates also differ by bag, G_a' Sigma G_a of their coefficients.
 """
 
 from collections.abc import Mapping, Sequence
@@ -54,7 +52,7 @@ class RateModel(LatentGaussianModel):
         """The totals, shape (n,)."""
         return self.totals.y
 
-    def own_constants(self) -> dict[str, tuple[ArrayLike, list[str]]]:
+    def prediction_constants(self) -> dict[str, tuple[ArrayLike, list[str]]]:
         return {"total_weight": (self.rows.total, ["bag"])}
 
 

@@ -115,13 +115,8 @@ def bdr_probit_data(
 def follow_latent_scale(whitened: Mapping[str, Any], nu: Array, rho: float) -> dict[str, Any]:
     """Whitened coordinates with a unit that grows with rho like the scale of the latent function.
 
-    The labels identify the latent function in units of sqrt(1 + nu_i), and nu_i grows with rho^2.
-    If embeddings are uncertain, labels thus carry little information on weights and rho together;
-    with a fixed unit of t, chains would cross that long tail in ever smaller steps.
-
-    `nu`, shape (n,), is the variance of the latent function given each bag's embedding, at the
-    mode. The result is `whitened` for a unit of 1, and latent_spread: the unit is
-    sqrt(1 + latent_spread rho^2), at the mode the geometric mean of sqrt(1 + nu_i).
+    The unit is sqrt(1 + latent_spread rho^2), at the mode the geometric mean of sqrt(1 + nu_i), nu,
+    shape (n,), the variance of the latent function given each bag's embedding.
     """
     total = np.exp(np.mean(np.log1p(nu)))
     unit = np.sqrt(total)

@@ -1,18 +1,12 @@
-"""Plots of predictions, influence, robustness, shrinkage, terms and maps.
+"""Plots of predictions, influence, robustness, shrinkage and terms.
 
 For *predictive* see `bdr_stan.metrics`, and for errors of arrays of different lengths, NaN, levels
 and edges. matplotlib is imported when a plot is drawn; without it every plot raises ImportError.
 """
 
-from bdr_stan.plots.by_size import (
-    BARS_PER_PANEL,
-    bag_sizes,
-    compare_by_size,
-    prediction,
-)
+from bdr_stan.plots.by_size import BARS_PER_PANEL, compare_by_size, prediction
 from bdr_stan.plots.calibration import calibration, pit, reliability, rootogram
 from bdr_stan.plots.effects import influence, robustness, shrinkage_spectrum, terms
-from bdr_stan.plots.maps import map, point_map, rate_maps
 from bdr_stan.plots.style import COVERS, MISSES, MODELS
 
 __all__ = [
@@ -20,15 +14,11 @@ __all__ = [
     "COVERS",
     "MISSES",
     "MODELS",
-    "bag_sizes",
     "calibration",
     "compare_by_size",
     "influence",
-    "map",
     "pit",
-    "point_map",
     "prediction",
-    "rate_maps",
     "reliability",
     "robustness",
     "rootogram",

@@ -13,15 +13,13 @@ from bdr_stan.plots.style import (
     diagonal,
     names_as_written,
     of_each_model,
-    one_axes,
     panels,
     size_title,
     titled_classes,
 )
-from bdr_stan.types import ArrayLike, Axes, Figure
+from bdr_stan.types import ArrayLike, Figure
 
 BARS_PER_PANEL = 80  # more would overlap
-_HISTOGRAM_BINS = 30
 
 
 @names_as_written
@@ -97,42 +95,6 @@ def compare_by_size(
     bars = axes[0, 0].collections
     figure.legend(bars, key, loc="outside lower center", ncols=min(2, len(classes)))
     return figure
-
-
-def bag_sizes(sizes: ArrayLike, *, ax: "Axes | None" = None) -> "Axes":
-    """Histogram of the bag sizes.
-
-    Parameters
-    ----------
-    sizes : array, shape (n,), number of points of each bag
-    ax : matplotlib Axes, which are returned; None for a new figure
-
-    Raises
-    ------
-    ValueError : no bag, or a size that is not positive.
-
-    Examples
-    --------
-    >>> from bdr_stan import plots
-    >>> ax = plots.bag_sizes([3, 5, 5, 8, 400])
-    >>> ax.get_xscale()
-    'log'
-    """
-    sizes = np.asarray(sizes, float)
-    if sizes.ndim != 1 or len(sizes) == 0 or not (sizes > 0).all():
-        raise ValueError("sizes must be one number above 0 for each bag")
-    ax = one_axes((5.0, 2.8)) if ax is None else ax
-    low, high = sizes.min(), sizes.max()
-    if high > 20 * low:  # most bags would share a bar
-        edges = np.geomspace(low, high, _HISTOGRAM_BINS + 1)
-        ax.set_xscale("log")
-        ax.xaxis.set_major_formatter("{x:g}")
-    else:
-        edges = np.linspace(low - 0.5, high + 0.5, min(_HISTOGRAM_BINS, int(high - low) + 1) + 1)
-    ax.stairs(np.histogram(sizes, edges)[0], edges, fill=True, color=COVERS)
-    ax.set(xlabel="points in a bag", ylabel="bags")
-    ax.locator_params(axis="y", integer=True)
-    return ax
 
 
 @names_as_written

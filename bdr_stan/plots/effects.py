@@ -4,7 +4,7 @@ from itertools import cycle
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, is_classifier
+from sklearn.base import BaseEstimator
 
 from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.embedding.shrinkage import shrinkage_factors
@@ -94,7 +94,8 @@ def influence(
         if sample is not None:
             options["sample"] = sample
         values, along = model.influence_along(column, bags, seed=seed, **options)
-        mean, band, what = along.mean, along.quantile(ends), f"added to the {_what(model)}"
+        mean, band = along.mean, along.quantile(ends)
+        what = f"added to the {model.label_model.predictor}"
     else:
         raise TypeError(
             f"{type(model).__name__} has no influence of points to draw: pass a fitted BLR, BDR, "
@@ -106,13 +107,6 @@ def influence(
     _draw_band(ax, values, mean, band, level)
     ax.set(xlabel=f"column {column}" if isinstance(column, int) else column, ylabel=what)
     return ax
-
-
-def _what(model):
-    """What a column adds to."""
-    if getattr(model, "family", "normal") not in ("normal", "student_t"):
-        return "linear predictor"
-    return "latent function" if is_classifier(model) else "label"
 
 
 def _draw_band(ax, values, mean, interval, level):
@@ -152,19 +146,13 @@ def terms(model: Any, *, level: float = 0.9) -> "list[Axes]":
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import pandas as pd
     >>> from bdr_stan import Bags, Shrinkage, plots
-    >>> rng = np.random.default_rng(0)
-    >>> year, y = rng.uniform(1990, 2020, size=60), rng.normal(size=60)
-    >>> bags = Bags.from_list(
-    ...     [rng.normal(mean, size=(50, 1)) for mean in y], metadata=pd.DataFrame({"year": year})
-    ... )
-    >>> model = Shrinkage(5, smooths=["year"]).fit(bags, y + (year - 2000) / 10, seed=1)
-    >>> (ax,) = plots.terms(model)
-    >>> along = ax.lines[-1].get_ydata()
-    >>> bool(along[-1] > along[0])
-    True
+    >>> from bdr_stan.datasets import county_table
+    >>> people = county_table(40).assign(state=lambda table: table["county"].str[-1])
+    >>> bags = Bags.from_dataframe(people, "county", ["age"], metadata=["vote", "state"])
+    >>> (ax,) = plots.terms(Shrinkage(5, groups=["state"]).fit(bags, "vote", seed=1))
+    >>> ax.get_ylabel()
+    'state'
     """
     if not hasattr(model, "term_along"):
         raise TypeError(
@@ -279,17 +267,13 @@ def robustness(
     interval = f"the {found.level:.0%} interval can reach 0"
     ax.plot([], [], color=MISSES, lw=1.5, ls="--", label=interval)
     for name, (of_labels, of_contrast) in found.strengths.items():
-        ax.plot(of_contrast, of_labels, "o", color=COVERS)
-        ax.annotate(
-            name, (of_contrast, of_labels), (5, 3), textcoords="offset points", fontsize="small"
-        )
-    ax.set(
-        xlabel="c_d: share of the contrast's precision",
-        ylabel="c_y: share of the labels' residual variance",
-        xlim=(0, largest),
-        ylim=(0, largest),
-        title=f"contrast {found.mean:.3g} without an omitted cause",
-    )
+        at = of_contrast, of_labels
+        ax.plot(*at, "o", color=COVERS)
+        ax.annotate(name, at, (5, 3), textcoords="offset points", fontsize="small")
+    ax.set(xlim=(0, largest), ylim=(0, largest))
+    ax.set_title(f"contrast {found.mean:.3g} without an omitted cause")
+    ax.set_xlabel("c_d: share of the contrast's precision")
+    ax.set_ylabel("c_y: share of the labels' residual variance")
     ax.legend(framealpha=1, edgecolor="none", fontsize="small", loc="upper right")
     return ax
 

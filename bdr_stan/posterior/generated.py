@@ -11,7 +11,6 @@ from bdr_stan.cmdstan.data_file import write_data
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.posterior import stanli
 from bdr_stan.posterior.declarations import declared
-from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.scratch import scratch_folder
 from bdr_stan.types import Array
 
@@ -35,7 +34,7 @@ def generated_quantities(
         program.write_text(code, encoding="utf-8")
         none = np.empty((len(next(iter(draws.values()))), 0))  # of a parameter without entries
         parameters = {p: draws.get(p, none) for p in declared(program, "parameters")}
-        on_stanli = stanli.engine_of_run(program, SamplerSettings(engine=engine)) == "stanli"
+        on_stanli = stanli.engine_of_run(program, engine) == "stanli"
         run = _by_stanli if on_stanli else _by_cmdstan
         try:
             quantities = run(program, data, parameters, wanted, seed)

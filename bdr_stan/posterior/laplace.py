@@ -37,9 +37,9 @@ def _posterior(model, theta, scales, attrs):
     """One chain of draws of theta, (S, D), and of the scales, arrays of them included, (S, ...)."""
     d = len(model.prior_factor)
     base, effects = split_effects(theta[0], sum(model.terms.n_effects))
-    drawn = {"w": theta[:, :d], "intercept": theta[:, -1], **scales}
-    drawn |= {"gamma": theta[:, base[d:-1]], "term_effect": theta[:, effects]}
-    chain = {name: values[None] for name, values in drawn.items() if values.size}
+    draws = {"w": theta[:, :d], "intercept": theta[:, -1], **scales}
+    draws |= {"gamma": theta[:, base[d:-1]], "term_effect": theta[:, effects]}
+    chain = {name: values[None] for name, values in draws.items() if values.size}
     return Posterior(model.with_landmark_weights(chain), {}, attrs)
 
 
@@ -55,15 +55,15 @@ def laplace_posterior(
     covariance = covariance_of_logs()
     rng = np.random.default_rng(seed)
     log_change = rng.multivariate_normal(np.zeros(len(scales)), covariance, draws)
-    drawn = {name: s * np.exp(log_change[:, k]) for k, (name, s) in enumerate(scales.items())}
-    theta = _given_rho(model, scales, mode, drawn, rng)
+    scale_draws = {name: s * np.exp(log_change[:, k]) for k, (name, s) in enumerate(scales.items())}
+    theta = _given_rho(model, scales, mode, scale_draws, rng)
     others = [k for k, name in enumerate(scales) if name not in model.rho_names]
     theta += log_change[:, others] @ _slopes(model, scales, mode, covariance, others)
     for array, entries in model.arrays(Role.ARRAY).items():
         if entries:
-            drawn[array] = np.column_stack([drawn.pop(name) for name in entries])
+            scale_draws[array] = np.column_stack([scale_draws.pop(name) for name in entries])
     attrs = {"inference_method": "laplace", "log_evidence": mode.log_evidence}
-    return _posterior(model, theta, drawn, attrs)
+    return _posterior(model, theta, scale_draws, attrs)
 
 
 def _slopes(model, scales, mode, covariance, which):
@@ -85,11 +85,11 @@ def _slopes(model, scales, mode, covariance, which):
     return np.reshape(slopes, (len(which), len(mode.theta)))
 
 
-def _given_rho(model, scales, mode, drawn, rng):
+def _given_rho(model, scales, mode, scale_draws, rng):
     """Draws of theta, shape (S, D), given draws of rho and the most probable other scales."""
     of_rest, _ = without_effects(mode, model.terms, scales)
     whitened = whitened_coordinates(of_rest, model.prior_factor, model.rho_of(scales), model.blocks)
-    d, rho = len(model.prior_factor), np.array([drawn[name] for name in model.rho_names])
+    d, rho = len(model.prior_factor), np.array([scale_draws[name] for name in model.rho_names])
     n_draws, D = rho.shape[1], len(of_rest.theta)
     t = rng.standard_normal((n_draws, D))
     q = whitened["information"] + np.repeat(rho, model.blocks or d, axis=0).T ** -2.0

@@ -99,7 +99,7 @@ class LatentGaussianModel(Model):
     def __post_init__(self) -> None:
         self.priors = with_user_values(self.default_priors(), self.prior)
         self.data = self.program_data()
-        self.constants = {**self.own_constants(), **self.chosen}
+        self.constants = {**self.prediction_constants(), **self.chosen}
         of_terms: Variables = {}
         if self.has_terms:
             arrays = term_arrays(self.terms).items()
@@ -136,7 +136,7 @@ class LatentGaussianModel(Model):
         """Data of the program, except for `whitening`."""
 
     @abstractmethod
-    def own_constants(self) -> dict[str, tuple[ArrayLike, list[str]]]:
+    def prediction_constants(self) -> dict[str, tuple[ArrayLike, list[str]]]:
         """Inputs of predictions other than draws: name -> values, names of dimensions."""
 
     # ------------------------------------------------------------ what some models change
@@ -242,12 +242,12 @@ class LatentGaussianModel(Model):
             sds = np.sqrt(np.diag(covariance())).tolist()
         return scales, mode, dict(zip(scales, sds, strict=True))
 
-    def read(self, drawn: Draws, settings: SamplerSettings) -> Draws:
+    def read(self, draws: Draws, settings: SamplerSettings) -> Draws:
         """Draws with the weights of the landmarks, the intercept at the level of the labels.
 
         ValueError if the user's program lacks a variable that predictions need.
         """
-        drawn = without_arrays(drawn, self.arrays(Role.SPLIT))
+        draws = without_arrays(draws, self.arrays(Role.SPLIT))
         needed = [
             name
             for variable, (role, entries) in self.all_variables.items()
@@ -255,23 +255,23 @@ class LatentGaussianModel(Model):
             if role in (Role.SCALE, Role.PREDICTION) or entries
             if name not in _OF_PRIOR_ALONE
         ]
-        missing = [name for name in needed if name not in drawn]
+        missing = [name for name in needed if name not in draws]
         if missing:
             raise ValueError(
                 f"{settings.stan_file} has no variable {missing[0]!r}: predictions need "
                 f"{', '.join(needed)}, so keep these names"
             )
         of_sampler = self.arrays(Role.SAMPLER)
-        drawn = {name: v for name, v in drawn.items() if name not in of_sampler and v.size}
+        draws = {name: v for name, v in draws.items() if name not in of_sampler and v.size}
         if settings.stan_file is None:
-            drawn["intercept"] = drawn["intercept"] + self.level
-        return self.with_landmark_weights(drawn)
+            draws["intercept"] = draws["intercept"] + self.level
+        return self.with_landmark_weights(draws)
 
-    def with_landmark_weights(self, drawn: Draws) -> Draws:
+    def with_landmark_weights(self, draws: Draws) -> Draws:
         """The draws with beta, the weights of the landmarks, if features are landmarks."""
         if self.weight_basis is None:
-            return drawn
-        return {**drawn, "beta": drawn["w"] @ self.weight_basis.T}
+            return draws
+        return {**draws, "beta": draws["w"] @ self.weight_basis.T}
 
     def _with_arrays(self, values: dict[str, Any]) -> dict[str, Any]:
         """Values of the scales, and their arrays in the program."""

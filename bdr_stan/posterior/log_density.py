@@ -95,8 +95,8 @@ class LogDensity:
         RuntimeError
             This is not the main thread.
         """
-        drawn, _ = stanli.constrained(self._program, self._checked(points, 2))
-        read = self.model.read(drawn, replace(self.settings, method="nuts"))
+        draws, _ = stanli.constrained(self._program, self._checked(points, 2))
+        read = self.model.read(draws, replace(self.settings, method="nuts"))
         return {name: values[0] for name, values in read.items()}
 
     @cached_property

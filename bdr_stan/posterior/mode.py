@@ -1,8 +1,4 @@
-"""The most probable weights given the scales, with Newton steps.
-
-Given the scales (sigma, rho, eta) the weights, the covariates' weights and the intercept, theta =
-[w; gamma; a], have a posterior that is Gaussian (BLR) or nearly so.
-"""
+"""The most probable weights theta = [w; gamma; a] given the scales, with Newton steps."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,7 +23,7 @@ _COLUMNS_WORTH_THREADS = 1000
 # (Hager and Zhang 2005). Halving stops at the smallest step.
 _ARMIJO = 1e-4
 _LESS_STEEP = 0.9
-_ROUNDING = 1e-10
+_DENSITY_ROUNDING = 1e-10
 _LEAST_STEP = 1e-10
 
 
@@ -115,7 +111,7 @@ def find_mode(
             if trial >= value + _ARMIJO * share * promised:
                 break
             less_steep = abs(derivatives[0] @ step) <= _LESS_STEEP * promised
-            if less_steep and trial >= value - _ROUNDING * abs(value):
+            if less_steep and trial >= value - _DENSITY_ROUNDING * abs(value):
                 break
             share /= 2
         else:

@@ -52,16 +52,16 @@ class Model(ABC):
         """Data, initial values and scales for a run of the program, or of the user's variant."""
 
     @abstractmethod
-    def read(self, drawn: Draws, settings: SamplerSettings) -> Draws:
+    def read(self, draws: Draws, settings: SamplerSettings) -> Draws:
         """Draws in the users' form, from the program's; ValueError if one is missing."""
 
 
-def without_arrays(drawn: Draws, arrays: Mapping[str, Sequence[str]]) -> Draws:
+def without_arrays(draws: Draws, arrays: Mapping[str, Sequence[str]]) -> Draws:
     """The program's draws, with the entries of some of its arrays under their own names."""
-    drawn = dict(drawn)
+    draws = dict(draws)
     for array, names in arrays.items():
-        if names and array in drawn:
-            entries = drawn.pop(array)
+        if names and array in draws:
+            entries = draws.pop(array)
             entries = entries.reshape(*entries.shape[:2], -1)
-            drawn |= zip(names, np.moveaxis(entries, -1, 0), strict=True)
-    return drawn
+            draws |= zip(names, np.moveaxis(entries, -1, 0), strict=True)
+    return draws

@@ -260,7 +260,7 @@ _LOG_DENSITIES: dict[str, Callable[[Array, Mapping[str, Array]], Array]] = {
     "rayleigh": lambda x, p: stats.rayleigh.logpdf(x, scale=p["scale"]),
     "LKJ": _lkj,
 }
-_NUMBERS = ("location", "scale", "median", "log_sd", "shape")
+_PRIOR_NUMBERS = ("location", "scale", "median", "log_sd", "shape")
 
 
 def log_prior(
@@ -275,7 +275,7 @@ def log_prior(
     """
     log_densities = {}
     for name, (text, _, _) in texts.items():
-        numbers = {kind: _numbers(priors, f"{name}_{kind}") for kind in _NUMBERS}
+        numbers = {kind: _numbers(priors, f"{name}_{kind}") for kind in _PRIOR_NUMBERS}
         numbers = {kind: values for kind, values in numbers.items() if len(values)}
         values = draws.get(name)
         if values is None or not numbers or values.size == 0:

@@ -2,6 +2,8 @@
 
 import os
 import re
+import time
+from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,11 +15,10 @@ from bdr_stan.cmdstan.csv_files import read_without_polars
 from bdr_stan.cmdstan.data_file import write_data
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.posterior import stanli
-from bdr_stan.posterior.chains import ChainProgress, sample_on_workers
 from bdr_stan.posterior.log_density import LogDensity
 from bdr_stan.posterior.model import Draws, Model, StanInput
 from bdr_stan.posterior.settings import SamplerSettings, check_options
-from bdr_stan.progress import status
+from bdr_stan.progress import status, time_left
 from bdr_stan.results.draws import fit_attrs, sample_stats, stan_draws
 from bdr_stan.scratch import scratch_folder
 from bdr_stan.types import PathName
@@ -25,6 +26,9 @@ from bdr_stan.types import PathName
 # Stan stops if a step's predicted gain is below a share of the log density, which depends on the
 # bags and the unit of the labels: by default 1e7 epsilons, up to 0.2 below the mode.
 _MODE_OPTIONS: dict[str, Any] = {"algorithm": "lbfgs", "tol_rel_grad": 1e3}
+_MIN_SHARE = 0.02  # share of all iterations needed to estimate the remaining time
+_LONG_SECONDS = 120.0  # seconds
+_QUICKER_METHOD = '; method="laplace" takes seconds'
 
 
 @dataclass(frozen=True)
@@ -54,9 +58,9 @@ def sample_posterior(
 ) -> Posterior:
     """Draws from the posterior of a model with one of Stan's methods, in the model's form."""
     stan_input = model.stan_input(settings)
-    drawn, stats, attrs = run(settings.stan_file or model.program, stan_input, settings)
+    draws, stats, attrs = run(settings.stan_file or model.program, stan_input, settings)
     return Posterior(
-        model.read(drawn, settings),
+        model.read(draws, settings),
         stats,
         {**attrs, **stan_input.attrs},
         LogDensity(model, stan_input, settings),
@@ -70,12 +74,11 @@ def run(
 
     ValueError or TypeError for invalid options, RuntimeError with Stan's message.
     """
-    check_options(settings.method, settings.options, warmup=settings.warmup, engine=settings.engine)
-    if stanli.engine_of_run(program, settings) == "stanli":
+    check_options(settings.method, settings.options, warmup=settings.warmup)
+    if stanli.engine_of_run(program, settings.engine) == "stanli":
         return stanli.run(program, stan_input, settings)
     method, chains, draws = settings.method, settings.chains, settings.draws
     options, inits = {**stan_input.options, **settings.options}, stan_input.inits
-    client = options.pop("client", None)
     threads = options.get("threads_per_chain") or 1
     has_metric = bool({"metric", "inv_metric"} & set(options))
     # The folder comes first: CmdStanPy, which needs a second to import, also keeps files there.
@@ -107,19 +110,17 @@ def run(
             with cmdstanpy.disable_logging(), running:
                 if method == "nuts":
                     metric = stan_input.first_metric(list(model.src_info()["parameters"]))
-                    chosen = {
+                    nuts: dict[str, Any] = {
                         "inits": inits,
                         "chains": chains,
+                        "parallel_chains": n_parallel,
                         "iter_warmup": settings.warmup,
                         "iter_sampling": draws,
+                        "save_warmup": True,  # the rows of the files measure the progress
+                        "show_progress": False,
                         **({} if has_metric or metric is None else {"inv_metric": metric}),
-                        **options,
                     }
-                    if client is not None:
-                        return sample_on_workers(client, program, **{**common, **chosen})
-                    # With warm-up in the files, their rows measure the progress of chains.
-                    local = {"parallel_chains": n_parallel, "save_warmup": True}
-                    fit = model.sample(**{**common, "show_progress": False, **local, **chosen})
+                    fit = model.sample(**{**common, **nuts, **options})
                 elif method == "optimize":
                     search = {**common, "inits": inits[0], **options}
                     fit = _optimized(model, search, stan_input.mode_options)
@@ -145,8 +146,6 @@ def _of_same_axes(init, parameters):
 
 def _optimized(model, options, chosen):
     """The mode, as near as the log density's own rounding lets the search come."""
-    if "algorithm" in options:  # which has its own tolerances
-        return model.optimize(**options)
     # Near the mode steps may be lost in rounding, the first of all, which is short by default. In
     # whitened coordinates a step of length 1 along the gradient is nearly Newton's.
     for first_step in ({}, {"init_alpha": 1.0}):
@@ -163,3 +162,53 @@ def _stan_message(text):
     beginnings = "Exception|Error|Rejecting|Initialization|Line search"
     by_stan = [line for line in lines if re.match(beginnings, line)]
     return "\n".join(dict.fromkeys(by_stan)) or text
+
+
+class ChainProgress:
+    """Iterations of chains; each chain adds a row per `thin` iterations to a file in `folder`."""
+
+    def __init__(self, folder: PathName, chains: int, warmup: int, draws: int, thin: int = 1):
+        self.folder, self.chains, self.warmup = Path(folder), chains, warmup
+        self.iterations, self.thin = warmup + draws, thin
+        self.bytes: dict[Path, int] = defaultdict(int)  # read so far
+        self.rows: dict[Path, int] = defaultdict(int)  # that these bytes have
+        self.start = time.monotonic()
+
+    def text(self) -> str:
+        """For example "iterations 34 and 320 of 2000 (warm-up), about 4 min left"; at first ""."""
+        with suppress(OSError):  # an interrupted fit removes the files
+            for path in self.folder.glob("*.csv"):
+                self._read(path)
+        rows = [self.rows[path] for path in sorted(self.rows)]
+        reached = [min(self.thin * n, self.iterations) for n in rows]
+        if not reached:
+            return ""
+        text = f"iteration{'s' * (len(reached) > 1)} {_listed(reached)} of {self.iterations}"
+        if max(reached) < self.warmup:
+            text += " (warm-up)"
+        waiting = self.chains - len(reached)
+        if waiting:
+            text += f", {waiting} chain{'s' * (waiting > 1)} waiting"
+        seconds = self._seconds_left(sum(reached) / (self.chains * self.iterations))
+        hint = _QUICKER_METHOD if seconds > _LONG_SECONDS and max(reached) < self.warmup else ""
+        return text + time_left(seconds) + hint
+
+    def _read(self, path):
+        """Count the draws that were written since the last time."""
+        with path.open("rb") as file:
+            file.seek(self.bytes[path])
+            new = file.read()
+        new = new[: new.rfind(b"\n") + 1]  # a row may be half written
+        self.bytes[path] += len(new)
+        self.rows[path] += sum(line[:1] not in (b"#", b"l", b"") for line in new.splitlines())
+
+    def _seconds_left(self, done):
+        """Seconds until all chains have ended; a rough estimate, 0 if unknown."""
+        elapsed = time.monotonic() - self.start
+        return elapsed * (1 - done) / done if done >= _MIN_SHARE else 0.0
+
+
+def _listed(numbers):
+    """For example "3", "3 and 4", "3, 4 and 5"."""
+    *others, last = map(str, numbers)
+    return f"{', '.join(others)} and {last}" if others else last

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -28,8 +28,7 @@ class SamplerSettings:
     progress: bool | None = None  # None reports steps of more than 10 s, True of 1 s, False nothing
     stan_file: PathName | None = None  # a variant of the model's program
     engine: str | None = None  # one of `ENGINES`; None: CmdStan, or stanli if it is not ready
-    # Further arguments of the cmdstanpy method; for NUTS also `client`, a Dask client whose workers
-    # run the chains.
+    # Further arguments of the cmdstanpy method, see `OPTIONS`.
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -38,71 +37,39 @@ class SamplerSettings:
         return {"chains": self.chains, "warmup": self.warmup, "draws": self.draws}
 
 
-class _Rule(NamedTuple):
-    """Valid values of an argument, in words and as a test."""
-
-    words: str
-    is_valid: Callable[[Any], bool]
+def _is_inits(value):
+    several = value if isinstance(value, list) else [value]
+    return len(several) > 0 and all(isinstance(init, Mapping) for init in several)
 
 
-_DICTS = _Rule(
-    "a dict or a list of dicts",
-    lambda v: (
-        isinstance(v, Mapping)
-        or (isinstance(v, list) and len(v) > 0 and all(isinstance(init, Mapping) for init in v))
+# Option of cmdstanpy -> its valid values, in words and as a test.
+_RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    **dict.fromkeys(
+        ("max_treedepth", "thin", "parallel_chains", "threads_per_chain", "iter", "history_size"),
+        ("an integer >= 1", lambda v: is_integer(v) and v >= 1),
     ),
-)
-# Rule -> options of cmdstanpy with these values.
-_OPTIONS_OF_RULES = {
-    _Rule("an integer >= 1", lambda v: is_integer(v) and v >= 1): (
-        *("max_treedepth", "thin", "parallel_chains", "threads_per_chain"),
-        *("iter", "history_size", "refresh", "sig_figs"),
+    **dict.fromkeys(
+        ("adapt_engaged", "jacobian"),
+        ("True or False", lambda v: isinstance(v, (bool, np.bool_))),
     ),
-    _Rule("an integer >= 0", lambda v: is_integer(v) and v >= 0): (
-        *("adapt_init_phase", "adapt_metric_window", "adapt_step_size"),
+    "step_size": ("a positive number", lambda v: is_number(v) and 0 < v < np.inf),
+    "adapt_delta": ("a number between 0 and 1", lambda v: is_number(v) and 0 < v < 1),
+    "metric": (
+        "'diag_e', 'dense_e' or 'unit_e'",
+        lambda v: isinstance(v, str) and v in ("diag_e", "dense_e", "unit_e"),
     ),
-    _Rule("a positive number", lambda v: is_number(v) and 0 < v < np.inf): (
-        *("step_size", "init_alpha", "tol_obj", "tol_rel_obj", "tol_grad", "tol_rel_grad"),
-        *("tol_param", "timeout"),
-    ),
-    _Rule("a number between 0 and 1", lambda v: is_number(v) and 0 < v < 1): ("adapt_delta",),
-    _Rule("True or False", lambda v: isinstance(v, (bool, np.bool_))): (
-        *("adapt_engaged", "force_one_process_per_chain", "jacobian", "require_converged"),
-        "show_console",
-    ),
-    _Rule("'diag_e', 'dense_e' or 'unit_e'", lambda v: v in ("diag_e", "dense_e", "unit_e")): (
-        "metric",
-    ),
-    _Rule("'lbfgs', 'bfgs' or 'newton'", lambda v: v in ("lbfgs", "bfgs", "newton")): (
-        "algorithm",
-    ),
-    _Rule(
-        "a Dask client that runs",
-        lambda v: hasattr(v, "submit") and getattr(v, "status", None) == "running",
-    ): ("client",),
-    _Rule("what CmdStanPy takes", lambda _: True): ("inv_metric", "inits", "opt_args"),
+    "inv_metric": ("what CmdStanPy takes", lambda _: True),
+    "inits": ("a dict or a list of dicts", _is_inits),
 }
-_RULES = {name: rule for rule, names in _OPTIONS_OF_RULES.items() for name in names}
-_OF_ALL = ("timeout", "refresh", "show_console", "sig_figs")
+# Those that both engines have.
 OPTIONS: dict[str, tuple[str, ...]] = {
     "nuts": (
         *("adapt_delta", "max_treedepth", "step_size", "thin", "metric", "inv_metric"),
-        *("adapt_engaged", "adapt_init_phase", "adapt_metric_window", "adapt_step_size", "inits"),
-        *("parallel_chains", "client", "threads_per_chain", "force_one_process_per_chain"),
-        *_OF_ALL,
+        *("adapt_engaged", "inits", "parallel_chains", "threads_per_chain"),
     ),
-    "optimize": (
-        *("algorithm", "iter", "jacobian", "require_converged", "inits", "init_alpha", "tol_obj"),
-        *("tol_rel_obj", "tol_grad", "tol_rel_grad", "tol_param", "history_size"),
-        *_OF_ALL,
-    ),
-    "laplace": ("opt_args", *_OF_ALL),
+    "optimize": ("iter", "jacobian", "history_size", "inits"),
+    "laplace": (),
 }
-_OF_STANLI = {
-    *("adapt_delta", "max_treedepth", "step_size", "thin", "metric", "inv_metric", "adapt_engaged"),
-    *("inits", "parallel_chains", "threads_per_chain", "iter", "jacobian", "history_size"),
-}
-STANLI_OPTIONS = {m: tuple(n for n in OPTIONS[m] if n in _OF_STANLI) for m in OPTIONS}
 _OF_FIT = ("chains", "warmup", "draws", "seed", "progress", "label_sd")
 # Arguments of CmdStanPy that have another name in `fit`.
 _INSTEAD = {
@@ -112,32 +79,23 @@ _INSTEAD = {
 }
 
 
-def check_options(
-    method: str, options: Mapping[str, Any], *, warmup: int = 1, engine: str | None = None
-) -> None:
+def check_options(method: str, options: Mapping[str, Any], *, warmup: int = 1) -> None:
     """Raise TypeError or ValueError unless a method supports these options of cmdstanpy."""
-    on_stanli = engine == "stanli"
-    options_of_method = (STANLI_OPTIONS if on_stanli else OPTIONS).get(method, ())
     for name, value in options.items():
-        if name in OPTIONS.get(method, ()) and name not in options_of_method:
-            raise TypeError(
-                f"method={method!r} takes no {name} on stanli: leave it out, or use "
-                "engine='cmdstan'"
-            )
         if name in _INSTEAD:
             raise ValueError(f"{method} takes no {name}: {_INSTEAD[name]}; leave it out")
-        if name not in options_of_method:
-            possible = (*_OF_FIT, *options_of_method)
+        if name not in OPTIONS.get(method, ()):
+            possible = (*_OF_FIT, *OPTIONS.get(method, ()))
             if meant := near(name, possible):
                 raise TypeError(f"fit takes no {name}: did you mean {meant[0]!r}?")
-            if not options_of_method:
+            if method not in OPTIONS:
                 raise ValueError(f"method={method!r} runs no Stan program: leave {name} out")
             raise TypeError(
                 f"method={method!r} takes no {name}; its options are {', '.join(possible)}"
             )
-        rule = _DICTS if on_stanli and name == "inits" else _RULES[name]
-        if not rule.is_valid(value):
-            raise ValueError(f"{name} must be {rule.words}, found {value!r}")
+        words, is_valid = _RULES[name]
+        if not is_valid(value):
+            raise ValueError(f"{name} must be {words}, found {value!r}")
     if method == "nuts" and warmup == 0 and options.get("adapt_engaged", True):
         raise ValueError(
             "warmup=0 leaves NUTS no iterations to adapt in: give warmup >= 1, or "

@@ -22,7 +22,7 @@ from bdr_stan.extras import (
 )
 from bdr_stan.posterior.declarations import block_of, declared
 from bdr_stan.posterior.model import Draws, StanInput
-from bdr_stan.posterior.settings import ENGINES, STANLI_OPTIONS, SamplerSettings
+from bdr_stan.posterior.settings import ENGINES, SamplerSettings
 from bdr_stan.progress import status
 from bdr_stan.results.draws import renamed_stats
 from bdr_stan.scratch import scratch_folder
@@ -50,16 +50,14 @@ def check_engine(engine: Any) -> None:
         require_stanli("engine='stanli'")
 
 
-def engine_of_run(program: PathName, settings: SamplerSettings) -> str:
-    """The engine of a run: from the settings, else CmdStan.
+def engine_of_run(program: PathName, engine: str | None) -> str:
+    """The engine of a run: this one or, by default, CmdStan.
 
-    If CmdStan is not set up it is stanli, with a warning, if it is installed, has the options, and
-    this is the main thread; on Windows always.
+    If CmdStan is not set up it is stanli, with a warning, if it is installed and this is the main
+    thread; on Windows always.
     """
-    if settings.engine is not None:
-        return settings.engine
-    if not set(settings.options) <= set(STANLI_OPTIONS[settings.method]):
-        return "cmdstan"
+    if engine is not None:
+        return engine
     if stanli_version() != STANLI_VERSION or not in_main_thread():
         return "cmdstan"
     if sys.platform == "win32":

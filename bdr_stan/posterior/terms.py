@@ -1,7 +1,6 @@
 """Effects of groups and smooth functions: their priors, Stan data and coordinates.
 
-With r = [w; gamma; intercept] and the effects of earlier terms, a term's effects given the labels
-are nearly normal, whatever their prior standard deviations sd:
+With r = [w; gamma; intercept] and the effects of earlier terms a term has, given the labels,
 
     effect ~ N(A^-1 (linear_term + cross r), A^-1),     A = information + diag(sd)^-2
 """

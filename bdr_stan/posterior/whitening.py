@@ -32,8 +32,7 @@ def whitened_coordinates(
         axes u,    u = (linear_term + block_cross u) / q + t_w / sqrt(q)
 
     At the rho of `mode` this is theta = mode + B t with B B' the inverse of `mode.precision`. The
-    result has the quantities by their names in the Stan programs. The posterior does not depend on
-    their values; these values make it easy to sample.
+    result has the quantities by their names in the Stan programs.
     """
     d = len(prior_factor)
     H, prior = mode.precision, prior_factor.T @ prior_factor
@@ -81,12 +80,10 @@ def with_mode_shift(
 ) -> dict[str, Array | float]:
     """Whitened coordinates with a centre that follows the mode as the labels' scales change.
 
-    Without this, NUTS needs many small steps if the labels identify weights well given the scales,
-    but poorly without them. `whitened` and `prior_factor` belong to `mode`, the mode at all
-    `scales`, including rho; `likelihood` returns, for the K scales `followed` as keywords, in the
-    order of the program, the likelihood for `find_mode`. The result also has `scale_at_mode`, their
-    values, shape (K,), and `mode_shift`, the change of t with their logarithms, shape (d + Q + 1,
-    K). The effects of terms, `n_effects`, follow theta by themselves.
+    `whitened` and `prior_factor` belong to `mode`, the mode at all `scales`, including rho;
+    `likelihood` returns, for the K scales `followed` as keywords, in the order of the program, the
+    likelihood for `find_mode`. The result also has `scale_at_mode`, their values, shape (K,), and
+    `mode_shift`, the change of t with their logarithms, shape (d + Q + 1, K).
     """
     values = {name: scales[name] for name in followed}
 

@@ -64,8 +64,8 @@ class Blend(Distributions):
 
     def log_prob(self, y: ArrayLike) -> Array:
         """Log predictive density of labels `y`, shape (n,)."""
-        each = np.array([p.log_prob(y) for p in self.predictives])
-        return logsumexp(each, b=self.weights[:, None], axis=0)
+        densities = np.array([p.log_prob(y) for p in self.predictives])
+        return logsumexp(densities, b=self.weights[:, None], axis=0)
 
     def _quantiles_at(self, levels):
         return np.array([self._quantile(level) for level in levels])
@@ -90,8 +90,8 @@ class Blend(Distributions):
         rng = np.random.default_rng(seed)
         n = sum(p.n_draws for p in self.predictives) if size is None else size
         part = rng.choice(len(self.predictives), n, p=self.weights)
-        each = [p.sample(n, seed=rng) for p in self.predictives]
-        return np.array([each[k][draw] for draw, k in enumerate(part)])
+        labels = [p.sample(n, seed=rng) for p in self.predictives]
+        return np.array([labels[k][draw] for draw, k in enumerate(part)])
 
 
 def mix(predictives: Sequence[Any], weights: ArrayLike) -> Any:
@@ -128,8 +128,6 @@ def mix(predictives: Sequence[Any], weights: ArrayLike) -> Any:
     >>> mixture = mix([normal(0.0), normal(4.0)], weights=[0.75, 0.25])
     >>> mixture.mean, mixture.sd
     (array([1.]), array([2.]))
-    >>> mixture.weights
-    array([0.75, 0.25])
     """
     weights = np.asarray(weights, float)
     if not len(predictives) or weights.shape != (len(predictives),):

@@ -163,7 +163,7 @@ class MulticlassPredictive(_ClassMixture):
         return self.mean
 
     def _ends(self, level, predicted):
-        return (each[np.arange(len(self)), predicted] for each in self.interval(level))
+        return (ends[np.arange(len(self)), predicted] for ends in self.interval(level))
 
     _answers = "probabilities, sd, quantile(q), interval(level), log_prob(y), sample(size)"
 
@@ -198,7 +198,7 @@ class MulticlassPredictive(_ClassMixture):
 
 
 def of_category(predictive: Any, category: Any) -> Any:
-    """Of more than two classes the distribution of whether the class is one of `category`.
+    """Distribution of whether the class is one of `category`, of more than two classes.
 
     Otherwise the predictive itself. TypeError or ValueError if `category` does not fit.
     """

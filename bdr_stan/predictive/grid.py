@@ -21,9 +21,8 @@ _LEAST_NOISE = 1e-9  # of the length of the grid: less is none
 class RepeatedLabels:
     """Labels that have probabilities, on a grid with each between two close labels.
 
-    Densities on the grid are linear, so the probability of a repeated label is its density times
-    `trapezoid_weights`. That density is as high as its neighbours are close. In comparisons with
-    other densities, the probability is spread over the resolution.
+    Its probability is its density, as high as its neighbours are close, times `trapezoid_weights`;
+    in comparisons with other densities it is spread over the resolution.
     """
 
     labels: Array  # ascending, shape (A,), units of y
@@ -50,8 +49,8 @@ class RepeatedLabels:
     def snapped(self, values: Array, grid: Array) -> Array:
         """Values of any shape, those as close to a repeated label as its neighbours moved to it."""
         moved, steps = values.copy(), np.r_[np.inf, np.diff(grid), np.inf]
-        for label, at in zip(self.labels, self.places(grid), strict=True):
-            moved[np.abs(values - label) <= steps[at : at + 2].min()] = label
+        for label, place in zip(self.labels, self.places(grid), strict=True):
+            moved[np.abs(values - label) <= steps[place : place + 2].min()] = label
         return moved
 
 
@@ -87,8 +86,6 @@ class GridPredictive(NumericMixture):
     >>> predictive = GridPredictive(lambda i: iter([log_density[None]]), grid, n_bags=1, n_draws=1)
     >>> predictive.mean.round(2), predictive.quantile(0.5).round(2)
     (array([0.67]), array([0.71]))
-    >>> predictive.cdf([0.5]).round(2)
-    array([0.25])
     """
 
     def __init__(
@@ -104,10 +101,10 @@ class GridPredictive(NumericMixture):
         self.noise_sd = noise_sd if noise_sd is not None and np.any(noise_sd) else None
         self.n_draws, self._kept = n_draws, None
         if n_bags * len(grid) <= _MOST_KEPT:
-            kept = np.empty((n_bags, len(grid)))
+            densities = np.empty((n_bags, len(grid)))
             for i in bags_at_once(n_bags, len(grid)):
-                kept[i] = self._density(i)
-            self._kept = kept
+                densities[i] = self._density(i)
+            self._kept = densities
         super().__init__(self._density, n_bags, n_draws)
 
     @property
@@ -243,10 +240,7 @@ def _inside(grid, labels):
 
 
 def _widened(grid, margin):
-    """A grid with labels in margins of this length: even ones for the tails of wide noise.
-
-    Those of narrow noise, and the ends of the grid, need closer ones.
-    """
+    """A grid with margins: even labels for the tails of wide noise, close ones for narrow noise."""
     close = np.geomspace(min(np.diff(grid).min(), margin), margin, _MARGIN_LABELS)
     steps = np.union1d(close, np.linspace(0, margin, _MARGIN_LABELS + 1)[1:])
     return np.unique(np.concatenate([grid[0] - steps, grid, grid[-1] + steps]))
@@ -267,12 +261,7 @@ def weights_between(labels: Array, grid: Array) -> Array:
 
 
 def weights_at(labels: Array, grid: Array, noise_sd: ArrayLike) -> Array:
-    """Weights, shape (m, M), of densities on a grid for densities of labels with noise.
-
-    Labels have shape (m,), the ascending grid (M,); `noise_sd` is a number or one per label. The
-    density is linear between the labels of the grid, so the weights are integrals of hat functions
-    times the normal density.
-    """
+    """Weights, (m, M), of densities on a grid for densities of labels, (m,), with normal noise."""
     sd = np.maximum(noise_sd, _LEAST_NOISE * np.ptp(grid))
     sd = np.broadcast_to(sd, len(labels))[:, None]
     away = (grid - labels[:, None]) / sd

@@ -43,10 +43,7 @@ class Mixture(Distributions):
 
     @classmethod
     def pooled(cls, predictives: Sequence[Self], weights: Array) -> Self:
-        """The mixture over the draws of all `predictives`, which are of one kind.
-
-        `weights` has one weight for each draw of the first, then of the second, and so on.
-        """
+        """The mixture of the draws of all `predictives`, of one kind, with their weights."""
 
         def components(i):
             parts = [p.components(i) for p in predictives]
@@ -136,19 +133,16 @@ class LabelMixture(Mixture):
         """
         weights = self._draw_weights[:, None]
         value = np.empty(len(self))
-        for i, each in self._log_components(y):
-            value[i] = logsumexp(each, b=weights, axis=0)
+        for i, densities in self._log_components(y):
+            value[i] = logsumexp(densities, b=weights, axis=0)
         return value
 
     def log_likelihood(self, y: ArrayLike) -> Array:
         """Log density or probability of labels `y`, shape (n,), under each draw; shape (S, n)."""
-        return np.concatenate([each for _, each in self._log_components(y)], axis=1)
+        return np.concatenate([densities for _, densities in self._log_components(y)], axis=1)
 
     def log_density_function(self, i: Array) -> Callable[[Array], Array]:
-        """Function from labels of the bags `i` to their log densities under each draw, (S, m).
-
-        Classes are given by their codes 0, 1, ...
-        """
+        """Function from labels, of classes codes, of the bags `i` to log densities, (S, m)."""
         components = self.components(i)
         return lambda labels: self._log_density(components, i, labels)
 
@@ -181,37 +175,22 @@ class LabelMixture(Mixture):
         labels = [self._labels(components, i, draws, rng) for i, components in self._chunks()]
         return np.concatenate(labels, axis=1)
 
-    def to_inference_data(self, y: ArrayLike | None = None, *, seed: Seed = None) -> InferenceData:
+    def to_inference_data(self, *, seed: Seed = None) -> InferenceData:
         """Labels drawn for the bags as an ArviZ object, with the ids of the bags as coordinates.
 
         Parameters
         ----------
-        y : array or Series, shape (n,), optional
-            Known labels, for example of a test set.
         seed : int or numpy Generator, optional
 
         Returns
         -------
         InferenceData (ArviZ 0.x) or DataTree (1.x)
             Group `predictions`: y, dimensions chain (1), draw (S) and bag (n), as `sample` draws
-            it; with `y` also the group `predictions_constant_data`.
-
-        Raises
-        ------
-        ValueError
-            Another number of labels than bags, labels of other bags, or no class.
+            it.
         """
         ids = np.arange(len(self)) if self.ids is None else self.ids
-        values = {"predictions": self.sample(seed=seed)[None]}
-        if y is not None:
-            self._label_values(y)  # raises
-            values = {"predictions_constant_data": self._in_order(y, np.asarray), **values}
-        return build(
-            {
-                group: dataset({"y": v}, {"y": ["bag"]}, {"bag": ids}, sample=v.ndim == 3)
-                for group, v in values.items()
-            }
-        )
+        labels = {"y": self.sample(seed=seed)[None]}
+        return build({"predictions": dataset(labels, {"y": ["bag"]}, {"bag": ids}, sample=True)})
 
     @abstractmethod
     def _log_density(self, components: Any, i: Array, labels: Array) -> Array:
@@ -287,9 +266,8 @@ def mixture_quantile(
 ) -> Array:
     """Quantiles, shape (m,), of mixtures of continuous components: safeguarded Newton's method.
 
-    Each search begins at `start`, shape (m,), inside the bracket of the smallest and the largest
-    quantile of the components, and ends with a step below `tolerance`. ``cdf_and_density(x, j)``
-    returns both, (S, len(j)), of the components of the mixtures with indices `j`, each at its x.
+    From `start`, (m,), in the bracket of the components' quantiles to a step below `tolerance`.
+    ``cdf_and_density(x, j)`` returns both, (S, len(j)), of components of the mixtures `j`, at x.
     """
     low, high = low.copy(), high.copy()
     x = np.clip(start, low, high)

@@ -1,11 +1,13 @@
 """Predictive distributions of labels of any family, with normal linear predictors."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 from scipy.special import ndtri, roots_hermitenorm
 
 from bdr_stan.families import Family, label_densities
+from bdr_stan.labels import Labels
 from bdr_stan.predictive.distributions import draw_quantiles
 from bdr_stan.predictive.mixture import NumericMixture, pooled_scales
 from bdr_stan.predictive.normal import Predictive
@@ -18,6 +20,7 @@ _PREDICTORS, _LABELS = 8_000, 40_000
 _COMPONENTS = 2_000  # if a label depends only on its mean
 _N_NODES = 31  # of the moments
 _LARGEST_LOG_COUNT = 34.0  # of a mean: NumPy draws no counts of 1e18, as poor posteriors have
+_NOTHING_KNOWN = Labels()
 _NUMBERS_PER_DENSITY = 50  # that quadrature holds in memory for a draw and bag
 
 
@@ -38,8 +41,8 @@ class OutcomePredictive(NumericMixture):
         One of `bdr_stan.families.FAMILIES`.
     scales : dict, name -> array, shape (S,)
         Those of the family.
-    trials : array, shape (n,), optional
-        Number of trials of each count.
+    labels : Labels, optional
+        With the number of trials of each count, shape (n,).
 
     Examples
     --------
@@ -65,10 +68,10 @@ class OutcomePredictive(NumericMixture):
         n_draws: int,
         family: Family,
         scales: Mapping[str, Array],
-        trials: Array | None = None,
+        labels: Labels = _NOTHING_KNOWN,
         weights: Array | None = None,
     ) -> None:
-        self.family, self.scales, self.trials = family, scales, trials
+        self.family, self.scales, self.labels = family, scales, labels
         super().__init__(components, n_bags, n_draws, weights)
 
     @property
@@ -102,7 +105,7 @@ class OutcomePredictive(NumericMixture):
     @classmethod
     def _pooled_settings(cls, predictives):
         first = predictives[0]
-        shared = {"family": first.family, "trials": first.trials}
+        shared = {"family": first.family, "labels": first.labels}
         return {**shared, "scales": pooled_scales(predictives)}
 
     # ------------------------------------------------------------ given a draw
@@ -111,15 +114,11 @@ class OutcomePredictive(NumericMixture):
     def numbers_per_bag(self) -> int:
         return self.n_draws * _NUMBERS_PER_DENSITY
 
-    def _distribution(self, predictors, i, draws=slice(None)):
+    def _distribution(self, predictors, scales, i):
         """SciPy's distribution of labels at predictors, shape (S, m), of the bags `i`."""
-        scales = {name: scale[draws] for name, scale in self.scales.items()}
-        return self._distribution_at(predictors, scales, i)
-
-    def _distribution_at(self, predictors, scales, i):
         scales = {name: scale[:, None] for name, scale in scales.items()}
-        trials = {} if self.trials is None else {"trials": self.trials[i]}
-        return self.family.likelihood.distribution(self.family.mean(predictors), **trials, **scales)
+        likelihood, of_bags = self.family.likelihood, self.labels.take(i).parameters
+        return likelihood.distribution(self.family.mean(predictors), **of_bags, **scales)
 
     def _moments(self, components, i):
         """Mean and variance of the labels of the bags `i` under each draw, shapes (S, m)."""
@@ -128,37 +127,29 @@ class OutcomePredictive(NumericMixture):
         sd, weights = np.sqrt(variance), weights / weights.sum()
         total, squares = np.zeros((2, *mean.shape))
         for node, weight in zip(nodes, weights, strict=True):
-            given = self._distribution(mean + node * sd, i)
-            expected = given.mean()
+            at_node = self._distribution(mean + node * sd, self.scales, i)
+            expected = at_node.mean()
             total += weight * expected
-            squares += weight * (given.var() + expected**2)
+            squares += weight * (at_node.var() + expected**2)
         return total, np.maximum(squares - total**2, 0)
 
     def _log_density(self, components, i, labels):
         mean, variance = components
-        shape = mean.shape
-        trials = None if self.trials is None else self.trials[i]
-        possible = self.family.supports(labels, trials)
-        labels = np.where(possible, labels, 0 if self.is_count else 0.5)
-        trials = None if trials is None else np.broadcast_to(trials, shape).ravel()
-        scales = {n: np.broadcast_to(v[:, None], shape).ravel() for n, v in self.scales.items()}
-        found = label_densities(
-            self.family,
-            np.broadcast_to(labels, shape).ravel(),
-            mean.ravel(),
-            variance.ravel(),
-            trials,
-            **scales,
-        )
-        return np.where(possible, found.value.reshape(shape), -np.inf)
+        of_bags = replace(self.labels.take(i), y=labels)
+        possible = self.family.supports(of_bags)
+        of_bags = replace(of_bags, y=np.where(possible, labels, 0 if self.is_count else 0.5))
+        of_all = of_bags.take(np.tile(np.arange(len(i)), len(mean)))  # under each draw
+        scales = {name: np.repeat(scale, len(i)) for name, scale in self.scales.items()}
+        densities = label_densities(self.family, of_all, mean.ravel(), variance.ravel(), **scales)
+        return np.where(possible, densities.value.reshape(mean.shape), -np.inf)
 
     def _labels(self, components, i, draws, rng):
         mean, variance = (values[draws] for values in components)
         predictors = rng.normal(mean, np.sqrt(variance))
         if self.is_count:
             predictors = np.minimum(predictors, _LARGEST_LOG_COUNT)
-        given = self._distribution(predictors, i, draws)
-        labels = given.rvs(size=mean.shape, random_state=rng)
+        scales = {name: scale[draws] for name, scale in self.scales.items()}
+        labels = self._distribution(predictors, scales, i).rvs(size=mean.shape, random_state=rng)
         return labels.astype(np.int64) if self.is_count else labels
 
     # ------------------------------------------------------------ over all draws
@@ -172,8 +163,8 @@ class OutcomePredictive(NumericMixture):
         values = np.empty((len(levels), len(i)))
         for k in range(len(i)):  # one generator per bag: see `_stratified`
             predictors, scales, weights = self._stratified(components, [k], _LABELS)
-            given = self._distribution_at(predictors, scales, i[[k]])
-            labels = given.rvs(size=predictors.shape, random_state=np.random.default_rng(0))
+            of_bag = self._distribution(predictors, scales, i[[k]])
+            labels = of_bag.rvs(size=predictors.shape, random_state=np.random.default_rng(0))
             values[:, k] = draw_quantiles(labels[:, 0], levels, weights)
         return values
 
@@ -189,16 +180,15 @@ class OutcomePredictive(NumericMixture):
             len(i),
             len(means),
             likelihood,
-            trials=None if self.trials is None else self.trials[i],
             weights=weights,
+            **self.labels.take(i).parameters,
             **scales,
         )
 
     def _stratified(self, components, bags, number):
         """At least `number` predictors of each of the bags, with their scales and weights.
 
-        Those of each draw are stratified, with offsets that are so over the draws, and deviate from
-        their means by the same numbers in each bag: no prediction depends on the bags around it.
+        They are stratified, also over the draws, and alike in all bags, which so do not matter.
         """
         mean, variance = (values[:, bags] for values in components)
         m = -(-number // self.n_draws)

@@ -51,8 +51,6 @@ class PointPredictive(Distributions):
     effect_columns : callable, optional
         ``effect_columns(points)`` returns K columns, shape (n, K), with coefficients `effects`,
         then of shape (S, k, K).
-    n_jobs : int, optional
-        Threads; default all cores.
 
     Attributes
     ----------
@@ -80,9 +78,6 @@ class PointPredictive(Distributions):
     array([ 10.,  30., 100.])
     >>> rate.exceedance(50)
     array([0. , 0. , 0.5])
-    >>> rate.draws([2]).round(2)
-    array([[ 40.],
-           [160.]])
     """
 
     def __init__(
@@ -98,9 +93,8 @@ class PointPredictive(Distributions):
         effects: Array | None = None,
         bag: Array | None = None,
         effect_columns: Callable[[Array], Array] | None = None,
-        n_jobs: int | None = None,
     ) -> None:
-        self._read, self._features, self._n_jobs = read, features, n_jobs
+        self._read, self._features = read, features
         self.n_points, self.theta, self.link, self.weights = n_points, theta, link, weights
         self.rho, self.effects, self.bag = rho, effects, bag
         self.effect_columns = effect_columns
@@ -169,11 +163,11 @@ class PointPredictive(Distributions):
             )
         if np.isnan(threshold).any():
             raise ValueError("the threshold is NaN: pass a rate to compare with")
-        each = np.broadcast_to(threshold, len(self))
+        thresholds = np.broadcast_to(threshold, len(self))
 
         def exceeding(points, rows):
             rates = self._rates(*self._function(points, rows))
-            return np.greater(rates, each[rows, None], out=rates) @ weights
+            return np.greater(rates, thresholds[rows, None], out=rates) @ weights
 
         # The sum of the weights may exceed 1 by rounding.
         return np.minimum(self._pass(exceeding, 1)[0], 1.0)
@@ -226,14 +220,14 @@ class PointPredictive(Distributions):
 
         def sums(points, rows):
             f, residual_variance = self._function(points, rows)
-            rates = each = self.link.mean_rate(f, residual_variance)
+            rates = drawn_rates = self.link.mean_rate(f, residual_variance)
             if residual_variance is not None:
                 noise = np.random.default_rng(rows.start).normal(size=f.shape)
-                each = self._rates(f, residual_variance, noise)
+                drawn_rates = self._rates(f, residual_variance, noise)
             some = coefficients[:, rows]
             groups = np.unique(some.indices)  # few, as neighbouring points are in one bag
             weights = some.tocsr()[groups].toarray()
-            return groups, weights @ rates, weights @ (each > threshold).astype(float)
+            return groups, weights @ rates, weights @ (drawn_rates > threshold).astype(float)
 
         out = np.zeros((2, coefficients.shape[0], len(self.theta)))
         for groups, rates, exceeding in self._chunks(sums):
@@ -261,18 +255,12 @@ class PointPredictive(Distributions):
 
     @cached_property
     def _noise(self):
-        """A standard normal number for each draw, shape (S,): even quantiles in random order.
-
-        All points share it: their distributions are used one by one, never jointly.
-        """
+        """A standard normal number for each draw, (S,), that points share: even quantiles."""
         S = len(self.theta)
         return ndtri((np.random.default_rng(0).permutation(S) + 0.5) / S)
 
     def _function(self, points, rows):
-        """f at points with numbers `rows` and its residual variance (or None), shapes (n, S).
-
-        Both include the effects of the bags.
-        """
+        """f at points of numbers `rows`, and residual variance, (n, S), with bags' effects."""
         phi = np.empty((len(points), self.theta.shape[1]))  # [psi', 1]
         self._features(points, out=phi[:, :-1])
         phi[:, -1] = 1
@@ -315,4 +303,4 @@ class PointPredictive(Distributions):
             rows = slice(start, min(start + size, len(self)))
             return function(self._read(rows.start, rows.stop), rows)
 
-        return map_in_threads(run, range(0, len(self), size), self._n_jobs)
+        return map_in_threads(run, range(0, len(self), size))

@@ -69,24 +69,21 @@ class ProgramPredictive(NumericMixture):
     @classmethod
     def _pooled_settings(cls, predictives):
         def log_density(i, labels):
-            return np.concatenate([each.log_density(i, labels) for each in predictives])
+            return np.concatenate([part.log_density(i, labels) for part in predictives])
 
         return {"log_density": log_density, "is_count": predictives[0].is_count}
 
     def of_classes(self, classes: Array, first: int) -> Any:
-        """The same if labels are codes of `classes`, shape (C,), from the number `first` on.
-
-        Codes of ordered categories begin with 1, of other classes with 0.
-        """
+        """The same if labels are codes of `classes`, (C,), from the number `first` on."""
         every, shape = np.arange(len(self)), (len(self), self.n_draws)
         log_p = np.stack(
             [self.log_density(every, np.full(len(self), first + k)) for k in range(len(classes))]
         )
         if len(classes) == 2:
             return ClassPredictive(lambda i: tuple(log_p[:, :, i]), *shape, classes)
-        each = np.moveaxis(log_p, 0, -1)
+        by_class = np.moveaxis(log_p, 0, -1)
         several = OrdinalPredictive if first == 1 else MulticlassPredictive
-        return several(lambda i: each[:, i], *shape, classes)
+        return several(lambda i: by_class[:, i], *shape, classes)
 
     def log_density_function(self, i: Array) -> Callable[[Array], Array]:
         return lambda labels: self.log_density(i, labels)
@@ -109,17 +106,9 @@ class ProgramPredictive(NumericMixture):
 
 
 class ProgramRates(PointPredictive):
-    """Posterior distribution of the rate at n points, by draws of a user's Stan program.
+    """Posterior distribution of the rate at points: `rate_new` of a user's program, (S, n)."""
 
-    Parameters
-    ----------
-    rates : array, shape (S, n)
-        ``rate_new`` under each draw.
-    weights : array, shape (S,), optional
-        Weight of each draw, of sum 1; default equal weights.
-    """
-
-    def __init__(self, rates: Array, weights: Array | None = None) -> None:
+    def __init__(self, rates: Array) -> None:
         features: Any = None  # the points are passed as their rates
         n_draws, n = rates.shape
         no_weights = np.empty((n_draws, 0))
@@ -127,7 +116,7 @@ class ProgramRates(PointPredictive):
         def read(start, stop):
             return rates[:, start:stop].T
 
-        super().__init__(read, n, features, no_weights, IDENTITY, weights=weights)
+        super().__init__(read, n, features, no_weights, IDENTITY)
 
     def __repr__(self) -> str:
         return super().__repr__().replace(f"link {IDENTITY.name}", "of a Stan program")

@@ -27,15 +27,13 @@ class AggregatePredictive(NumericMixture):
     likelihood : Likelihood
         One of `bdr_stan.aggregate.likelihoods.LIKELIHOODS`: the distribution of a label of given
         mean.
-    trials : array, shape (n,)
-        Only for the binomial likelihood.
-    **scales : arrays, shape (S,) or (S, n)
-        Scales of the likelihood, by name: `dispersion` of the negative binomial, with variance mean
-        + dispersion^2 mean^2. 0 is the Poisson.
+    **parameters : arrays
+        Scales of the likelihood by name, shape (S,) or (S, n): `dispersion` of the negative
+        binomial, with variance mean + dispersion^2 mean^2. For the binomial `trials`, shape (n,).
 
     Raises
     ------
-    ValueError : scales or trials that are missing, of another shape, or of no use.
+    ValueError : parameters of other names than the likelihood has.
 
     Examples
     --------
@@ -59,25 +57,18 @@ class AggregatePredictive(NumericMixture):
         n_draws: int,
         likelihood: Likelihood,
         *,
-        trials: ArrayLike | None = None,
         weights: Array | None = None,
-        **scales: ArrayLike | None,
+        **parameters: ArrayLike,
     ) -> None:
         self.likelihood = likelihood
-        shapes = [(n_draws,), (n_draws, n_bags)]
-        checked = {
-            name: _numbers(
-                name, scales.get(name), shapes, ">= 0", likelihood, name in likelihood.scales
+        names = {*likelihood.scales, *["trials"] * likelihood.has_trials}
+        if names != set(parameters):
+            raise ValueError(
+                f"parameters of the {likelihood.name} likelihood are {sorted(names)}, found "
+                f"{sorted(parameters)}"
             )
-            for name in {**likelihood.scales, **scales}
-        }
-        self.scales = {name: scale for name, scale in checked.items() if scale is not None}
-        self.trials = _numbers(
-            "trials", trials, [(n_bags,)], "> 0", likelihood, likelihood.has_trials
-        )
-        if self.trials is not None and np.any(self.trials != np.floor(self.trials)):
-            i = np.flatnonzero(self.trials != np.floor(self.trials))[0]
-            raise ValueError(f"trials must be whole numbers, found {self.trials[i]} at {i}")
+        self.scales = {name: np.asarray(parameters.pop(name)) for name in likelihood.scales}
+        self.of_bags = {name: np.asarray(values) for name, values in parameters.items()}
         super().__init__(components, n_bags, n_draws, weights)
 
     @property
@@ -92,15 +83,12 @@ class AggregatePredictive(NumericMixture):
     @classmethod
     def _pooled_settings(cls, predictives):
         first = predictives[0]
-        shared = {"likelihood": first.likelihood, "trials": first.trials}
-        return shared | pooled_scales(predictives)
+        return {"likelihood": first.likelihood, **first.of_bags, **pooled_scales(predictives)}
 
     def _given_draw(self, means, i, draws=slice(None)):
         """SciPy's distribution of the bags `i` given each of the draws."""
-        trials = None if self.trials is None else self.trials[i]
-        return self.likelihood.distribution(
-            means[draws], trials=trials, **self._scales_of(i, draws)
-        )
+        of_bags = {name: values[i] for name, values in self.of_bags.items()}
+        return self.likelihood.distribution(means[draws], **of_bags, **self._scales_of(i, draws))
 
     def _scales_of(self, i, draws=slice(None)):
         """Scales of the bags `i` given each of the draws, shapes (S, 1) or (S, len(i))."""
@@ -134,8 +122,8 @@ class AggregatePredictive(NumericMixture):
         typical = self.likelihood.distribution(weights @ means, **middle)
         values = np.empty((len(levels), len(i)))
         for q, row in zip(levels, values, strict=True):
-            start, each = typical.ppf(q), components.ppf(q)
-            low, high = each.min(axis=0), each.max(axis=0)
+            start, quantiles = typical.ppf(q), components.ppf(q)
+            low, high = quantiles.min(axis=0), quantiles.max(axis=0)
             row[:] = mixture_quantile(start, low, high, q, weights, cdf_and_density, 1e-10 * low)
         return values
 
@@ -181,20 +169,3 @@ def count_quantile(
                 slope = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi) / density
                 guess[going] = x + (target - z) * slope
     return high
-
-
-def _numbers(name, values, shapes, range_, likelihood, belongs):
-    """An argument of some likelihoods, as an array of one of some shapes, in a range."""
-    if not belongs:
-        if values is not None:
-            raise ValueError(f"the {likelihood.name} likelihood takes no {name}")
-        return None
-    values = np.asarray([] if values is None else values, float)
-    needs = f"the {likelihood.name} likelihood needs {name}"
-    if values.shape not in shapes:
-        raise ValueError(f"{needs} of shape {shapes[0]}, found {values.shape}")
-    good = values > 0 if range_ == "> 0" else values >= 0
-    if not np.all(good):
-        i = np.argwhere(~good)[0]
-        raise ValueError(f"{needs} {range_}, found {values[tuple(i)]} at {', '.join(map(str, i))}")
-    return values

@@ -17,7 +17,7 @@ from bdr_stan.questions.conformal_bayes import (
     REAL,
     SHARES,
     Compared,
-    Labels,
+    LabelScale,
     SizeClasses,
     TrainingLabels,
     kept_classes,
@@ -146,13 +146,13 @@ class ConformalIntervals(ConformalRegions):
         return np.array([p[-1, 1] if len(p) else np.nan for p in self.pieces])
 
     def _columns(self):
-        pieces = np.array([len(each) for each in self.pieces], dtype=int)
+        pieces = np.array([len(ends) for ends in self.pieces], dtype=int)
         return {"lower": self.lower, "upper": self.upper, "pieces": pieces}
 
     def _contain(self, y):
         y = label_numbers(y)
         within = [(p[:, 0] <= v) & (v <= p[:, 1]) for p, v in zip(self.pieces, y, strict=True)]
-        return np.array([bool(each.any()) for each in within])
+        return np.array([bool(in_pieces.any()) for in_pieces in within])
 
 
 @dataclass(frozen=True, repr=False)
@@ -190,10 +190,10 @@ class ConformalClasses(ConformalRegions):
     @property
     def labels(self) -> list[Array]:
         """Classes in each region."""
-        return [self.classes[each] for each in self.is_in]
+        return [self.classes[is_in] for is_in in self.is_in]
 
     def _columns(self):
-        return {"labels": [each.tolist() for each in self.labels]}
+        return {"labels": [labels.tolist() for labels in self.labels]}
 
     def _contain(self, y):
         return self.is_in[np.arange(len(self)), class_codes(self.classes, y)]
@@ -299,9 +299,9 @@ class Conformal(Fit):
         """
         check_is_fitted(self, "result_")
         _check_conformal(self, level, by_size)
-        given = {"trials": trials, "exposure": exposure, "offset": offset}
+        label_data = {"trials": trials, "exposure": exposure, "offset": offset}
         bags = self.like_training(bags)
-        labels = self.labels_of_new(bags, stan_data=stan_data, **given)
+        labels = self.labels_of_new(bags, stan_data=stan_data, **label_data)
         embedding, groups = self.embedding_of(bags), self.result_.groups
         if self.by_program:
             every = groups["log_likelihood"]["y"].values
@@ -360,7 +360,7 @@ def _possible_labels(kind, predictive):
     if family is None:
         return POSITIVE if kind.logarithms else REAL
     if family.likelihood.is_count:
-        return Labels(is_count=True, trials=predictive.trials)
+        return LabelScale(is_count=True, trials=predictive.labels.trials)
     return _BY_BOUNDS[family.bounds]
 
 

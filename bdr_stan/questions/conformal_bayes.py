@@ -1,19 +1,13 @@
 """Conformal Bayes: regions of labels with coverage that does not rest on the model.
 
-A candidate y for the label of a new bag is kept unless its score is among the lowest scores of
-training bags of similar size. Scores use the posterior given also the new bag with the label y: the
-draws theta_s of the posterior of the training bags, with weights
+docs/validation/conformal.md describes what is compared. Scores use the posterior given also the
+new bag with the candidate y: the draws theta_s of the posterior of the training bags, with weights
 
     w_s = p(y | theta_s, new bag) / sum_t p(y | theta_t, new bag)
     score of bag i = spread_i sum_s w_s p(y_i | theta_s, bag i)
 
-so nothing is refitted. The spread of the predictive distribution of bag i puts the densities of
-wide and narrow distributions on one scale. If the bags are exchangeable, regions have at least the
-nominal coverage in each class of sizes.
-
-Bounds of size classes are quantiles of the sizes of the n training bags and the new bag together,
-symmetric in the n + 1 bags: given its class, a new bag is exchangeable with the training bags of
-the class if all are exchangeable. Bounds from only the training bags would break this.
+so nothing is refitted. Bounds of size classes are symmetric in the n + 1 bags: bounds from only the
+training bags would break the exchangeability within classes.
 
 Source: Fong and Holmes (2021), "Conformal Bayesian computation".
 """
@@ -40,7 +34,7 @@ _MOST_CLASSES = 4
 _LEAST_RANK = 4  # of the first kept score, if the number of classes is not given
 
 
-class Labels(NamedTuple):
+class LabelScale(NamedTuple):
     """Valid labels, and the scale with evenly spaced candidates."""
 
     to_scale: Callable[[Array], Array] = np.asarray
@@ -56,7 +50,7 @@ class Labels(NamedTuple):
         return np.clip(np.round(x), 0, np.inf if self.trials is None else self.trials[bags])
 
 
-REAL, POSITIVE, SHARES = Labels(), Labels(np.log, np.exp), Labels(logit, expit)
+REAL, POSITIVE, SHARES = LabelScale(), LabelScale(np.log, np.exp), LabelScale(logit, expit)
 
 
 class TrainingLabels(NamedTuple):
@@ -68,11 +62,7 @@ class TrainingLabels(NamedTuple):
 
 
 class Ranks:
-    """Scores of candidates and of k training bags of similar size.
-
-    `log_likelihood` has shape (S, k), `log_spread` (k,). Kept are candidates with the score of
-    `rank` or a higher one; 1 is the lowest.
-    """
+    """Scores of k training bags, (S, k), that candidates need to have at least at a rank from 1."""
 
     def __init__(self, log_likelihood: Array, log_spread: Array, rank: int) -> None:
         largest = log_likelihood.max(axis=0)
@@ -81,10 +71,7 @@ class Ranks:
         self.are_weighted = len(log_likelihood) > 1  # draws, not averages
 
     def excess(self, log_density: Array, log_spread: Array) -> Array:
-        """Log score of candidates minus the rank's, shape (m,): those >= 0 are kept.
-
-        `log_density`, (S, m), is of a candidate per new bag; `log_spread`, (m,), of these bags.
-        """
+        """Log scores of candidates minus the rank's, (m,), of densities (S, m); kept if >= 0."""
         largest = log_density.max(axis=0)
         possible = largest > -np.inf
         largest = np.where(possible, largest, 0)
@@ -92,14 +79,14 @@ class Ranks:
         with np.errstate(divide="ignore"):
             if self.are_weighted:
                 total = np.where(possible, density.sum(axis=0), 1)
-                own = np.log(np.sum(density**2, axis=0) / total)
+                log_score = np.log(np.sum(density**2, axis=0) / total)
                 scores = np.log(density.T @ self.likelihood / total[:, None]) + self.log_factor
             else:
-                own, scores = np.log(density.mean(axis=0)), self.log_factor[None]
+                log_score, scores = np.log(density.mean(axis=0)), self.log_factor[None]
         kth = np.partition(scores, self.rank - 1, axis=1)[:, self.rank - 1]
-        kept = own[possible] + largest[possible] + log_spread[possible]
+        score = log_score[possible] + largest[possible] + log_spread[possible]
         excess = np.full(len(possible), -np.inf)
-        excess[possible] = kept - np.broadcast_to(kth, len(possible))[possible] + _ROUNDING
+        excess[possible] = score - np.broadcast_to(kth, len(possible))[possible] + _ROUNDING
         return excess
 
 
@@ -126,7 +113,7 @@ class _NewBags(NamedTuple):
             return np.full(len(i), np.nan)
         log_density = self.predictive.log_density_function(i)(labels)
         with np.errstate(all="ignore"):  # in ArviZ, of weights that are nearly equal
-            return np.array([pareto_smoothed(each)[1] for each in log_density.T])
+            return np.array([pareto_smoothed(weights)[1] for weights in log_density.T])
 
 
 class SizeClass(NamedTuple):
@@ -190,20 +177,22 @@ class Compared:
     def by_class(self) -> Iterator[tuple[Array, Array, int]]:
         """New bags of a class, training bags of the class, and the rank of the least score kept."""
         share = 1 - self.size_classes.level
-        for each in sorted(set(self.of_bag)):
-            rank = np.floor(share * (each.end - each.first + 1) + _ROUNDING)
-            new = np.flatnonzero([own == each for own in self.of_bag])
-            yield new, self.size_classes.order[each.first : each.end], int(rank)
+        for group in sorted(set(self.of_bag)):
+            rank = np.floor(share * (group.end - group.first + 1) + _ROUNDING)
+            new = np.flatnonzero([of_bag == group for of_bag in self.of_bag])
+            yield new, self.size_classes.order[group.first : group.end], int(rank)
 
     @property
     def described(self) -> dict[str, Any]:
         """What regions report of it."""
-        sizes, own = self.size_classes.sizes, self.of_bag
+        sizes, classes = self.size_classes.sizes, self.of_bag
         return {
             "level": self.size_classes.level,
-            "size_class": np.array([each.number for each in own], dtype=int),
-            "n_like": np.array([each.end - each.first for each in own], dtype=int),
-            "sizes_like": np.array([[sizes[each.first], sizes[each.end - 1]] for each in own]),
+            "size_class": np.array([group.number for group in classes], dtype=int),
+            "n_like": np.array([group.end - group.first for group in classes], dtype=int),
+            "sizes_like": np.array(
+                [[sizes[group.first], sizes[group.end - 1]] for group in classes]
+            ),
             "ids": self.ids,
             "id_name": self.id_name,
         }
@@ -213,7 +202,7 @@ def kept_pieces(
     predictive: LabelMixture,
     training: TrainingLabels,
     compared: Compared,
-    labels: Labels,
+    labels: LabelScale,
 ) -> tuple[list[Array], Array]:
     """Pieces of regions of n new bags' labels, numbers, under the training draws; k-hat, (n,)."""
     centre, scale, spread = _centres(predictive, labels)
@@ -225,9 +214,9 @@ def kept_pieces(
         for bag, piece in _pieces(new, i, labels, centre, scale):
             pieces[bag] = piece
         for end in (0, -1):
-            found = [bag for bag in i if len(pieces[bag]) and np.isfinite(pieces[bag].flat[end])]
-            bags, at = np.array(found, dtype=int), np.array([pieces[b].flat[end] for b in found])
-            pareto_k[bags] = np.fmax(pareto_k[bags], new.pareto_k(bags, at))
+            bounded = [bag for bag in i if len(pieces[bag]) and np.isfinite(pieces[bag].flat[end])]
+            bags, y = np.array(bounded, dtype=int), np.array([pieces[b].flat[end] for b in bounded])
+            pareto_k[bags] = np.fmax(pareto_k[bags], new.pareto_k(bags, y))
     return pieces, pareto_k
 
 
@@ -244,11 +233,11 @@ def kept_classes(
     ):
         excess = new.excess(i)
         for code in range(n_classes):
-            given = np.full(len(i), code)
-            above = excess(given)
+            codes = np.full(len(i), code)
+            above = excess(codes)
             is_in[i, code] = above >= 0
-            near = above > -_NEARLY_KEPT  # of others weights do not matter
-            pareto_k[i[near]] = np.fmax(pareto_k[i[near]], new.pareto_k(i[near], given[near]))
+            close = above > -_NEARLY_KEPT  # of others weights do not matter
+            pareto_k[i[close]] = np.fmax(pareto_k[i[close]], new.pareto_k(i[close], codes[close]))
     return is_in, pareto_k
 
 
@@ -286,11 +275,11 @@ def _spread_of_counts(sd):
 
 def _pieces(new, i, labels, centre, scale):
     """Pairs of a bag out of `i` and its pieces, shape (r, 2), if there are any."""
-    bag, x, kept = _scan(new, i, labels, centre, scale)
+    bag, x, is_kept = _scan(new, i, labels, centre, scale)
     follows = np.append(False, bag[1:] == bag[:-1])  # whether the candidate before is of its bag
     is_followed = np.append(follows[1:], False)
-    starts = np.flatnonzero(kept & ~(follows & np.roll(kept, 1)))
-    stops = np.flatnonzero(kept & ~(is_followed & np.roll(kept, -1)))
+    starts = np.flatnonzero(is_kept & ~(follows & np.roll(is_kept, 1)))
+    stops = np.flatnonzero(is_kept & ~(is_followed & np.roll(is_kept, -1)))
     lower = _ends(new, labels, bag, x, starts, follows[starts], -1)
     upper = _ends(new, labels, bag, x, stops, is_followed[stops], 1)
     ends = np.column_stack([lower, upper])
@@ -302,35 +291,32 @@ def _scan(new, i, labels, centre, scale):
     """Candidates of the bags `i` sorted by bag and place: bag, place, and whether each is kept."""
 
     def tried(bags, x, excess):
-        at = labels.at(x, bags)
-        return bags, at if labels.is_count else x, excess(at) >= 0
+        y = labels.at(x, bags)
+        return bags, y if labels.is_count else x, excess(y) >= 0
 
     excess = new.excess(i)
     steps = np.linspace(-_REACH, _REACH, _CANDIDATES)
-    found = [tried(i, centre[i] + step * scale[i], excess) for step in steps]
-    for sign, (bags, place, kept) in ((-1, found[0]), (1, found[-1])):
+    candidates = [tried(i, centre[i] + step * scale[i], excess) for step in steps]
+    for sign, (bags, place, is_kept) in ((-1, candidates[0]), (1, candidates[-1])):
         for doubling in range(1, _DOUBLINGS + 1):
-            bags, before = bags[kept], place[kept]
+            bags, before = bags[is_kept], place[is_kept]
             if not len(bags):
                 break
             x = centre[bags] + sign * _REACH * 2.0**doubling * scale[bags]
-            bags, place, kept = tried(bags, x, new.excess(bags))
-            found.append((bags, place, kept))
-            kept = kept & (place != before)  # a count can be the last one
-    bag, place, kept = map(np.concatenate, zip(*found, strict=True))
+            bags, place, is_kept = tried(bags, x, new.excess(bags))
+            candidates.append((bags, place, is_kept))
+            is_kept = is_kept & (place != before)  # a count can be the last one
+    bag, place, is_kept = map(np.concatenate, zip(*candidates, strict=True))
     order = np.lexsort((place, bag))
-    bag, place, kept = bag[order], place[order], kept[order]
+    bag, place, is_kept = bag[order], place[order], is_kept[order]
     is_new = np.append(True, (bag[1:] != bag[:-1]) | (place[1:] != place[:-1]))
-    return bag[is_new], place[is_new], kept[is_new]
+    return bag[is_new], place[is_new], is_kept[is_new]
 
 
-def _ends(new, labels, bag, place, kept, bounded, direction):
-    """Labels at the ends of pieces, from the last candidates that are kept.
-
-    If `bounded`, the next candidate is not kept. Ends of counts are kept themselves.
-    """
-    bags, inside = bag[kept], place[kept]
-    following = place[np.clip(kept + direction, 0, len(place) - 1)]
+def _ends(new, labels, bag, place, last, bounded, direction):
+    """Labels at the ends of pieces: the last kept, or where the next, if `bounded`, is not."""
+    bags, inside = bag[last], place[last]
+    following = place[np.clip(last + direction, 0, len(place) - 1)]
     ends = np.where(bounded, inside, direction * np.inf)
     j = np.flatnonzero(bounded)
     if len(j):
@@ -344,26 +330,22 @@ def _last_count(excess, inside, outside):
     """Last counts before `excess` falls below 0, by bisection; shapes (m,)."""
     while np.max(np.abs(outside - inside)) > 1:
         middle = np.where(np.abs(outside - inside) > 1, np.floor((inside + outside) / 2), inside)
-        kept = excess(middle) >= 0
-        inside, outside = np.where(kept, middle, inside), np.where(kept, outside, middle)
+        is_kept = excess(middle) >= 0
+        inside, outside = np.where(is_kept, middle, inside), np.where(is_kept, outside, middle)
     return inside
 
 
 def _root(excess, inside, outside):
-    """Roots of `excess` between places with `excess` >= 0 and < 0, shapes (m,).
-
-    Regula falsi, which halves the value at an end that stays (Illinois); bisection if a value is
-    infinite, as for impossible labels.
-    """
+    """Roots between places of `excess` >= 0 and < 0, (m,): Illinois, or bisection if infinite."""
     a, b, at_a, at_b = inside, outside, excess(inside), excess(outside)
     tolerance, last = _TOLERANCE * np.abs(b - a), np.zeros(len(a))
-    x, found = a, np.zeros(len(a), dtype=bool)
+    x, converged = a, np.zeros(len(a), dtype=bool)
     for _ in range(_MOST_STEPS):
         finite = np.isfinite(at_a) & np.isfinite(at_b)
         share = np.divide(at_a, at_a - at_b, out=np.full(len(a), 0.5), where=finite)
-        before, x = x, np.where(found, x, a + share * (b - a))
-        found |= np.abs(x - before) <= tolerance
-        if found.all():
+        before, x = x, np.where(converged, x, a + share * (b - a))
+        converged |= np.abs(x - before) <= tolerance
+        if converged.all():
             break
         value = excess(x)
         side = np.where(value >= 0, 1, -1)

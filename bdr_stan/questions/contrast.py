@@ -1,23 +1,11 @@
 """What a change of the points changes, for example a policy: the movement of mean embeddings.
 
-Two versions of a bag that are made of the same points are one sample. Its true embedding moves by
-delta = E phi(x') - E phi(x), x' the changed x; the movement of the empirical embedding is an
-unbiased estimate. It is not shrunk: the prior of embeddings is about differences between bags.
-
-With shares p_j of the points before and q_j after, the error of w' delta has to first order (the
-linearisation of a ratio, Sarndal, Swensson and Wretman 1992, section 5.5) the variance
-
-    sum_j (w' v_j)^2,    v_j = q_j (phi(x'_j) - m') - p_j (phi(x_j) - m),
-
-m and m' the means of both versions: 0 if all points move equally. Shares that depend on the points
-make the estimate too small, to second order by sum_j q_j (q_j - p_j) (phi(x'_j) - m'), which is
-added to it in bags where only shares change. Both sums are divided by 1 - sum_j p_j^2, with equal
-shares (N - 1) / N.
-
-A removed point has q_j = 0. An added point has p_j = 0 and is part of the change, thus exact: v_j =
-0, and m' is the mean of the other points. Small bags have too few points for their own variance.
-The variance of one point is therefore averaged with the variance over all bags, with the weight of
-ten points.
+docs/explanation/model.md has the formulas, of shares p_j before and q_j after: the error of the
+movement (the linearisation of a ratio, Sarndal, Swensson and Wretman 1992, section 5.5), and its
+bias where only shares change. Here both sums are divided by 1 - sum_j p_j^2, with equal shares (N
+- 1) / N. An added point has p_j = 0 and no error, and m' is the mean of the other points. Small
+bags have too few points for their own variance: that of one point is averaged with the variance
+over all bags, with the weight of ten points.
 """
 
 from dataclasses import replace
@@ -73,8 +61,6 @@ class Contrasts(Fit):
         bags_a, bags_b : Bags, or lists of n arrays, shapes (n_points, p)
             The bags after the change, and before: label of `bags_a` minus label of `bags_b`; for
             two classes the probability of the second.
-        trials, exposure, offset : array, shape (n,), or str, optional
-            For both versions, see `predictive`.
 
         Returns
         -------
@@ -104,14 +90,14 @@ class Contrasts(Fit):
         exact. Two samples of different points are compared by ``population(a, minus=b)``.
         """
         first, second = two_versions(self, bags_a, bags_b)
-        given: dict[str, Any] = {"trials": trials, "exposure": exposure, "offset": offset}
+        label_data: dict[str, Any] = {"trials": trials, "exposure": exposure, "offset": offset}
         after, before = (
-            (self.labels_of_new(bags, **given), self.covariates_of(bags))
+            (self.labels_of_new(bags, **label_data), self.covariates_of(bags))
             for bags in (first, second)
         )
         draws = self.draws()
         if len(draws["w"]) == 1:  # repeated for the sampling errors
-            draws = {name: np.repeat(each, _DRAWS_OF_MODE, axis=0) for name, each in draws.items()}
+            draws = {name: np.repeat(v, _DRAWS_OF_MODE, axis=0) for name, v in draws.items()}
         embedding = embedded(second, self.feature_map_, {})
         moved = _movement(self, first, second, embedding, draws["w"])
         still = np.zeros_like(moved.sd)
@@ -181,8 +167,7 @@ def _movement(model, first, second, embedding, w):
 
 def _regression(model, first, second):
     """Regression with a linear contrast, if any; columns of the versions, (n, Q)."""
-    kind = model.label_model
-    if not kind.is_normal or kind.logarithms:
+    if not model.label_model.is_linear:
         return None
     n, draws = len(model.result_.labels) - 1, model.draws()
     names = [name for name in _SCALES if model.result_.has_draws(name)]
@@ -197,7 +182,7 @@ def _regression(model, first, second):
         for name, columns in model.covariates_.slices.items()
         if not changed[columns].any()
     }
-    n_levels = sum(len(each or (0, 1)) - 1 for each in levels)
+    n_levels = sum(len(names_of_levels or (0, 1)) - 1 for names_of_levels in levels)
     return Regression(n - n_levels, scales, coefficients)
 
 
@@ -225,11 +210,7 @@ class _Pairs(NamedTuple):
 def movement(
     first: Bags, second: Bags, features: FeatureMap, root: Array, sizes: Array, moved: Array
 ) -> Movement:
-    """Movement delta of each bag, and sd of the error of w' delta, if E w w' = root' root.
-
-    `first` are the bags after the change and `second` those before, in the same order; `sizes` are
-    effective, (n,); `moved` is the movement of the empirical embeddings, (n, d).
-    """
+    """Movement of each bag from `second` to `first`, (n, d), and sd of w' times it, by `root`."""
     for bags in (first, second):
         if not isinstance(bags, Bags):
             raise TypeError(

@@ -120,7 +120,7 @@ class Question:
         """The bags with these numbers, in memory."""
         some = self.bags.take(self.sampled)
         if isinstance(some, Samples):
-            return some.with_samples({name: _loaded(own) for name, own in some.samples.items()})
+            return some.with_samples({name: _loaded(part) for name, part in some.samples.items()})
         return _loaded(some)
 
     def in_sample(self, i: int) -> int:
@@ -202,8 +202,8 @@ class DoubtedPredictions(Fit):
         bags = self.like_training(bags)
         if len(bags) < 2:
             raise ValueError("doubts are about the order of bags: pass two bags or more")
-        found = self.predictive(bags)
-        mean = getattr(found, "mean", None)
+        predictive = self.predictive(bags)
+        mean = getattr(predictive, "mean", None)
         if mean is None or np.ndim(mean) != 1:
             raise TypeError(
                 "doubts are about numbers and two classes: the labels have no single mean"
@@ -219,11 +219,11 @@ def _order(bags, mean, above):
         return int(np.argmax(mean)), int(np.argmin(mean))
     if isinstance(above, str) or np.shape(above) != (2,):
         raise ValueError(f"above must be the ids of two bags, found {above!r}")
-    names = [str(each) for each in bags.index]
-    for each in above:
-        if str(each) not in names:
-            raise ValueError(f"above names the bag {each!r}, which is none of the bags")
-    a, b = (names.index(str(each)) for each in above)
+    names = [str(name) for name in bags.index]
+    for name in above:
+        if str(name) not in names:
+            raise ValueError(f"above names the bag {name!r}, which is none of the bags")
+    a, b = (names.index(str(name)) for name in above)
     if a == b:
         raise ValueError(f"above names the bag {above[0]!r} twice: name two bags")
     return a, b
@@ -234,7 +234,7 @@ def _row(cells):
     columns = [wrap(cell, width) for cell, width in zip(cells, _WIDTHS, strict=True)]
     lines = (zip(line, _WIDTHS, strict=True) for line in zip_longest(*columns, fillvalue=""))
     return "\n".join(
-        "  ".join(f"{text:{width}}" for text, width in each).rstrip() for each in lines
+        "  ".join(f"{text:{width}}" for text, width in texts).rstrip() for texts in lines
     )
 
 
@@ -287,7 +287,7 @@ def selection(question: Question) -> Doubt | None:
     )
     moves = np.maximum(bounds.lowest[0] - bounds.lowest[1], bounds.highest[1] - bounds.highest[0])
     fails = bounds.fails_at(
-        *(bounds.ids[question.in_sample(each)] for each in (question.a, question.b))
+        *(bounds.ids[question.in_sample(number)] for number in (question.a, question.b))
     )
     width = np.mean(bounds.upper - bounds.lower, axis=1)
     answer = (
@@ -309,7 +309,7 @@ def familiarity(question: Question) -> Doubt | None:
         return None
     p = question.model.familiarity(question.bags)["familiarity"].to_numpy()
     unlike = np.flatnonzero(p < _UNLIKE)
-    named = [question.name(each) for each in (question.a, question.b) if each in unlike]
+    named = [question.name(number) for number in (question.a, question.b) if number in unlike]
     by_chance = len(unlike) <= binom.ppf(0.95, len(p), _UNLIKE) and p.min() > _UNLIKE / len(p)
     if by_chance and not named:
         return None

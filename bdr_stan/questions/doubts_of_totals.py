@@ -92,7 +92,9 @@ class DoubtedRates(Fit):
             As for `bounds`.
         """
         interval_ends(level)
-        subsets, lowest, highest, _ = bounded_rates(self, bags, y, subset, highest_rate, trials)
+        subsets, lowest, highest, _ = bounded_rates(
+            self, bags, y, subset, highest_rate, trials=trials
+        )
         question = Question(self, subsets, lowest, highest, level)
         reasons = (sampling, totals_alone, context, effects)
         return Doubts(question.conclusion, [reason(question) for reason in reasons])

@@ -98,8 +98,6 @@ class EcologicalInference(Fit):
         >>> table = model.bounds(districts, ill, districts.where(urban=1), highest_rate=1)
         >>> table.columns.tolist()
         ['lowest', 'highest', 'mean', 'lower', 'upper', 'inside']
-        >>> bool(np.all(table["lowest"] <= table["highest"]))
-        True
         >>> table = model.context(districts, ill, districts.where(urban=1))
         >>> table.groupby("share")["mean"].mean().round(1).tolist()
         [0.6, 0.5, 0.5]
@@ -109,7 +107,7 @@ class EcologicalInference(Fit):
         """
         ends = interval_ends(level)
         subsets, lowest, highest, inside = bounded_rates(
-            self, bags, y, subset, highest_rate, trials
+            self, bags, y, subset, highest_rate, trials=trials
         )
         lower, upper = np.quantile(subsets.rates, ends, axis=0)
         columns = {"lowest": lowest, "highest": highest, "mean": subsets.rates.mean(axis=0)}
@@ -154,7 +152,7 @@ class EcologicalInference(Fit):
 
         ends = interval_ends(level)
         shares = _shares(shares)
-        subsets = _subset_rates(self, bags, y, subset, trials)
+        subsets = _subset_rates(self, bags, y, subset, trials=trials)
         if subsets.sd is not None:
             noise = np.random.default_rng(0).standard_normal(subsets.rates.shape)
             subsets = subsets._replace(rates=subsets.rates + subsets.sd * noise)
@@ -165,7 +163,7 @@ class EcologicalInference(Fit):
             columns = {"mean": rates.mean(axis=0), "lower": lower, "upper": upper}
             tables[share] = table_of_bags(subsets.subset, columns)
         table = pd.concat(tables, names=["share"]).swaplevel()
-        return table.loc[[(each, share) for each in subsets.subset.index for share in shares]]
+        return table.loc[[(name, share) for name in subsets.subset.index for share in shares]]
 
     def check_context(self: Any, *, level: float = 0.95) -> DataFrame:
         """Whether the effects of the districts go with the means of their columns (Mundlak).
@@ -220,13 +218,10 @@ def bounded_rates(
     y: ArrayLike | str,
     subset: BagsLike,
     highest_rate: float | None,
-    trials: ArrayLike | str | None,
+    **label_data: ArrayLike | str | None,
 ) -> tuple[SubsetRates, Array, Array, Array]:
-    """Rates of subsets under each draw, their deterministic bounds, probability between them.
-
-    The last three have the shape (m,). Rates given the totals are those between the bounds.
-    """
-    subsets = _subset_rates(model, bags, y, subset, trials)
+    """Rates of subsets under each draw, their bounds, and probability between them, (m,)."""
+    subsets = _subset_rates(model, bags, y, subset, **label_data)
     highest_rate = _highest_rate(model, highest_rate)
     too_many = np.flatnonzero(subsets.totals > highest_rate * subsets.weights * (1 + _ROUNDING))
     if len(too_many):
@@ -245,12 +240,8 @@ def bounded_rates(
     return subsets._replace(rates=rates), lowest, highest, inside
 
 
-def _subset_rates(model, bags, y, subset, trials):
-    """Rates of subsets under each draw, with the effects of their districts, if any.
-
-    If coefficients differ between districts: rates of the outcomes of the subsets' points,
-    given the districts' totals.
-    """
+def _subset_rates(model, bags, y, subset, **label_data):
+    """Rates of subsets under each draw, given their districts' effects, or totals if normal."""
     bags, subset = model.like_training(bags), model.like_training(subset)
     if not (isinstance(bags, Bags) and isinstance(subset, Bags)):
         raise TypeError(
@@ -261,11 +252,10 @@ def _subset_rates(model, bags, y, subset, trials):
             "rates of subsets follow from totals without errors, but the fit has totals with "
             "known errors, label_sd: use predict of the subset"
         )
-    column = model.result_.settings.get("label_columns", {}).get("trials")
-    totals = model.label_model.read(bags, y, trials=column if trials is None else trials).y
-    has_trials = likelihood_named(model.likelihood).has_trials
-    if has_trials:
-        totals = bags.totals * totals / model.trials_of(bags, trials)
+    labels = model.labels_of_new(bags, **label_data)
+    totals = model.label_model.read(bags, y, trials=labels.trials).y
+    if labels.trials is not None:
+        totals = bags.totals * totals / labels.trials
     negative = np.flatnonzero(totals < 0)
     if len(negative):
         i = negative[0]
@@ -293,7 +283,7 @@ def _subset_rates(model, bags, y, subset, trials):
     number = training.districts(bags, True)[0][rows]
     effects = training.of_bags(subset, number, number >= 0, model.draws().get("tau"))
     rates = model.mean_totals(subset, effects)
-    if not has_trials:
+    if labels.trials is None:
         rates = rates / subset.totals
     return SubsetRates(subset, rates, None, totals[rows], weights, names)
 
@@ -301,11 +291,7 @@ def _subset_rates(model, bags, y, subset, trials):
 def deterministic_bounds(
     totals: Array, weights: Array, subset: Array, highest_rate: float
 ) -> tuple[Array, Array]:
-    """Least and largest rate of subsets that the totals of their districts allow, shapes (n,).
-
-    The rates of all points are between 0 and `highest_rate`; `weights` are the districts' weights,
-    `subset` the subsets', > 0 (method of bounds, Duncan and Davis 1953).
-    """
+    """Least and largest rate that totals of districts allow subsets of weights > 0, (n,)."""
     others = np.maximum(weights - subset, 0.0)
     most_of_others = np.multiply(highest_rate, others, out=np.zeros_like(others), where=others > 0)
     lowest = np.maximum(0.0, (totals - most_of_others) / subset)
@@ -313,12 +299,10 @@ def deterministic_bounds(
 
 
 def slopes_of_effects(effects: Array, means: Array) -> tuple[Array, Array]:
-    """Mean and standard deviation of the slopes of effects in the bags' means of columns, (p,).
+    """Mean and sd of the slopes of effects, (S, n), in the bags' scaled means, (n, p), each (p,).
 
-    Least squares of the effects under each draw, (S, n), on the means divided by their standard
-    deviations, (n, p), and an intercept; the variance is between draws plus, as the effects of n
-    bags are a sample, of the slopes given the effects. Columns that are constant over bags, or
-    combinations of other columns, contribute as little as possible (the slopes of least norm).
+    Least squares; the variance is between draws plus, as the effects of n bags are a sample, of the
+    slopes given the effects. Columns without variance have the slopes of least norm.
     """
     centred = means - means.mean(axis=0)
     sd = centred.std(axis=0)

@@ -1,13 +1,8 @@
-"""Whether new bags are like the training bags, whatever their size.
+"""Whether new bags are like the training bags, whatever their size: docs/validation/familiarity.md.
 
-Let z be coordinates with diagonal covariances of the training bags, between bags 1 and within bags
-lambda. A bag of N points like the training bags has
-
-    d^2 = sum_k z_k^2 / (1 + lambda_k / N)
-
-which is chi-square(d) if embeddings are normal. They are not, and covariances are estimated. So
-distances of training bags held out of the covariances determine the distribution of d^2, one per
-class of bag sizes: small bags are least normal.
+With z the coordinates in which covariances are diagonal, between bags 1 and within bags lambda, the
+distance is d^2 = sum_k z_k^2 / (1 + lambda_k / N). Its distribution is that of training bags held
+out of the covariances, one per class of bag sizes: small bags are least normal.
 """
 
 from collections.abc import Mapping
@@ -19,9 +14,9 @@ from scipy.stats import binom
 from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan.bags import BagsLike
-from bdr_stan.embedding.kept import Kept
 from bdr_stan.embedding.mean_embedding import Embedding, embed
 from bdr_stan.embedding.prior import landmark_matrices
+from bdr_stan.embedding.saved_arrays import SavedArrays
 from bdr_stan.embedding.shrinkage import joint_basis
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.predictive.distributions import table_of_bags
@@ -41,10 +36,10 @@ _MOST_BY_ERROR = _MOST_BY_CHANCE = 0.005
 
 
 @dataclass(frozen=True)
-class Familiarity(Kept):
+class Familiarity(SavedArrays):
     """Distances of bags from the training bags, and their distribution for training bags."""
 
-    kept: ClassVar = {
+    saved: ClassVar = {
         "m0": ("familiarity_m0", "landmark"),
         "basis": ("familiarity_basis", "landmark", "familiarity_component"),
         "lam": ("familiarity_lambda", "familiarity_component"),
@@ -224,9 +219,8 @@ def _class_of(first_sizes, sizes):
 def _quantiles(distances):
     """Distances that another one exceeds with probability _LEVELS, by their ranks, shape (L,).
 
-    Beyond the largest they follow the tail, p ~ d^(-2 / spread), with Hill's (1975) spread of the k
-    largest. As it is estimated, log d^2 is not exponential there but Lomax: p ~ (S + t)^-k, t above
-    the (k + 1)th largest, with sum S over the k largest.
+    Beyond the largest log d^2, with Hill's (1975) estimate from the k largest, is Lomax: p ~ (S +
+    t)^-k, t above the (k + 1)th largest, with sum S over the k largest.
     """
     n, largest = len(distances), np.maximum(np.sort(distances)[::-1], np.finfo(float).tiny)
     n_tail = max(5, int(_TAIL * n))

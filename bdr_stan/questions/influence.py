@@ -5,7 +5,7 @@
 where m0 is the average embedding of the training bags, so f averages 0 over them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan.aggregate.links import IDENTITY
-from bdr_stan.bags import BagsLike, TableColumns
+from bdr_stan.bags import BagsLike
 from bdr_stan.kernels import FeatureMap
 from bdr_stan.predictive.distributions import interval_ends
 from bdr_stan.predictive.points import PointPredictive
@@ -136,9 +136,8 @@ class Influence(Fit):
         """
         import pandas as pd
 
-        ends, model, rows = interval_ends(level), self.fit_of_sample(sample), {}
-        names = getattr(model, "feature_names_in_", None)
-        for name in named_columns(model.n_features_in_, names, model.columns_):
+        ends, rows = interval_ends(level), {}
+        for name in named_columns(self.fit_of_sample(sample)):
             _, shares, influence = _along(self, name, bags, sample, n_points, n_draws, seed)
             curves = influence.draws(np.arange(len(shares)))
             sd = np.sqrt((curves - (curves @ shares)[:, None]) ** 2 @ shares)
@@ -155,8 +154,7 @@ def _along(fit, column, bags, sample, n_points, n_draws, seed):
     several = getattr(bags, "samples", bags)
     bags = several[sample] if isinstance(several, Mapping) and sample in several else bags
     theta = _theta(model, n_draws)
-    names, p = getattr(model, "feature_names_in_", None), model.n_features_in_
-    where = find_column(column, p, names, model.columns_)
+    where = find_column(model, column)
     if bags is None:
         # Landmarks have NaN in columns that their summand does not use.
         landmarks = model.landmarks_
@@ -219,40 +217,39 @@ class Column:
         return counts / counts.sum()
 
 
-def find_column(
-    name: Any, n_features: int, features: Sequence[str] | None, columns: TableColumns | None
-) -> Column:
+def find_column(model: Any, name: Any) -> Column:
     """A column by its name in the table or among the points, or by its number; else ValueError."""
-    sources = _sources(columns)
-    if columns is not None and name in sources:
-        indices = np.flatnonzero(columns.sources == sources.index(name))
-        return Column(indices, columns.categories.get(name))
-    names = [] if features is None else list(features)
+    sources, names = _sources(model.columns_), _names_of_points(model)
+    if name in sources:
+        indices = np.flatnonzero(model.columns_.sources == sources.index(name))
+        return Column(indices, model.columns_.categories.get(name))
     if isinstance(name, str) and name in names:
         return Column(np.array([names.index(name)]))
-    if is_integer(name) and 0 <= name < n_features:
+    if is_integer(name) and 0 <= name < model.n_features_in_:
         return Column(np.array([int(name)]))
-    known = ", ".join(map(repr, named_columns(n_features, features, columns)))
-    raise ValueError(f"the points have no column {name!r}: there are {known}")
+    columns = ", ".join(map(repr, named_columns(model)))
+    raise ValueError(f"the points have no column {name!r}: there are {columns}")
 
 
-def named_columns(
-    n_features: int, features: Sequence[str] | None, columns: TableColumns | None
-) -> list[Any]:
+def named_columns(model: Any) -> list[Any]:
     """Names of the table's columns, else of the points', else their numbers."""
-    names = _sources(columns) or ([] if features is None else list(features))
-    return list(names) or list(range(n_features))
+    names = _sources(model.columns_) or _names_of_points(model)
+    return names or list(range(model.n_features_in_))
 
 
 def _sources(columns):
-    return () if columns is None or columns.transformer is not None else tuple(columns.names)
+    return [] if columns is None or columns.transformer is not None else list(columns.names)
+
+
+def _names_of_points(model):
+    return list(getattr(model, "feature_names_in_", ()))
 
 
 def rates_along(
     model: Any, bags: Any, name: Any, *, n_points: int, n_draws: int, seed: int = 0
 ) -> tuple[Array, Array]:
     """Values of a column, (k,), and by draw average rates of a sample with each value, (k, S)."""
-    axis = find_column(name, bags.n_features, bags.features, bags.columns)
+    axis = find_column(model, name)
     sample = bags.sample_points(n_points, np.random.default_rng(seed))
     values, rows = axis.values(sample), np.arange(len(sample))
     rates = [

@@ -27,10 +27,10 @@ def as_points(model: Any, points: Any) -> Bags:
             "points of a Dask DataFrame are taken partition by partition: call this inside of "
             "ddf.map_partitions"
         )
-    known = getattr(model, "feature_names_in_", None)
-    if known is None or not is_table(points):
+    names = getattr(model, "feature_names_in_", None)
+    if names is None or not is_table(points):
         return one_bag(np.asanyarray(points))
-    columns = model.columns_ or TableColumns(tuple(known))
+    columns = model.columns_ or TableColumns(tuple(names))
     frame = as_table(points)
     missing = [name for name in columns.names if name not in frame.columns]
     if missing:

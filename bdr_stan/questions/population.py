@@ -1,14 +1,7 @@
 """Weighted sums of labels over groups of bags (poststratification), with their dependence.
 
-Given a draw of the parameters the labels y_i of the bags are independent, with mean m_i and
-variance v_i. The sum over a group, sum_i a_i y_i, has mean sum_i a_i m_i and variance
-sum_i a_i^2 v_i given the draw, and is treated as normal: exact for normal labels, a central limit
-approximation for others. Averaged over the draws, the bags share the uncertainty of the parameters.
-
-The prior mu_i ~ N(m0, eta R) is for bags like the training bags. The women of each county are
-unlike them: all their embeddings are shifted from m0 in one direction, and small bags would shrink
-towards m0. Bags of another population have a prior with their own moments: in the fit's
-coordinates, with within-bag covariance diag(lambda), z_i ~ N(m, B + diag(lambda) / N_i).
+docs/explanation/model.md has the formulas of the sums, and of the prior that bags of another
+population have in the coordinates of the fit, with their own moments.
 """
 
 from typing import Any
@@ -135,8 +128,8 @@ def _sums(model, bags, by, weights, total, category):
     if isinstance(bags, Samples):
         bags.check_order(weights=weights)
     names, group = groups_of_bags(bags, by)
-    given, embedding = model.labels_of_new(bags), model.embedding_of(bags)
-    counted = given.trials if given.exposure is None else given.exposure
+    label_data, embedding = model.labels_of_new(bags), model.embedding_of(bags)
+    counted = label_data.trials if label_data.exposure is None else label_data.exposure
     rates = counted is not None and not total
     weights = counted if rates and weights is None else weights
     coefficients = sum_coefficients(bags, group, len(names), weights, total)
@@ -144,7 +137,7 @@ def _sums(model, bags, by, weights, total, category):
         coefficients.data /= counted  # one bag per column
     draws = with_draws_of_new_levels(embedding, model.draws())
     coordinates, draws = own_population(model.coordinates_, embedding, draws)
-    labels = model.predictive_of_draws(coordinates, embedding, given, draws)
+    labels = model.predictive_of_draws(coordinates, embedding, label_data, draws)
     return names, weighted_sums(of_category(labels, category), coefficients)
 
 
@@ -196,9 +189,9 @@ def own_population(
         parts.append(prior[0])
         moved.append(prior[1])
     return joined(parts), draws | {
-        "intercept": np.sum([each["intercept"] for each in moved], axis=0),
-        "w": np.hstack([each["w"] for each in moved]),
-        "eta": np.column_stack([each["eta"] for each in moved]),
+        "intercept": np.sum([part_draws["intercept"] for part_draws in moved], axis=0),
+        "w": np.hstack([part_draws["w"] for part_draws in moved]),
+        "eta": np.column_stack([part_draws["eta"] for part_draws in moved]),
     }
 
 
@@ -208,12 +201,12 @@ def _own_prior(coordinates, sizes, mean, draws):
     if len(sizes) < _MIN_BAGS:
         return coordinates, draws | {"eta": np.full(len(w), _FLAT * max(1.0, lam.max()))}
     z = coordinates.transform(mean)
-    own = Embedding(sizes, z, None)
-    B = between_bag_covariance(own, np.diag(lam)) + _LEAST_VARIANCE * np.eye(len(lam))
+    moved_embedding = Embedding(sizes, z, None)
+    B = between_bag_covariance(moved_embedding, np.diag(lam)) + _LEAST_VARIANCE * np.eye(len(lam))
     own_lam, V = joint_basis(np.diag(lam), B)
     moved = Coordinates(mean.mean(axis=0), coordinates.basis @ V, own_lam, np.eye(len(lam)))
     return moved, draws | {
-        "intercept": draws["intercept"] + w @ own.m0,
+        "intercept": draws["intercept"] + w @ moved_embedding.m0,
         "w": np.linalg.solve(V, w.T).T,
         "eta": np.ones(len(w)),
     }
@@ -222,22 +215,24 @@ def _own_prior(coordinates, sizes, mean, draws):
 def shift_by_shrinkage(
     coordinates: Coordinates, embedding: Embedding, draws: dict[str, Array]
 ) -> tuple[float, float]:
-    """Average change of the linear predictor by shrinkage, and its standard deviation that BDR has.
+    """Average change of the linear predictor by shrinkage, and its sd; 0 and 0 if it may be chance.
 
-    0 and 0 if the change is below the standard deviation or may be due to chance: embeddings of
-    bags like the training bags differ from m0 in all directions, so their changes average out.
+    Embeddings of bags like the training bags differ from m0 in all directions: changes average out.
     """
     if len(embedding.sizes) < _MIN_TO_COMPARE:
         return 0.0, 0.0
     w, eta = draws["w"].mean(axis=0), draws["eta"].mean(axis=0, keepdims=True)
     eta, sizes = coordinates.by_coordinate(eta)[0], coordinates.by_coordinate(embedding.sizes)
-    z, kept = coordinates.transform(embedding.mean), shrinkage_factors(sizes, coordinates.lam, eta)
-    known = np.broadcast_to(sizes > 0, z.shape)  # of the others the change is not by shrinkage
-    z, left = np.where(known, z, 0), np.where(known, 1 - kept, 0)
+    factors, z = (
+        shrinkage_factors(sizes, coordinates.lam, eta),
+        coordinates.transform(embedding.mean),
+    )
+    has_points = np.broadcast_to(sizes > 0, z.shape)  # of the others the change is not by shrinkage
+    z, left = np.where(has_points, z, 0), np.where(has_points, 1 - factors, 0)
     changes = (left * z) @ w
     # By chance z has the variance eta + lam / N = eta / kept.
-    variance = np.divide(eta, kept, out=np.zeros_like(left), where=known)
+    variance = np.divide(eta, factors, out=np.zeros_like(left), where=has_points)
     by_chance = np.sqrt(np.sum((w * left) ** 2 * variance) / len(z) ** 2)
-    sd = np.sqrt(np.mean(eta * (1 - kept) @ w**2))
+    sd = np.sqrt(np.mean(eta * (1 - factors) @ w**2))
     shift = -float(np.mean(changes))
     return (shift, float(sd)) if abs(shift) > max(sd, _CHANCE * by_chance) else (0.0, 0.0)

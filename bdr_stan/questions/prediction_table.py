@@ -77,8 +77,8 @@ def _table_by_parts(model, bags, level):
 def _table(mean, sizes, *values, model, level, names):
     """Predictions, and familiarity, from embeddings, sizes, and other `values` of these names."""
     per_bag = dict(zip(names, values, strict=True))
-    given = {name: per_bag.pop(name) for name in WITH_LABELS if name in per_bag}
-    labels = Labels(classes=getattr(model, "classes_", None), **given)
+    label_data = {name: per_bag.pop(name) for name in WITH_LABELS if name in per_bag}
+    labels = Labels(classes=getattr(model, "classes_", None), **label_data)
     embedding = Embedding(sizes, mean, None, **per_bag)
     table = model.predictive_features(embedding, labels).to_dataframe(level)
     distances = model.training_distances

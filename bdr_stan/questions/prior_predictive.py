@@ -84,7 +84,7 @@ class PriorPredictive(Fit):
         """
         check_counts(draws=draws)
         check_seed(seed)
-        given: dict[str, Any] = {"trials": trials, "exposure": exposure, "offset": offset}
+        label_data: dict[str, Any] = {"trials": trials, "exposure": exposure, "offset": offset}
         of_program = {} if stan_data is None else {"stan_data": stan_data}
         fitted = self
         if "result_" not in vars(self):
@@ -93,9 +93,9 @@ class PriorPredictive(Fit):
                     "default priors are scaled by the labels: give y, or fit the model first"
                 )
             fitted = clone(self).set_params(method="optimize")
-            fitted.fit(bags, y, seed=seed, **given, **of_program)
+            fitted.fit(bags, y, seed=seed, **label_data, **of_program)
         bags = fitted.like_training(bags)
-        labels = fitted.labels_of_new(bags, stan_data=stan_data, **given)
+        labels = fitted.labels_of_new(bags, stan_data=stan_data, **label_data)
         embedding = fitted.embedding_of(bags)
         seed = self.checked_seed(seed)
         seed = secrets.randbelow(2**31) if seed is None else seed
@@ -111,7 +111,7 @@ def _prior_groups(
     """Groups prior and prior_predictive of embedded bags, n draws, under the priors of a fit."""
     if model.by_program:
         return _by_program(model, embedding, labels, ids, n, seed)
-    drawn, used = _stock_draws(model, n, np.random.default_rng(seed))
+    parameters, used = _stock_draws(model, n, np.random.default_rng(seed))
     kind = model.label_model
     predictive = model.predictive_of_draws(model.coordinates_, embedding, labels, used)
     drawn_labels = predictive.sample(seed=seed)
@@ -119,7 +119,7 @@ def _prior_groups(
         drawn_labels = np.searchsorted(model.classes_, drawn_labels)
     posterior = model.result_.groups["posterior"]
     return {
-        "prior": draws_group({k: v[None] for k, v in drawn.items()}, posterior.coords),
+        "prior": draws_group({k: v[None] for k, v in parameters.items()}, posterior.coords),
         "prior_predictive": labels_group(drawn_labels[None], ids),
     }
 
@@ -132,25 +132,25 @@ def _stock_draws(model: Any, n: int, rng: np.random.Generator) -> tuple[Draws, D
         for name, values in posterior.items()
         if name not in _OF_WEIGHTS
     }
-    own = model.coordinates_
-    rho = own.by_coordinate(scales["rho"])
-    factor = own.prior_factor
+    coordinates = model.coordinates_
+    rho = coordinates.by_coordinate(scales["rho"])
+    factor = coordinates.prior_factor
     w = rho * np.linalg.solve(factor, rng.standard_normal((len(factor), n))).T
     location, spread = priors["intercept_location"], priors["intercept_scale"]
-    drawn = {"intercept": rng.normal(location, spread, n), "w": w, **scales}
-    used = {name: drawn[name] for name in model.predicts_from if name in drawn}
+    parameters = {"intercept": rng.normal(location, spread, n), "w": w, **scales}
+    used = {name: parameters[name] for name in model.predicts_from if name in parameters}
     if "beta" in posterior:
-        drawn["beta"] = w @ own.basis.T
+        parameters["beta"] = w @ coordinates.basis.T
     covariates = model.covariates_
     if covariates is None:
-        return drawn, used
+        return parameters, used
     gamma = rng.normal(0, priors.get("gamma_scale", 1.0), (n, len(covariates.scale)))
     effects = _effects(covariates.terms, scales, rng)
     if gamma.shape[1]:
-        drawn["gamma"] = covariates.in_given_units(gamma)
+        parameters["gamma"] = covariates.in_given_units(gamma)
     if effects.shape[1]:
-        drawn["term_effect"] = effects
-    return drawn, used | {"gamma": np.hstack([gamma, effects])}
+        parameters["term_effect"] = effects
+    return parameters, used | {"gamma": np.hstack([gamma, effects])}
 
 
 def _scale(priors: Any, name: Any, values: Any, n: int, rng: np.random.Generator) -> Array:
@@ -159,8 +159,8 @@ def _scale(priors: Any, name: Any, values: Any, n: int, rng: np.random.Generator
         return draw_scale(priors, str(name), n, rng)
     of_samples = values.dims[-1] == "sample"
     entries = values[values.dims[-1]].values if of_samples else range(1, values.shape[-1] + 1)
-    each = [draw_scale(priors, f"{name}[{entry}]", n, rng) for entry in entries]
-    return np.column_stack(each)
+    columns = [draw_scale(priors, f"{name}[{entry}]", n, rng) for entry in entries]
+    return np.column_stack(columns)
 
 
 def _effects(terms: Any, scales: Draws, rng: np.random.Generator) -> Array:
@@ -200,16 +200,16 @@ def _by_program(
         options={"adapt_delta": _ADAPT_DELTA},
     )
     with program.written() as path:
-        drawn, stats, _ = run(path, StanInput(data, [{} for _ in range(_CHAINS)]), settings)
+        draws, stats, _ = run(path, StanInput(data, [{} for _ in range(_CHAINS)]), settings)
     diverged = int(stats["diverging"].sum())
     if diverged:
         warn(
             f"{diverged} of {n} transitions diverged without labels, so the draws of the prior may "
             "miss a part of it: weights are narrow where rho is small"
         )
-    parameters = {k: v for k, v in drawn.items() if v.size and k not in GENERATED}
+    parameters = {k: v for k, v in draws.items() if v.size and k not in GENERATED}
     posterior = model.result_.groups["posterior"]
-    drawn_labels = drawn["y_new"].reshape(_CHAINS, -1, len(ids))
+    drawn_labels = draws["y_new"].reshape(_CHAINS, -1, len(ids))
     if model.label_model.logarithms:
         drawn_labels = np.exp(drawn_labels)
     return {

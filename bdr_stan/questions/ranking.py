@@ -32,8 +32,6 @@ class Ranking(Fit):
         top : int, optional
             Add the probability of being among this number of bags of highest rate.
         trials : as for `predict`
-        level : float, 0 < level < 1, default 0.95
-            Probability of the intervals of the ranks.
 
         Returns
         -------
@@ -70,7 +68,8 @@ class Ranking(Fit):
                 f"method={self.method!r} has one draw, so ranks have no uncertainty: fit with "
                 "method='nuts' or 'laplace'"
             )
-        people = self.trials_of(bags, trials) if likelihood.has_trials else bags.totals
+        labels = self.labels_of_new(bags, trials=trials)
+        people = labels.trials if likelihood.has_trials else bags.totals
         rates = totals / people
         ranks = rankdata(-rates, axis=1)
         lower, upper = np.quantile(ranks, ends, axis=0, method="inverted_cdf")

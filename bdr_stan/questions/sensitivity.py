@@ -1,9 +1,7 @@
 """Bounds of the mean of a function over a bag with unknown selection probabilities of points.
 
-Let w_j be the weights of the points, and the correct ones lie between w_j / G and G w_j. The mean
-of a function f under the correct weights is then largest for weights G w_j at values above a
-threshold t and w_j / G below, with t the mean itself: a linear-fractional programme (Aronow and Lee
-2013; Miratrix, Wager and Zubizarreta 2018). So the largest mean t solves
+If the correct weights are between w_j / G and G w_j, the largest mean t of a function f solves (see
+docs/validation/sensitivity.md)
 
     h(t) = sum_j w_j (f_j - t) + (G^2 - 1) sum_j w_j max(f_j - t, 0) = 0
 
@@ -172,13 +170,13 @@ class SelectionBounds:
         return float(low)
 
     def _number(self, bag):
-        found = np.flatnonzero([str(each) == str(bag) for each in self.ids])
-        if not len(found):
+        rows = np.flatnonzero([str(name) == str(bag) for name in self.ids])
+        if not len(rows):
             some = ", ".join(map(str, self.ids[:3]))
             raise ValueError(
                 f"there is no bag {bag!r}: bags are named by their {self.id_name}, such as {some}"
             )
-        return int(found[0])
+        return int(rows[0])
 
     def to_dataframe(self) -> "DataFrame":
         """The bounds in a table with a row for each bag and factor.
@@ -250,7 +248,7 @@ class Sensitivity(Fit):
         effective sizes of the bags are as without it. At G = 1 they are the prediction under these
         draws. Sources: Aronow and Lee (2013); Miratrix, Wager and Zubizarreta (2018).
         """
-        given = {"trials": trials, "exposure": exposure, "offset": offset}
+        label_data = {"trials": trials, "exposure": exposure, "offset": offset}
         factors = _factors(selection)
         check_level(level)
         check_counts(n_draws=n_draws)
@@ -266,21 +264,21 @@ class Sensitivity(Fit):
                     "sensitivity needs the points of each bag in memory, but these lie in "
                     "partitions: pass bags.load()"
                 )
-        labels, embedding = self.labels_of_new(bags, **given), self.embedding_of(bags)
+        labels, embedding = self.labels_of_new(bags, **label_data), self.embedding_of(bags)
         self.warn_of_other_bags(embedding)
-        draws = {name: evenly_spaced(drawn, n_draws) for name, drawn in self.draws().items()}
+        draws = {name: evenly_spaced(values, n_draws) for name, values in self.draws().items()}
         parts = _parts(self, bags, embedding, draws)
         n_draws = len(draws["w"])
 
         def shifts(i, factors):
             """How far the predictors of bags i move, (2, K, S, m): the sum over their samples."""
-            found = np.zeros((2, len(factors), n_draws, len(i)))
+            moves = np.zeros((2, len(factors), n_draws, len(i)))
             for rows, part in parts:
                 has = np.flatnonzero(rows[i] >= 0)
-                own = map_in_threads(partial(part.shifts, factors=factors), rows[i[has]])
-                for column, shift in zip(has, own, strict=True):
-                    found[..., column] += shift
-            return found
+                of_sample = map_in_threads(partial(part.shifts, factors=factors), rows[i[has]])
+                for column, shift in zip(has, of_sample, strict=True):
+                    moves[..., column] += shift
+            return moves
 
         def predictives(i, factors):
             """Of each factor the distributions of bags i at their least and largest predictors."""
@@ -300,9 +298,9 @@ def _parts(model: Any, bags: Any, embedding: Embedding, draws: dict[str, Array])
     """The points of each sample, and the number there of each of the bags, -1 if it has none."""
     eta = draws.get("eta", np.ones(len(draws["w"])))
     if not isinstance(bags, Samples):
-        own = (embedding.sizes, model.feature_map_, model.coordinates_, draws["w"], eta)
-        return [(np.arange(len(bags)), SelectedPoints(bags, *own))]
-    found, of = [], model.coordinates_.sample
+        all_points = (embedding.sizes, model.feature_map_, model.coordinates_, draws["w"], eta)
+        return [(np.arange(len(bags)), SelectedPoints(bags, *all_points))]
+    parts, of = [], model.coordinates_.sample
     for m, (name, features) in enumerate(model.feature_map_.items()):
         has, rows = bags.has(name), np.full(len(bags), -1)
         if not has.any():
@@ -313,8 +311,8 @@ def _parts(model: Any, bags: Any, embedding: Embedding, draws: dict[str, Array])
         coordinates, w = model.coordinates_.of_sample(m), draws["w"][:, of == m]
         of_sample = eta if eta.ndim == 1 else eta[:, m]
         points = SelectedPoints(bags.samples[name], sizes, features, coordinates, w, of_sample)
-        found.append((rows, points))
-    return found
+        parts.append((rows, points))
+    return parts
 
 
 def _factors(selection):
@@ -328,35 +326,34 @@ def _factors(selection):
 
 
 def extreme_means(blocks: Blocks, factors: Array) -> tuple[Array, Array]:
-    """Mean of f under the given weights, (S,), and its least and largest, (2, K, S).
+    """Mean of f, (S,), and least and largest with weights within K factors, (2, K, S).
 
-    The correct weights are within each of the K `factors` G >= 1 of the given ones. ``blocks()``
-    yields weights, shape (m,), and values of f under S draws, (m, S), some points at a time.
+    ``blocks()`` yields weights, (m,), and values of f, (m, S), some points at a time.
     """
     sums = [(weights.sum(), weights @ values) for weights, values in blocks()]
     total = sum(weight for weight, _ in sums)
-    mean = sum(each for _, each in sums) / total
+    mean = sum(part_sum for _, part_sum in sums) / total
     extra = factors[:, None] ** 2 - 1
-    found = np.broadcast_to(mean, (2, len(factors), len(mean))).copy()
+    means = np.broadcast_to(mean, (2, len(factors), len(mean))).copy()
     beyond = ((0, np.minimum), (1, np.maximum))  # parts of f - t for the smallest and largest
     memory = np.empty(0)  # reused: allocating it costs more than the arithmetic on it
     for _ in range(_MOST_STEPS):
-        weight, excess = np.zeros((2, *found.shape))
+        weight, excess = np.zeros((2, *means.shape))
         for weights, values in blocks():
             if memory.size < values.size:
                 memory = np.empty(values.size)
             outside = memory[: values.size].reshape(values.shape)
             for side, part in beyond:
                 for k in np.flatnonzero(extra):
-                    np.subtract(values, found[side, k], out=outside)
+                    np.subtract(values, means[side, k], out=outside)
                     part(outside, 0, out=outside)
                     excess[side, k] += weights @ outside
                     weight[side, k] += weights @ np.not_equal(outside, 0, out=outside)
-        step = (total * (mean - found) + extra * excess) / (total + extra * weight)
-        found += step
-        if np.all(np.abs(step) <= _TOLERANCE * np.maximum(np.abs(found), np.abs(found - mean))):
+        step = (total * (mean - means) + extra * excess) / (total + extra * weight)
+        means += step
+        if np.all(np.abs(step) <= _TOLERANCE * np.maximum(np.abs(means), np.abs(means - mean))):
             break
-    return mean, found
+    return mean, means
 
 
 @dataclass(frozen=True)
@@ -371,29 +368,29 @@ class SelectedPoints:
     eta: Array  # shape (S,)
 
     def shifts(self, i: int, factors: Array) -> Array:
-        """How far selection within each factor moves the predictor of bag i, (2, K, S).
-
-        f is shrunk like the bag's embedding, so its mean is the bag's predictor.
-        """
+        """How far selection within each factor moves the predictor of bag i, (2, K, S)."""
         mean, extremes = extreme_means(self._blocks(i), factors)
         return extremes - mean
 
     def _blocks(self, i):
         start, stop = self.bags.offsets[i : i + 2]
         shrunk = self.w * shrinkage_factors(self.eta * self.sizes[i], self.coordinates.lam, 1.0)
-        rows, given = max(16, _NUMBERS_PER_BLOCK // len(self.w)), self.bags.weights
+        rows, point_weights = max(16, _NUMBERS_PER_BLOCK // len(self.w)), self.bags.weights
 
         def blocks():
             for first in range(start, stop, rows):
                 last = min(first + rows, stop)
                 z = self.coordinates.transform(self.features(self.bags.read_checked(first, last)))
                 self.bags.release()
-                yield np.ones(len(z)) if given is None else given[first:last], z @ shrunk.T
+                yield (
+                    np.ones(len(z)) if point_weights is None else point_weights[first:last],
+                    z @ shrunk.T,
+                )
 
         if (stop - start) * len(self.w) > _NUMBERS_KEPT:
             return blocks
-        kept = list(blocks())
-        return lambda: kept
+        stored = list(blocks())
+        return lambda: stored
 
 
 def _above(first, second, value):

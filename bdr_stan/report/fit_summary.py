@@ -11,7 +11,7 @@ from bdr_stan.aggregate.bag_effects import have_mean_points
 from bdr_stan.bags import Bags, PartitionedBags, Samples
 from bdr_stan.embedding.replicates import effective_sizes
 from bdr_stan.metrics import size_classes
-from bdr_stan.results.leave_one_out import LeaveOneOut, LeaveOneOutClasses
+from bdr_stan.results.leave_one_out import LeaveOneOut, class_predictive
 from bdr_stan.types import Array, DataFrame
 
 _DRAWS = 1000  # of labels, if a fit has no name
@@ -126,7 +126,7 @@ class FitSummary:
         if self.loo is not None:
             if self.classes is None:
                 return self.loo
-            return LeaveOneOutClasses(self.classes, self.loo.class_probabilities(len(self.classes)))
+            return class_predictive(self.classes, self.loo.class_probabilities(len(self.classes)))
         if self.bags is None or self.needs_trials:
             return None
         if self.known or getattr(self.model, "counts_labels", False):

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from bdr_stan import __version__, plots
+from bdr_stan import __version__
 from bdr_stan.kernels import kernel_text
+from bdr_stan.plots.style import COVERS, one_axes
 from bdr_stan.report.fit_summary import FitSummary, without_points
 from bdr_stan.report.page import Code, Folded, Section, Table, Text
 from bdr_stan.report.pictures import picture
@@ -17,6 +18,7 @@ from bdr_stan.results.advice import checks, heading, sampling_warnings, verdict
 
 # Limits that keep the page small enough to open and read.
 _MAX_WEIGHT_ROWS = 300
+_HISTOGRAM_BINS = 30
 _MAX_REPR_LENGTH = 10_000  # characters of the estimator's parameters
 _COLUMN_SAMPLE = 50_000  # points that the columns are described from
 _COLUMN_SAMPLE_SEED = 10_000_019  # unlike the seeds of users, so samples differ
@@ -37,8 +39,7 @@ def data_and_model(fit: FitSummary) -> Section:
         }
     if fit.model.columns_of_bags:
         facts["columns of the bags"] = ", ".join(fit.model.columns_of_bags)
-    if getattr(fit.model, "family", "normal") != "normal":
-        facts["family"] = fit.model.family
+    facts |= fit.model.label_model.facts
     for name, values in fit.known.items():
         facts[name] = f"{values.min():.4g} to {values.max():.4g}"
     for name, of in {"label_sd": "", "relative_label_sd": ", relative to them"}.items():
@@ -60,11 +61,26 @@ def data_and_model(fit: FitSummary) -> Section:
                 f"Histogram of the bags' sizes, from {least:.4g} to {most:.4g} points.",
                 "Number of bags of each size."
                 + (" Sizes are effective numbers of weighted points." if weighted else ""),
-                lambda: plots.bag_sizes(fit.sizes),
+                lambda: _histogram(fit.sizes),
             )
         )
     blocks += [_columns(part, sample) for sample, part in fit.samples.items()]
     return Section("fit", "Data and model", blocks)
+
+
+def _histogram(sizes):
+    ax = one_axes((5.0, 2.8))
+    low, high = sizes.min(), sizes.max()
+    if high > 20 * low:  # most bags would share a bar
+        bins = np.geomspace(low, high, _HISTOGRAM_BINS + 1)
+        ax.set_xscale("log")
+        ax.xaxis.set_major_formatter("{x:g}")
+    else:
+        bins = np.linspace(low - 0.5, high + 0.5, min(_HISTOGRAM_BINS, int(high - low) + 1) + 1)
+    ax.hist(sizes, bins, color=COVERS)
+    ax.set(xlabel="points in a bag", ylabel="bags")
+    ax.locator_params(axis="y", integer=True)
+    return ax
 
 
 def _describe_labels(fit):

@@ -55,7 +55,7 @@ class Table:
     @property
     def rows(self) -> list[list[str]]:
         """Cells as text, row headers first."""
-        columns = [[_cell(v, name) for v in column] for name, column in self.frame.items()]
+        columns = [[cell_text(v, name) for v in column] for name, column in self.frame.items()]
         heads = [str(name) for name in self.frame.index]
         return [list(row) for row in zip(heads, *columns)]
 
@@ -124,16 +124,16 @@ def page_template(name: str = "report/page.html") -> Any:
     return environment.get_template(name)
 
 
-def _cell(value, column):
+def cell_text(value: Any, column: str) -> str:
     """A value as text; numbers with four digits."""
     if not isinstance(value, (float, np.floating)):
         return str(value)
     if np.isnan(value):
-        return "–"
+        return "-"
     if str(column).startswith("ess"):
         return f"{value:.0f}"
     if column == "r_hat":
         return f"{value:.3f}"
-    if value == 0 or not 1e-4 <= abs(value) < 1e7:
+    if value == 0 or not 1e-4 <= abs(float(value)) < 1e7:
         return f"{value:.4g}"
     return np.format_float_positional(value, 4, unique=False, fractional=False, trim="-")

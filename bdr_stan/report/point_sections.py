@@ -7,6 +7,7 @@ import numpy as np
 from bdr_stan import plots
 from bdr_stan.bags import PartitionedBags
 from bdr_stan.embedding.shrinkage import shrinkage_factors
+from bdr_stan.plots.style import pyplot
 from bdr_stan.questions.influence import rates_along
 from bdr_stan.report.fit_summary import FitSummary, without_points
 from bdr_stan.report.page import Folded, Section, Table, Text
@@ -44,15 +45,9 @@ def influence(fit: FitSummary) -> Section | None:
 
 def _what(fit):
     """What the columns add to."""
-    family = getattr(fit.model, "family", "normal")
-    if family == "ordinal":
-        return "linear predictor, which is large where high categories are likely,"
-    if family not in ("normal", "student_t"):
-        link = "log odds" if family in ("binomial", "beta_binomial", "beta") else "logarithm"
-        return f"linear predictor, the {link} of the expected label,"
-    if fit.classes is None:
-        return "label"
-    return f"latent function, which is large where the class {fit.classes[1]!s} is likely,"
+    kind = fit.model.label_model
+    meaning = kind.predictor_meaning(fit.classes)
+    return f"{kind.predictor}, {meaning}," if meaning else kind.predictor
 
 
 def _along(fit):
@@ -180,11 +175,24 @@ def _maps(fit):
             f"map-{k}",
             f"Map of the {title} of the rate at each point.",
             f"The {title} of the rate at each point, {_rate_unit(fit)}.",
-            partial(plots.point_map, each, x, y, label=f"{title}, {_rate_unit(fit)}"),
+            partial(_draw_map, each, x, y, f"{title}, {_rate_unit(fit)}"),
             on_card=True,
         )
         for k, (title, each) in enumerate(values.items())
     ]
+
+
+def _draw_map(values, x, y, label):
+    width, height = np.ptp(x), np.ptp(y)
+    side = 3.6 * np.clip(height / width if width > 0 else 1, 0.4, 2) + 0.7
+    ax = pyplot().figure(figsize=(4.8, side), layout="compressed").add_subplot()
+    # Squares that fill the plane if points are on a grid.
+    square = 230 * np.sqrt(max(width * height, 1e-12) / len(x)) / max(width, height, 1e-6)
+    size = float(np.clip(square, 1.5, 9)) ** 2
+    points = ax.scatter(x, y, c=values, s=size, marker="s", linewidths=0)
+    ax.set(aspect="equal", xlabel="x", ylabel="y")
+    ax.figure.colorbar(points, ax=ax, label=label)
+    return ax
 
 
 def _coordinates(fit):

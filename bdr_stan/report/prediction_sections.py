@@ -65,7 +65,7 @@ def _accuracy(fit):
 
 def _accuracy_of_numbers(fit):
     y, predictive = fit.labels, fit.predictive
-    error, sd = metrics.mse(y, predictive.mean) ** 0.5, float(np.std(y))
+    error, sd = np.sqrt(np.mean((y - predictive.mean) ** 2)), float(np.std(y))
     lower, upper = predictive.interval(LEVEL)
     name, unit = _name_and_unit(_label(fit))
     r_squared = f"; R2 {1 - (error / sd) ** 2:.2f}" if len(y) >= FEW_BAGS and sd > 0 else ""
@@ -254,12 +254,13 @@ def _by_size(fit):
     covered = (lower <= y) & (y <= upper)
 
     def row(mask):
-        error, sd = metrics.mse(y[mask], predictive.mean[mask]) ** 0.5, float(np.std(y[mask]))
+        error = np.sqrt(np.mean((y[mask] - predictive.mean[mask]) ** 2))
+        sd = float(np.std(y[mask]))
         return {
             "root mean squared error": error,
             "sd of the labels": sd,
             "R2": 1 - (error / sd) ** 2 if mask.sum() >= FEW_BAGS and sd else np.nan,
-            "mean interval width": metrics.interval_width(lower[mask], upper[mask]),
+            "mean interval width": np.mean((upper - lower)[mask]),
             "labels in their intervals": share(covered[mask]),
         }
 

@@ -147,7 +147,7 @@ def pareto_smoothed(log_ratios: ArrayLike) -> tuple[Array, float]:
     NaN counts as density 0 of the target. The weights are reliable for k-hat below 0.7. k-hat is
     NaN for fewer than 25 draws and for constant ratios, which have no tail.
 
-    Source: Vehtari, Simpson, Gelman, Yao, Gabry (2024), by ArviZ.
+    Source: Vehtari, Simpson, Gelman, Yao, Gabry (2024), as in ArviZ.
     """
     log_ratios = np.where(np.isnan(log_ratios), -np.inf, log_ratios)
     if len(log_ratios) < 25 or np.ptp(log_ratios) == 0:

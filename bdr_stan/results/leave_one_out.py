@@ -4,15 +4,14 @@ Each draw is weighted by the inverse of the label's likelihood.
 """
 
 from copy import copy
-from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 from scipy.special import logsumexp
 
-from bdr_stan.predictive.classes import class_codes
+from bdr_stan.predictive.classes import ClassPredictive, MulticlassPredictive
 from bdr_stan.predictive.distributions import Distributions
-from bdr_stan.predictive.mixture import bags_at_once
+from bdr_stan.predictive.mixture import LabelMixture, bags_at_once
 from bdr_stan.results.diagnostics import pareto_smoothed
 from bdr_stan.results.inference_data import Groups
 from bdr_stan.types import Array, ArrayLike, Seed
@@ -74,7 +73,7 @@ class LeaveOneOut(Distributions):
         return values
 
     def cdf(self, y: ArrayLike) -> Array:
-        """P(label < y) + P(label = y) / 2, shape (n,); uniform under calibration for counts too."""
+        """P(label < y) + P(label = y) / 2, shape (n,); uniform if calibrated, also for counts."""
         y = np.asarray(y, float)
         below = np.sum(self.weights * (self._draws < y), axis=0)
         return np.clip(below + 0.5 * np.sum(self.weights * (self._draws == y), axis=0), 0, 1)
@@ -105,23 +104,14 @@ class LeaveOneOut(Distributions):
         return np.column_stack([np.sum(self.weights * (self._draws == c), axis=0) for c in codes])
 
 
-@dataclass(frozen=True)
-class LeaveOneOutClasses:
-    """Class predictive: `classes`, shape (C,), `probabilities`, shape (n, C)."""
-
-    classes: Array
-    probabilities: Array
-
-    @property
-    def mean(self) -> Array:
-        """Probability of the second class, shape (n,)."""
-        return self.probabilities[:, 1]
-
-    def log_prob(self, y: ArrayLike) -> Array:
-        """Log probability of labels, shape (n,); ValueError for an unknown class."""
-        codes = class_codes(self.classes, y)
-        with np.errstate(divide="ignore"):
-            return np.log(self.probabilities[np.arange(len(codes)), codes])
+def class_predictive(classes: Array, probabilities: Array) -> LabelMixture:
+    """Predictive distribution of n bags with these probabilities of the classes, shape (n, C)."""
+    n, n_classes = probabilities.shape
+    with np.errstate(divide="ignore"):
+        log_p = np.log(probabilities)[None]
+    if n_classes > 2:
+        return MulticlassPredictive(lambda i: log_p[:, i], n, 1, classes)
+    return ClassPredictive(lambda i: (log_p[:, i, 0], log_p[:, i, 1]), n, 1, classes)
 
 
 def _flat(values):

@@ -6,9 +6,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import matplotlib.pyplot as plt
+import numpy as np
 from common import DOCS, png
-
-from bdr_stan import plots
+from matplotlib.colors import LogNorm
 
 # Name -> program of the environment, its argument, and the picture that it writes.
 EXAMPLES = {
@@ -44,14 +44,18 @@ def true_and_estimated(folder):
     import geopandas as gpd
     import rioxarray
 
-    truth = rioxarray.open_rasterio(folder / "country/rate.tif")[0]
-    mean = rioxarray.open_rasterio(folder / "maps/rates.tif")[0]
+    rates = {
+        "true rate": rioxarray.open_rasterio(folder / "country/rate.tif")[0],
+        "posterior mean": rioxarray.open_rasterio(folder / "maps/rates.tif")[0],
+    }
     borders = gpd.read_file(folder / "maps/districts.gpkg")
-    limits = [1000 * float(end) for end in (min(truth.min(), mean.min()), truth.max())]
+    ends = [float(end(rate)) for end in (np.min, np.max) for rate in rates.values()]
+    norm = LogNorm(1000 * min(ends), 1000 * max(ends))
+    bar = {"label": "cases per 1,000 people", "location": "bottom", "format": "%g", "pad": 0.02}
     figure, panels = plt.subplots(1, 2, figsize=(8, 4.6), layout="compressed")
-    for ax, title, rate in zip(panels, ("true rate", "posterior mean"), (truth, mean), strict=True):
-        plots.map(
-            1000 * rate, borders=borders, title=title, label="cases per 1,000 people",
-            log=True, limits=limits, ax=ax,
-        )  # fmt: skip
+    for ax, (title, rate) in zip(panels, rates.items(), strict=True):
+        (1000 * rate).plot(ax=ax, norm=norm, cbar_kwargs=bar)
+        borders.boundary.plot(ax=ax, color="0.3", linewidth=0.25)
+        ax.set(title=title, aspect="equal")
+        ax.axis("off")
     return png(figure, 1050)  # few colours of many pixels would be bands

@@ -2,7 +2,8 @@
 
 `docs/validation/papers.md` describes each, with its source and the experiment that runs it.
 `on_bags` is the base of those that are fitted to bags; `covariance_operators`, `density_matching`,
-`gaussian_mixtures` and `kernel_pca` work on the points of one sample.
+`gaussian_mixtures` and `kernel_pca` work on the points of one sample, `kernel_grids` on many
+kernels at once.
 """
 
 from experiments.papers.aggregate_nn import AggregateNN

@@ -12,7 +12,7 @@ import numpy as np
 
 from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels
 from bdr_stan.estimators.validation import check_choice, checked_validation
-from bdr_stan.kernel_means.set_kernels import BagMeans, set_kernels
+from bdr_stan.kernel_means.set_kernels import BagMeans
 from bdr_stan.kernels import RBF, Kernel, check_bandwidth
 from bdr_stan.parameters import estimator
 from bdr_stan.types import Array, ArrayLike, Seed, check_counts
@@ -23,6 +23,7 @@ from experiments.papers.density_distances import (
     overlap_kernel,
     smoothed_labels,
 )
+from experiments.papers.kernel_grids import set_kernels
 from experiments.papers.on_bags import RegressorOnBags, Validation
 
 # Bandwidths of the densities tried by default, as parts of the median rule, and of the smoothing,

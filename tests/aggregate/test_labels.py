@@ -5,8 +5,14 @@ import pytest
 
 from bdr_stan import Bags
 from bdr_stan.aggregate.likelihoods import LIKELIHOODS, likelihood_named
+from bdr_stan.aggregate.links import LINKS
+from bdr_stan.estimators.label_models import TotalLabels
 
 COUNTS = [name for name, likelihood in LIKELIHOODS.items() if likelihood.is_count]
+
+
+def kind(likelihood):
+    return TotalLabels(LIKELIHOODS[likelihood], LINKS["exp"])
 
 
 @pytest.fixture
@@ -31,8 +37,9 @@ def test_each_likelihood_has_its_labels(bags):
     np.testing.assert_array_equal(
         LIKELIHOODS["normal"].check_labels(bags, [-1.5, 0, 0]), [-1.5, 0, 0]
     )
-    y = LIKELIHOODS["binomial"].check_labels(bags, [0, 4, 2], trials=[1, 4, 3])
-    np.testing.assert_array_equal(y, [0, 4, 2])
+    labels = kind("binomial").read(bags, [0, 4, 2], trials=[1, 4, 3])
+    np.testing.assert_array_equal(labels.y, [0, 4, 2])
+    np.testing.assert_array_equal(labels.trials, [1, 4, 3])
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
@@ -69,7 +76,7 @@ def test_labels_that_are_not_positive(bags, likelihood, total):
 
 def test_trials(bags):
     def check(trials, y=(0, 1, 2)):
-        LIKELIHOODS["binomial"].check_labels(bags, y, trials=trials)
+        kind("binomial").read(bags, y, trials=trials)
 
     with pytest.raises(ValueError, match=r"\(id 'east'\) is 2, above its 1 trials \(1 in total\)"):
         check([5, 5, 1])
@@ -87,10 +94,8 @@ def test_trials(bags):
 def test_unknown_likelihood_and_strange_trials(bags):
     with pytest.raises(ValueError, match="likelihood must be one of 'poisson', .*, found 'beta'"):
         likelihood_named("beta")
-    with pytest.raises(
-        ValueError, match="trials belong to the binomial likelihood, not to 'poisson'"
-    ):
-        LIKELIHOODS["poisson"].check_labels(bags, [1, 2, 3], trials=[4, 4, 4])
+    with pytest.raises(TypeError, match="the poisson likelihood takes no trials: leave it out"):
+        kind("poisson").read(bags, [1, 2, 3], trials=[4, 4, 4])
 
 
 def test_bags_without_points_or_weight_are_refused_where_bags_are_made():

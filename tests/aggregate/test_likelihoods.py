@@ -12,6 +12,7 @@ from bdr_stan.aggregate.likelihoods.numbers import log_normaliser
 from bdr_stan.aggregate.links import LINKS
 from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.cmdstan.programs import compile_program
+from bdr_stan.labels import Labels
 
 EVERY = pytest.mark.parametrize("likelihood", LIKELIHOODS.values(), ids=LIKELIHOODS)
 WITH_EFFECTS = pytest.mark.parametrize("name", ["poisson", "exponential", "binomial"])
@@ -214,7 +215,7 @@ def test_programs_are_told_what_they_declare(name):
     """All but blr.stan, which knows no other likelihood."""
     likelihood = LIKELIHOODS[name]
     p, _, _, _ = problem(likelihood)
-    told = likelihood.program_data(p.y, p.trials)
+    told = likelihood.program_data(Labels(p.y, trials=p.trials))
     names = {*told, "scale_prior"} if likelihood.scales else set(told)
     for link in likelihood.links:
         program = compile_program(LINKS[link].program, progress=False)
@@ -240,7 +241,7 @@ def test_labels_say_where_their_effects_are(name, rng):
     """The likelihood of an effect alone is highest at the target, and as curved as it is told."""
     likelihood, trials = LIKELIHOODS[name], np.array([900.0, 4000.0, 70_000.0])
     y = np.array([300.0, 900.0, 40_000.0])
-    target, information = likelihood.label_on_log_scale(y, trials)
+    target, information = likelihood.label_on_log_scale(Labels(y, trials=trials))
     mean_of = expit if name == "binomial" else np.exp
 
     def log_density(effect):
@@ -257,7 +258,7 @@ def test_labels_at_an_end_have_finite_log_odds():
     """None of the trials, and all of them, are opposites."""
     none, every = np.array([0.0, 0.0]), np.array([1.0, 70_000.0])
     below, above = (
-        LIKELIHOODS["binomial"].label_on_log_scale(y, trials=every) for y in (none, every)
+        LIKELIHOODS["binomial"].label_on_log_scale(Labels(y, trials=every)) for y in (none, every)
     )
     np.testing.assert_allclose(below[0], np.log(0.5 / (every + 0.5)))
     np.testing.assert_allclose(above[0], -below[0])

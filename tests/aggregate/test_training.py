@@ -56,7 +56,6 @@ def test_rows_are_those_of_the_link(bags, likelihood, link):
     expected = LINKS[link].rows(bags, found.feature_map)
     np.testing.assert_array_equal(found.rows.rows, expected.rows)
     assert found.feature_map.landmarks.shape == (5, 2)
-    assert (found.trials is None) == (likelihood != "binomial")
     np.testing.assert_array_equal(found.record.index, bags.ids)
 
 

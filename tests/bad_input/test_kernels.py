@@ -6,7 +6,6 @@ from builders.mistakes import BAGS, NARROW, POINTS, check_call, mistakes
 from bdr_stan import RBF, KernelMean, Matern32, Polynomial
 from bdr_stan.embedding.landmarks import choose_landmarks
 from bdr_stan.embedding.mean_embedding import embed
-from bdr_stan.kernel_means.set_kernels import set_kernels
 from bdr_stan.kernel_means.shrinkage import f_kmse, s_kmse
 from bdr_stan.kernels import (
     ConcatenatedFeatures,
@@ -20,6 +19,7 @@ from data_gen.mixtures import GaussianMixture
 from experiments.papers.covariance_operators import CovarianceOperator
 from experiments.papers.density_matching import kmeans_mixture
 from experiments.papers.gaussian_mixtures import MixtureMean
+from experiments.papers.kernel_grids import set_kernels
 from experiments.papers.kernel_pca import KernelPCA
 from experiments.papers.support_measures import bag_weights
 
@@ -44,7 +44,6 @@ KERNELS = [
     ("points of other columns", lambda: RBF([1.0, 2.0])(POINTS[:, :1], POINTS), "feature"),
     ("a column that is not there", lambda: RBF(columns=[7]).on(None, 2), "7"),
     ("the median of one point", lambda: median_bandwidth([POINTS[:1]]), "one point"),
-    ("the median of a sample of 1", lambda: median_bandwidth(BAGS, sample=1), "sample"),
     ("Fourier features of no frequency", lambda: draw_frequencies(0, 2), "n_frequencies"),
     ("Fourier features of text", lambda: draw_frequencies("a", 2), "n_frequencies"),
     ("feature maps of none", lambda: ConcatenatedFeatures([]), "map"),

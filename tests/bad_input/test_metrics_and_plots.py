@@ -20,12 +20,11 @@ from bdr_stan import metrics, plots
 ROBUST = FITTED.contrast([bag + 1 for bag in BAGS], BAGS).robustness()
 
 SCORES = [
-    ("labels of another length", lambda: metrics.mse(Y, Y[:3]), "mean has shape"),
-    ("a label of NaN", lambda: metrics.mse(changed(Y, 2, np.nan), Y), "bag 2"),
-    ("labels of text", lambda: metrics.mse(["a"], [1.0]), "y"),
-    ("no labels", lambda: metrics.mse([], []), "no bags"),
+    ("labels of another length", lambda: metrics.coverage(Y, Y[:3], Y), "lower has shape"),
+    ("a label of NaN", lambda: metrics.coverage(changed(Y, 2, np.nan), Y, Y), "bag 2"),
+    ("labels of text", lambda: metrics.coverage(["a"], [1.0], [1.0]), "y"),
+    ("no labels", lambda: metrics.coverage([], [], []), "no bags"),
     ("bounds of another length", lambda: metrics.coverage(Y, Y, Y[:2]), "upper"),
-    ("widths of another length", lambda: metrics.interval_width(Y, Y[:2]), "upper"),
     ("edges that fall", lambda: metrics.size_classes(SIZES, [5, 2]), "edges"),
     ("no edges", lambda: metrics.size_classes(SIZES, []), "edges"),
     ("edges of text", lambda: metrics.size_classes(SIZES, ["a"]), "edges"),
@@ -36,8 +35,6 @@ SCORES = [
      lambda: metrics.table_by_size(Y, PREDICTIVE, SIZES, level="wide"), "level"),
     ("levels of 0", lambda: metrics.calibration(Y, PREDICTIVE, [0.0]), "level"),
     ("no levels", lambda: metrics.calibration(Y, PREDICTIVE, []), "levels"),
-    ("a fractional count", lambda: metrics.poisson_nll([0.5], [1.0]), "individual 0"),
-    ("a negative rate", lambda: metrics.poisson_nll([1.0], [-1.0]), "rate"),
     ("no bins", lambda: metrics.reliability(CLASSES, OF_CLASSES, 0), "n_bins"),
     ("bins of text", lambda: metrics.reliability(CLASSES, OF_CLASSES, "ten"), "n_bins"),
     ("a label that is no class",
@@ -64,20 +61,7 @@ SCORES = [
      lambda: plots.shrinkage_spectrum([1.0], 1.0, [0]), "sizes"),
     ("a spectrum of text", lambda: plots.shrinkage_spectrum(["a"], 1.0), "lam"),
     ("a spectrum of eta 0", lambda: plots.shrinkage_spectrum([1.0], 0.0), "eta"),
-    ("a map of places of another length",
-     lambda: plots.map([1.0, 2.0], row=[0], col=[0]), "shape"),
-    ("a map of fractional places", lambda: plots.map([1.0], row=[0.5], col=[0]), "row"),
-    ("a map between equal limits",
-     lambda: plots.map([1.0], row=[0], col=[0], limits=(2, 2)), "limits"),
-    ("a map of one limit", lambda: plots.map([1.0], row=[0], col=[0], limits=(2,)), "limits"),
-    ("maps of places of another length",
-     lambda: plots.rate_maps({"a": [1.0, 2.0]}, [0], [0]), "'a'"),
     ("the reliability of nothing", lambda: plots.reliability({}, CLASSES, SIZES), "predictive"),
-    ("a map of two pixels in a cell",
-     lambda: plots.map([1.0, 2.0], row=[0, 0], col=[0, 0]), "2 pixels"),
-    ("a map of the logarithm of 0",
-     lambda: plots.map([0.0, 1.0], row=[0, 1], col=[0, 0], log=True), "log"),
-    ("no maps", lambda: plots.rate_maps({}, [0], [0]), "map"),
 ]  # fmt: skip
 
 

@@ -63,23 +63,6 @@ def test_numbers_of_databases():
     np.testing.assert_array_equal(bags.points, [[1], [2], [3]])
 
 
-@pytest.mark.parametrize("read", [pa.table, pl.DataFrame])
-def test_bags_are_a_table_for_other_libraries(bags, read):
-    found = read(bags)
-    expected = bags.to_dataframe()
-    names = found.column_names if isinstance(found, pa.Table) else found.columns
-    assert list(names) == list(expected)
-    np.testing.assert_array_equal(found["county"].to_numpy(), expected["county"])
-    np.testing.assert_array_equal(found["age"].to_numpy(), expected["age"])
-    again = Bags.from_dataframe(found, "county")
-    np.testing.assert_array_equal(again.points, bags.points)
-
-
-def test_weights_are_a_column_of_the_stream():
-    bags = Bags([[1.0], [2.0]], [0, 1, 2], weights=[3.0, 4.0], features=["age"])
-    assert pa.table(bags).to_pydict() == {"bag": [0, 1], "age": [1.0, 2.0], "weight": [3.0, 4.0]}
-
-
 @pytest.mark.parametrize(
     "given, found",
     [
@@ -106,10 +89,8 @@ def test_a_stream_is_no_bags():
         BLR().fit(Relation(pa.table(PEOPLE)), [1.0])
 
 
-def test_streams_need_pyarrow(bags, monkeypatch):
+def test_streams_need_pyarrow(monkeypatch):
     relation = Relation(pa.table(PEOPLE))
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match=r"a Relation needs pyarrow: .*bdr-stan\[parquet\]"):
         Bags.from_dataframe(relation, "county")
-    with pytest.raises(ImportError, match=r"Arrow tables need pyarrow: .*bdr-stan\[parquet\]"):
-        bags.__arrow_c_stream__()

@@ -42,7 +42,7 @@ def kept(bags):
 )
 @pytest.mark.filterwarnings("ignore:. of 3 bags have no points that meet")
 def test_points_that_meet_all_conditions_stay(conditions, sizes):
-    assert kept(people().where(conditions)) == sizes
+    assert kept(people().where(**conditions)) == sizes
 
 
 def test_points_keep_their_order_weights_ids_and_metadata():
@@ -85,4 +85,4 @@ def test_bags_of_a_memory_map(tmp_path):
 )
 def test_conditions_that_mean_nothing(conditions, error, message):
     with pytest.raises(error, match=message):
-        people().where(conditions)
+        people().where(**conditions)

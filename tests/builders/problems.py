@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import is_classifier, is_outlier_detector
 
 from bdr_stan import Bags
-from bdr_stan.aggregate.likelihoods import LIKELIHOODS
+from bdr_stan.aggregate.likelihoods import likelihood_named
 
 SHORT = {"chains": 2, "warmup": 150, "draws": 100}
 NAMES = ["x", "z"]
@@ -35,7 +35,7 @@ def labels_for(model, bags, centres):
     if not counts_points(model):
         return y
     totals = np.maximum(y, 0.1) * bags.sizes
-    return np.round(totals) if LIKELIHOODS[model.likelihood].is_count else totals
+    return np.round(totals) if likelihood_named(model.likelihood).is_count else totals
 
 
 def supervised(model, bags, centres):

@@ -5,7 +5,7 @@ from importlib import import_module
 
 import bdr_stan
 
-# Modules whose names are their own functions and classes, imported as `bdr_stan.metrics.mse`.
+# Modules whose names are their own functions and classes, imported as `bdr_stan.metrics.crps`.
 MODULES = ("datasets", "metrics", "model_selection", "skpro", "tuning", "types")
 
 

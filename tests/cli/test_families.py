@@ -1,4 +1,4 @@
-"""Families of labels on the command line: fit, predict, tune and report with trials or exposure."""
+"""Families of labels on the command line: fit, predict and report with trials or exposure."""
 
 import numpy as np
 import pandas as pd
@@ -54,14 +54,10 @@ def test_fit_predict_and_report_of_votes(table, tmp_path):
     assert "linear predictor" in run("summary", fit).output
 
 
-def test_tune_and_fit_of_counts(table, tmp_path):
-    given = arguments("cases", "--family", "poisson", "--exposure", "votes")
-    given[given.index("--landmarks") + 1] = "4"
-    fit = tmp_path / "best.nc"
-    done = run(
-        "tune", table, *given, "--bandwidth-scale", "1", "--candidates", "optimize", "--cv", "2",
-        "-o", fit,
-    )  # fmt: skip
+def test_fit_of_counts(table, tmp_path):
+    fit = tmp_path / "fit.nc"
+    done = run("fit", table, *arguments("cases", "--family", "poisson", "--exposure", "votes"),
+               "-o", fit)  # fmt: skip
     assert done.exit_code == 0, done.output
     assert bdr_stan.load(fit).family == "poisson"
 

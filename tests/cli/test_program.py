@@ -134,9 +134,9 @@ def test_shells_complete_commands_and_options():
     assert program(env=os.environ | asked).stdout == "plain,report\n"
 
 
-@pytest.mark.parametrize("command", ["fit", "tune", "predict", "summary", "report"])
+@pytest.mark.parametrize("command", ["fit", "predict", "summary", "report"])
 def test_a_missing_file_is_told_before_anything_is_imported(command, tmp_path):
-    labelled = [*FIT, "-o", "never"] if command in ("fit", "tune") else []
+    labelled = [*FIT, "-o", "never"] if command == "fit" else []
     outputs = {"predict": ["new.csv", "-o", "p.csv"], "report": ["-o", "p.html"]}
     code = (
         "import atexit, sys\n"

@@ -111,7 +111,11 @@ def test_unknown_model_and_option_of_another_model(folder):
     inverse = *arguments, "--model", "inverse-bdr"
     fails("inverse-bdr takes no --covariates: leave", *inverse, "--covariates", "income")
     fails("--bounds must be two numbers with a comma", *inverse, "--bounds", "0")
-    fails("blr takes no --bounds", *arguments, "--model", "blr", "--bounds", "0,1")
+    fails(
+        "bdr takes no --link: leave it out, or use --model aggregate", *arguments, "--link", "exp"
+    )
+    fails("blr takes no --bounds: leave it out, or use --model inverse-bdr",
+          *arguments, "--model", "blr", "--bounds", "0,1")  # fmt: skip
     fails("found 'nonsense'", *inverse, "--kernel", "nonsense")
     fails("blr takes no --covariance", *arguments, "--model", "blr", "--covariance", "pooled")
 
@@ -123,7 +127,7 @@ def test_predict_refuses(folder, tmp_path):
     points().rename(columns={"income": "salary"}).to_csv(renamed, index=False)
     fails("no column 'income'", "predict", folder / "fit.nc", renamed, "-o", output)
     fails("there is no file", "predict", tmp_path / "no.nc", data, "-o", output)
-    fails("is no fit saved by bdr_stan", "predict", data, data, "-o", output)
+    fails("is not a fit saved by bdr_stan", "predict", data, data, "-o", output)
     fails("p.xlsx must end in .csv", "predict", folder / "fit.nc", data, "-o", tmp_path / "p.xlsx")
     assert not output.exists()
 

@@ -95,18 +95,11 @@ def test_predictions_are_those_of_the_model(folder, both):
     np.testing.assert_allclose(table["sd"], expected["sd"])
 
 
-def test_report_and_search(folder):
-    houses = ["--sample", f"houses={folder / 'houses.csv'}"]
+def test_report(folder):
     output = folder / "fit.html"
     new = [folder / "people.csv", "--sample", f"houses={folder / 'houses.csv'}"]
     result = run("report", folder / "fit.nc", *new, "-o", output)
     assert result.exit_code == 0 and "houses" in output.read_text(), result.output
-    result = run(
-        "tune", folder / "people.csv", *houses, "--bag", "town", "--label", "vote", "--landmarks",
-        "3,4", "--features", "income", "--model", "bdr", "--score", "nll", "--cv", 3,
-        "--bandwidth-scale", 1, "--method", "laplace",
-    )  # fmt: skip
-    assert result.exit_code == 0, result.output
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,9 @@ import pytest
 from builders.feature_maps import FEATURE_MAPS, at_landmarks, side_by_side
 from builders.kernels import COLUMNS, DEFINITIONS, PROFILES, at_distance
 
+from bdr_stan import threads
 from bdr_stan.bags import Bags
-from bdr_stan.embedding.mean_embedding import embed
+from bdr_stan.embedding import mean_embedding
 from bdr_stan.kernels import (
     RBF,
     ConcatenatedFeatures,
@@ -15,6 +16,13 @@ from bdr_stan.kernels import (
     Polynomial,
     resolve_kernel,
 )
+
+
+def embed(*arguments, chunk_bytes=1 << 22, **options):
+    """The embedding in chunks of this size."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bdr_stan.embedding.mean_embedding._CHUNK_BYTES", chunk_bytes)
+        return mean_embedding.embed(*arguments, **options)
 
 
 def gaussian(landmarks, bandwidth):
@@ -228,14 +236,16 @@ def test_float32_points_are_computed_in_float64(bags, landmarks, name):
 
 
 @pytest.mark.parametrize("name", FEATURE_MAPS)
-def test_result_does_not_depend_on_threads(rng, name):
+def test_result_does_not_depend_on_threads(rng, name, monkeypatch):
     sizes = rng.integers(1, 60, 500)
     sizes[[3, 200]] = 3000
     bags = Bags.from_points(rng.normal(size=(sizes.sum(), 3)), sizes=sizes)
     feature_map, _ = FEATURE_MAPS[name](rng.normal(size=(5, 3)))
-    one, many = (
-        embed(bags, feature_map, covariance="pooled", n_jobs=n, chunk_bytes=4000) for n in (1, 3)
-    )
+    embeddings = []
+    for n in (1, 3):
+        monkeypatch.setattr(threads, "effective_n_jobs", lambda _, n=n: n)
+        embeddings.append(embed(bags, feature_map, covariance="pooled", chunk_bytes=4000))
+    one, many = embeddings
     np.testing.assert_array_equal(one.mean, many.mean)
     np.testing.assert_array_equal(one.covariance, many.covariance)
     whole = embed(bags, feature_map, covariance="pooled")

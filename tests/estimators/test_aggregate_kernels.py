@@ -6,12 +6,12 @@ import pytest
 from builders.rates import country, fitted, labels, surface
 from builders.totals import RATES
 from sklearn.base import clone
+from sklearn.metrics import mean_squared_error
 
 import bdr_stan
 from bdr_stan import AggregateRegressor, Bags
 from bdr_stan.aggregate import training
 from bdr_stan.kernels import RBF, Matern32
-from bdr_stan.metrics import mse
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,9 @@ def test_relevant_columns_get_short_lengths():
     np.testing.assert_array_equal(given.kernel_.bandwidth, lengths)
     assert np.ndim(one.kernel_.bandwidth) == 0
     truth = RATES["square"](surface(bags.points))
-    of_default, of_one = (mse(truth, fit.predict_points(bags).mean) for fit in (default, one))
+    of_default, of_one = (
+        mean_squared_error(truth, fit.predict_points(bags).mean) for fit in (default, one)
+    )
     assert of_default < 0.7 * of_one
 
 

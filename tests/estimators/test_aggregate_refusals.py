@@ -43,10 +43,9 @@ COUNTS = np.arange(1, 31)
         ({"y": COUNTS[:7]}, "y has 7 labels, but there are 30 bags"),
         ({"y": COUNTS - 1, "likelihood": "exponential"}, "bag 0 is 0 .*needs labels > 0"),
         ({"y": COUNTS - 1, "likelihood": "gamma"}, "bag 0 is 0 .*needs labels > 0"),
-        ({"likelihood": "binomial"}, "the binomial likelihood needs trials, the people asked"),
+        ({"likelihood": "binomial"}, "the binomial likelihood needs trials of these bags: give"),
         ({"likelihood": "binomial", "y": COUNTS, "trials": np.full(30, 20)},
          "label of bag 20 is 21, above its 20 trials"),
-        ({"trials": COUNTS}, "trials belong to the binomial likelihood, not to 'negative"),
         ({"likelihood": "binomial", "method": "vb", "trials": COUNTS},
          "method='vb' has no bound for the binomial likelihood"),
         ({"bag_effects": True}, "the negative binomial likelihood has effects of bags already"),
@@ -111,7 +110,9 @@ def test_bags_of_no_weight():
 
 def test_what_predictions_refuse():
     model, bags, _ = fitted("binomial")
-    with pytest.raises(ValueError, match="needs trials to predict a bag's label"):
+    with pytest.raises(
+        ValueError, match="binomial likelihood needs trials of these bags: give trials="
+    ):
         model.predict(bags)
     with pytest.raises(ValueError, match=r"trials has shape \(2,\), but there are 30 bags"):
         model.predict(bags, trials=[5, 5])

@@ -117,7 +117,7 @@ def test_trials_go_through_a_pipeline(survey):
 
 def test_folds_without_trials_say_how_to_hand_them_on(survey):
     bags, y, asked = survey
-    how = r"name of a column of the bags' metadata, or .*set_config\(enable_metadata_routing=True\)"
+    how = r"name of a column of the bags' metadata, .*set_config\(enable_metadata_routing=True\)"
     with pytest.raises(ValueError, match=how):
         cross_val_predict(of_survey(), bags, y, cv=3, params={"trials": asked})
     with pytest.raises(ValueError, match=how):

@@ -187,17 +187,6 @@ def test_an_overdispersed_fit_is_compared_with_its_own_surveys():
         model.fit(DISTRICTS, scattered, **SURVEYS, draws=100, seed=1)
 
 
-def test_training_features_are_of_joint_models():
-    model = JointRegressor("poisson", method="optimize", **SETTINGS)
-    training = model.training_features(DISTRICTS, CASES, **SURVEYS, seed=1)
-    assert training.surveys.rows.rows.shape == (N_PLACES, training.rows.rows.shape[1])
-    found = model.fit_features(training, CASES, seed=1).predict_points(NEW).mean
-    np.testing.assert_allclose(found, fitted(method="optimize").predict_points(NEW).mean)
-    others = AggregateRegressor("poisson", "exp", **SETTINGS).training_features(DISTRICTS, CASES)
-    with pytest.raises(TypeError, match="training must come from"):
-        model.fit_features(others, CASES)
-
-
 # A second survey by a less sensitive test, at other places: half the slope, fewer positives.
 OTHER = RNG.choice(1200, 30, replace=False)
 SCHOOLS = Bags.from_points(POINTS[OTHER], sizes=np.ones(30, int), features=["x", "z"])

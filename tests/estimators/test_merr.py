@@ -15,7 +15,6 @@ from sklearn.model_selection import GridSearchCV
 import bdr_stan
 from bdr_stan import MERR, Bags
 from bdr_stan.kernel_means.ridge_path import KernelRidgePath
-from bdr_stan.kernel_means.set_kernels import set_kernels
 from bdr_stan.kernels import RBF, Cauchy, Linear, Matern32
 
 ALPHAS = np.geomspace(1e-5, 1, 6)
@@ -128,43 +127,15 @@ def test_all_points_as_landmarks_give_the_exact_fit(problem, outer):
     assert np.abs(few.predict(bags) - exact.predict(bags)).max() > 1e-3
 
 
-def test_alpha_by_validation_and_leave_one_out(problem):
+def test_alpha_by_leave_one_out(problem):
     bags, y = problem
-    train, held = slice(0, 20), slice(20, 30)
-    model = MERR(RBF(1.0), outer="rbf", alpha=ALPHAS)
-    model.fit(bags[train], y[train], validation=(bags[held], y[held]))
-    one = [clone(model).set_params(alpha=a).fit(bags[train], y[train]) for a in ALPHAS]
-    errors = [np.mean((each.predict(bags[held]) - y[held]) ** 2) for each in one]
-    assert model.alpha_ == ALPHAS[np.argmin(errors)]
-    np.testing.assert_allclose(model.predict(bags), one[np.argmin(errors)].predict(bags), rtol=1e-9)
-    alone = clone(model).set_params(outer="linear").fit(bags, y)
+    alone = MERR(RBF(1.0), alpha=ALPHAS).fit(bags, y)
     path = KernelRidgePath(gram_of(bags, RBF(1.0)), y)
     assert alone.alpha_ == ALPHAS[np.argmin(path.leave_one_out(ALPHAS))]
     assert (
         MERR().fit(bags, y).alpha_
         < MERR().fit(bags, np.random.default_rng(0).normal(size=30)).alpha_
     )
-
-
-@pytest.mark.parametrize("outer", ["linear", "rbf"])
-def test_products_that_are_known(problem, outer):
-    """Of a grid of kernels, which shares its work: the fit and its predictions are the same."""
-    bags, y = problem
-    # Without noise the smallest penalties are all as good, and rounding chooses among them.
-    y = y + np.random.default_rng(1).normal(0, 0.5, len(y))
-    kernels = [RBF(0.5), RBF(1.0)]
-    products, cross = set_kernels(bags[:20], kernels), set_kernels(bags[20:], kernels, bags[:20])
-    model = MERR(RBF(1.0), outer=outer).fit(bags[:20], y[:20])
-    same = clone(model).fit(bags[:20], y[:20], products=products[1])
-    assert same.alpha_ == pytest.approx(model.alpha_)
-    predicted = model.predict(bags[20:])
-    np.testing.assert_allclose(same.predict(bags[20:]), predicted, rtol=1e-8)
-    squares = np.array([RBF(1.0)(bag, bag).mean() for bag in bags[20:]])
-    np.testing.assert_allclose(same.predict_products(cross[1], squares), predicted, rtol=1e-8)
-    with pytest.raises(ValueError, match=r"products have shape \(20, 20\), expected \(30, 30\)"):
-        model.fit(bags, y, products=products[1])
-    with pytest.raises(ValueError, match="products belong to exact kernel means"):
-        MERR(landmarks="kmeans").fit(bags[:20], y[:20], products=products[1])
 
 
 def test_scikit_learn_searches(problem):
@@ -252,7 +223,3 @@ def test_wrong_bags(problem):
         model.predict([bag[:, :1] for bag in bags])
     with pytest.raises(ValueError, match="29 labels, but there are 30 bags"):
         MERR().fit(bags, y[1:])
-    with pytest.raises(ValueError, match="validation bags have 1 features per point.*bags have 2"):
-        MERR().fit(bags, y, validation=([bag[:, :1] for bag in bags], y))
-    with pytest.raises(ValueError, match="validation chooses alpha, but alpha is 0.5"):
-        MERR(alpha=0.5).fit(bags, y, validation=(bags, y))

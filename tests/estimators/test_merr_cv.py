@@ -21,7 +21,7 @@ def problem():
     return location_family(3, 30, largest=20)
 
 
-KERNELS = {"gauss": [RBF(0.5), RBF(1.5)], "poly": [Polynomial(2, 1.0)]}
+KERNELS = [RBF(0.5), RBF(1.5), Polynomial(2, 1.0)]
 
 
 SPLITS = {"folds": 3, "validation": None}
@@ -47,7 +47,7 @@ def test_choice_is_that_of_explicit_refits(problem, way, monkeypatch):
         splits = [(np.arange(20), np.arange(20, 30))]
         used = np.arange(20)
     found = {}
-    for kernel in [kernel for own in KERNELS.values() for kernel in own]:
+    for kernel in KERNELS:
         for outer in outers:
             for alpha in alphas:
                 one = MERR(kernel, outer=outer, alpha=float(alpha))
@@ -63,40 +63,19 @@ def test_choice_is_that_of_explicit_refits(problem, way, monkeypatch):
     assert (model.best_.kernel, model.best_.outer, model.best_.alpha) == (kernel, outer, alpha)
     refit = MERR(kernel, outer=outer, alpha=float(alpha)).fit([bags[i] for i in used], y[used])
     np.testing.assert_allclose(model.predict(bags), refit.predict(bags), rtol=1e-7)
-    assert model.members_ == [model.best_] and model.weights_ == pytest.approx([1.0])
-
-
-def test_average_of_the_best_of_each_kind(problem):
-    bags, y = problem
-    train, held = slice(0, 18), slice(18, 30)
-    model = MERRCV(
-        {"gauss": [RBF(0.5), RBF(1.5)], "cauchy": [Cauchy("median")], "linear": [Linear()]},
-        outers=("linear", "rbf"),
-        average=True,
-    ).fit(bags[train], y[train], validation=(bags[held], y[held]), seed=1)
-    assert len(model.table_) == 8 + 4 + 4
-    assert 1 <= len(model.members_) <= 6
-    assert np.all(model.weights_ > 0) and model.weights_.sum() == pytest.approx(1)
-    each = np.column_stack([member.predict(bags) for member in model.members_])
-    np.testing.assert_allclose(model.predict(bags), each @ model.weights_, rtol=1e-7)
-    rmse = np.sqrt(np.mean((model.predict(bags[held]) - y[held]) ** 2))
-    assert rmse <= model.table_["rmse"][0] * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(
     "model",
     [
         MERRCV(),
+        MERRCV(["rbf", RBF(0.5), Linear()], outers=("linear", "rbf", RBF(0.7))),
         MERRCV(
-            {"rbf": ["rbf", RBF(0.5)], "linear": [Linear()]}, outers=("linear", "rbf", RBF(0.7))
-        ),
-        MERRCV(
-            {"gauss": [RBF(0.5), RBF([1.5, 2.0], columns=("a", "b"))], "cauchy": ["cauchy"]},
+            [RBF(0.5), RBF([1.5, 2.0], columns=("a", "b")), "cauchy"],
             outers=["linear", Cauchy("median")],
-            average=True,
         ),
     ],
-    ids=["default", "best", "average"],
+    ids=["default", "names", "columns"],
 )
 def test_file_and_pickle_keep_the_fit(problem, tmp_path, model):
     bags, y = problem
@@ -110,12 +89,9 @@ def test_file_and_pickle_keep_the_fit(problem, tmp_path, model):
         assert repr(again.get_params()) == repr(model.get_params())
         np.testing.assert_array_equal(again.predict(bags), model.predict(bags))
         np.testing.assert_array_equal(again.best_.predict(bags), model.best_.predict(bags))
-        np.testing.assert_array_equal(again.weights_, model.weights_)
         assert again.table_.equals(model.table_)
-        assert len(again.members_) == len(model.members_)
-        assert (again.best_ in again.members_) == (model.best_ in model.members_)
         assert list(again.feature_names_in_) == ["a", "b"]
-    assert "weight" in loaded.idata["posterior"] and "dual" in loaded.best_.idata["posterior"]
+    assert "dual" in loaded.idata["posterior"]
     loaded.best_.save(tmp_path / "best.nc")
     np.testing.assert_array_equal(
         bdr_stan.load(tmp_path / "best.nc").predict(bags), model.best_.predict(bags)
@@ -140,8 +116,8 @@ def test_scikit_learn_searches(problem):
     [
         (MERRCV(["gauss"]), "kernel must be a Kernel, 'auto' or one of 'rbf'.*found 'gauss'"),
         (MERRCV([2.0]), "kernel must be a Kernel, 'auto' or one of 'rbf'.*found 2.0"),
-        (MERRCV([]), "kernels must be a list of kernels, or a dict of such lists"),
-        (MERRCV({"a": []}), "kernels must be a list of kernels, or a dict of such lists"),
+        (MERRCV([]), r"kernels must be a list of kernels, found \[\]"),
+        (MERRCV({"a": [RBF(1.0)]}), "kernels must be a list of kernels, found {'a'"),
         (
             MERRCV(outers="linear"),
             r"outers must be a sequence such as \('linear',\), found 'linear'",

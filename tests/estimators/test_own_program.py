@@ -272,10 +272,10 @@ def test_a_program_without_log_lik(tmp_path):
         ({"rural": "urban"}, "declares no data 'rural'"),
         ({"z": "urban"}, "is data that every fit passes"),
         (None, "declares the data urban, which are none of every fit"),
-        ({"urban": "town"}, "is no column of the bags' metadata"),
+        ({"urban": "town"}, "is not a column of the bags' metadata"),
         ({"urban": "state"}, "the column 'state'|not a number"),
         ({"urban": np.ones(5)}, "has 5 values, but there are 60 bags"),
-        ({"urban": np.full(N_TRAINING, np.nan)}, "is no finite number"),
+        ({"urban": np.full(N_TRAINING, np.nan)}, "is not a finite number"),
         ([1], "stan_data must be a dict"),
     ],
 )
@@ -291,7 +291,7 @@ def test_new_bags_without_the_column(by_column):
 
 
 def test_data_without_a_program():
-    with pytest.raises(TypeError, match="give stan_file, too"):
+    with pytest.raises(TypeError, match="also pass stan_file"):
         fitted(options={"stan_data": {"urban": "urban"}})
 
 

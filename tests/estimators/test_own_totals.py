@@ -344,9 +344,9 @@ def test_data_without_a_program():
     stock = fitted("totals_exp", False)
     given = {"stan_data": {"reporting": np.ones(6)}}
     for use in (stock.predictive, stock.predict_points):
-        with pytest.raises(TypeError, match="give stan_file, too"):
+        with pytest.raises(TypeError, match="also pass stan_file"):
             use(NEW, **given)
-    with pytest.raises(TypeError, match="give stan_file, too"):
+    with pytest.raises(TypeError, match="also pass stan_file"):
         model_of("totals_exp").fit(BAGS, labels(BAGS, *FITS["totals_exp"]), **given)
 
 

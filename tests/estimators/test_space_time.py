@@ -76,7 +76,7 @@ def test_months_beyond_the_horizon_warn(data, model):
         model.predict(district_months(range(LAST, LAST + 4)))
     message = (
         r"32 points have values of column 'month' from 40 to 40, but the functions of "
-        r"HilbertSpace have the variance of the field from .* fit with .*horizon="
+        r"HilbertSpace have the variance of the field only from .* fit with .*horizon="
     )
     for predict in (model.predict, model.predict_points):
         with pytest.warns(UserWarning, match=message):

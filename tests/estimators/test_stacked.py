@@ -10,7 +10,6 @@ from sklearn.base import clone
 from bdr_stan import (
     BDR,
     BLR,
-    Bags,
     BLRClassifier,
     RBFNetwork,
     Shrinkage,
@@ -158,15 +157,6 @@ def test_probabilities_of_classes_are_averaged(fitted_classifier, problem):
 
 
 # ---------------------------------------------------------------- contract
-
-
-def test_embedded_bags_give_the_same_fit(fitted, problem):
-    bags, y = problem
-    features = [m.training_features(Bags.from_list(bags), seed=1) for m in fitted.models]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        again = clone(fitted).fit_features(features, y, **SHORT)
-    np.testing.assert_allclose(again.predict(bags), fitted.predict(bags), rtol=1e-10)
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from scipy.special import polygamma
 
 from bdr_stan.families import label_densities
 from bdr_stan.families.counts import _trigamma
+from bdr_stan.labels import Labels
 
 VARIANCES = [1e-8, 1e-4, 0.01, 1.0, 10.0, 100.0]
 
@@ -18,7 +19,7 @@ def densities(name, y, mean, variance, trials, scales):
     arrays = np.broadcast_arrays(np.asarray(y, float), mean, variance)
     y, mean, variance = (np.atleast_1d(a).astype(float) for a in arrays)
     trials = None if trials is None else np.full(len(y), float(trials))
-    return label_densities(FAMILIES[name], y, mean, variance, trials, **scales)
+    return label_densities(FAMILIES[name], Labels(y, trials=trials), mean, variance, **scales)
 
 
 def by_adaptive_quadrature(name, y, mean, variance, trials, scales):
@@ -29,8 +30,8 @@ def by_adaptive_quadrature(name, y, mean, variance, trials, scales):
         prior = -0.5 * ((h - mean) / sd) ** 2 - np.log(sd) - 0.5 * np.log(2 * np.pi)
         return scipy_log_density(name, y, h, trials, scales) + prior
 
-    given = np.float64(y), trials and np.float64(trials)
-    reach = [mean, FAMILIES[name].best_predictor(*given, **scales)]
+    parameters = scales | ({"trials": np.float64(trials)} if trials else {})
+    reach = [mean, FAMILIES[name].best_predictor(np.float64(y), **parameters)]
     most = trials or y or 1.0  # no slope is steeper, but those of counts and gammas at their means
     ends = [*(x for x in reach if np.isfinite(x)), mean - variance * most, mean + variance * most]
     grid = np.unique(

@@ -22,6 +22,7 @@ from bdr_stan import (
     tune,
 )
 from bdr_stan.families import Ordinal, label_densities
+from bdr_stan.labels import Labels
 from bdr_stan.predictive import OrdinalPredictive
 
 N = 45
@@ -84,7 +85,7 @@ def test_densities_of_wide_categories_are_those_of_many_nodes():
         Ordinal(4).terms(y[:, None], mean[:, None] + np.sqrt(variance)[:, None] * z, **gaps).value
     )
     expected = logsumexp(value - 0.5 * z**2, axis=1) + np.log((z[1] - z[0]) / np.sqrt(2 * np.pi))
-    found = label_densities(Ordinal(4), y, mean, variance, None, **gaps).value
+    found = label_densities(Ordinal(4), Labels(y), mean, variance, **gaps).value
     np.testing.assert_allclose(found, expected, atol=2e-6)
 
 
@@ -98,7 +99,7 @@ def test_probabilities_are_those_of_quadrature(variance):
     for k in range(4):
         each = {name: np.repeat(gap, 10) for name, gap in gaps.items()}
         y, v = np.full(20, float(k)), np.full(20, variance)
-        expected = label_densities(Ordinal(4), y, mean.ravel(), v, None, **each).value
+        expected = label_densities(Ordinal(4), Labels(y), mean.ravel(), v, **each).value
         np.testing.assert_allclose(found[..., k].ravel(), expected, atol=1e-6)
 
 
@@ -114,9 +115,9 @@ def test_probabilities_of_wide_and_extreme_predictors_are_finite():
 
 def test_priors_are_of_the_shares():
     family, y = Ordinal(4), np.repeat([0.0, 1, 2, 3], [500, 250, 249, 1])
-    level, _ = family.level_and_spread(y, np.zeros(1000))
+    level, _ = family.level_and_spread(Labels(y), np.zeros(1000))
     assert level == pytest.approx(0, abs=0.01)  # half of the labels lie at or below threshold 0
-    shifted, _ = family.level_and_spread(y, np.linspace(0, 4, 1000))
+    shifted, _ = family.level_and_spread(Labels(y), np.linspace(0, 4, 1000))
     assert shifted == pytest.approx(level - 2)
     priors = family.default_priors(y, 1.0)
     assert priors["gap_2_scale"] == pytest.approx(2 * np.log(3), rel=0.01)

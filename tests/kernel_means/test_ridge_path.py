@@ -6,7 +6,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import KFold, LeaveOneOut, cross_val_predict
 
-from bdr_stan.kernel_means.ridge_path import KernelRidgePath, RidgePath, held_out, stacking_weights
+from bdr_stan.kernel_means.ridge_path import KernelRidgePath, RidgePath, held_out
 
 ALPHAS = np.geomspace(1e-6, 1e2, 9)
 
@@ -104,18 +104,3 @@ def test_held_out_errors_of_one_kernel_matrix(rng):
     alphas, errors, predictions = held_out(x @ x.T, y, splits)
     assert alphas.shape == errors.shape == (49,) and predictions.shape == (30, 49)
     np.testing.assert_allclose(errors, np.mean((predictions - y[:, None]) ** 2, axis=0))
-
-
-def test_stacking_weights_are_the_best_on_the_simplex(rng):
-    y = rng.normal(size=40)
-    noise = rng.normal(size=(40, 1))  # that the first two share
-    predictions = (
-        y[:, None] + np.hstack([noise, noise, -0.5 * noise]) + 0.3 * rng.normal(size=(40, 3))
-    )
-    weights = stacking_weights(predictions, y)
-    assert weights.sum() == pytest.approx(1) and np.all(weights >= 0)
-    least = np.mean((predictions @ weights - y) ** 2)
-    for other in rng.dirichlet(np.full(3, 0.5), 3000):
-        assert least <= np.mean((predictions @ other - y) ** 2) + 1e-12
-    useless = np.column_stack([y, rng.normal(size=40)])
-    np.testing.assert_allclose(stacking_weights(useless, y), [1, 0], atol=1e-9)

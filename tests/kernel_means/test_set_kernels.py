@@ -6,13 +6,9 @@ from builders.pairs_of_points import bags_of, double_loop
 
 from bdr_stan.bags import Bags
 from bdr_stan.kernel_means.kernel_mean import KernelMean
-from bdr_stan.kernel_means.set_kernels import (
-    BagMeans,
-    ProjectedMeans,
-    set_kernels,
-)
+from bdr_stan.kernel_means.set_kernels import BagMeans, ProjectedMeans
 from bdr_stan.kernel_means.shrinkage import ESTIMATORS
-from bdr_stan.kernels import RBF, Cauchy, Exponential, Linear, Matern52, Polynomial
+from bdr_stan.kernels import RBF, Linear
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -44,71 +40,6 @@ def test_inner_products_of_memory_maps(rng, tmp_path):
     weights = rng.uniform(size=30)
     plain = BagMeans(in_memory, kernel, weights).products()
     np.testing.assert_array_equal(BagMeans(mapped, kernel, weights).products(), plain)
-
-
-def test_grid_of_polynomials_is_the_mean_over_pairs(rng):
-    bags, others = bags_of(rng, [4, 1, 9]), bags_of(rng, [2, 6], weighted=False)
-    kernels = [
-        Polynomial(p, c, variance=v) for p, c, v in [(2, 0.5, 1.0), (3, 0.0, 2.0), (3, 8.0, 1.0)]
-    ]
-    kernels += [Polynomial(2, 2.0), Linear()]
-    for k, found in zip(kernels, set_kernels(bags, kernels, others), strict=True):
-
-        def values(x, y, k=k):
-            return k.variance * (x @ y.T + k.constant) ** k.degree
-
-        np.testing.assert_allclose(found, double_loop(bags, others, values), rtol=1e-10)
-
-
-def test_kernels_of_all_kinds_in_one_list(rng):
-    bags = bags_of(rng, [6, 1, 11])
-    bags = Bags.from_list(list(bags), features=["a", "b", "c"])
-    kernels = [
-        RBF(1.5),
-        Polynomial(2, 1.0),
-        RBF(1.5, columns=["b"]),
-        Matern52(0.7, columns=["b"]),
-        RBF([1.0, 2.0, 3.0]),
-        RBF(2.0) * Linear() + Cauchy(1.0),
-        Exponential(4.0),
-    ]
-    found = set_kernels(bags, kernels)
-    for k, kernel in enumerate(kernels):
-        seen = kernel.on(["a", "b", "c"], 3)
-        expected = double_loop(bags, bags, seen)
-        # the kernels' own distances are good to 1e-16 |x|^2
-        np.testing.assert_allclose(found[k], expected, rtol=1e-9, err_msg=repr(kernel))
-
-
-def test_memory_map(rng, tmp_path):
-    points = rng.normal(size=(20, 2))
-    np.save(tmp_path / "points.npy", points)
-    mapped = Bags(np.load(tmp_path / "points.npy", mmap_mode="r"), [0, 7, 20])
-    kernels = [RBF(1.0), Cauchy(2.0)]
-    held = set_kernels(Bags(points, [0, 7, 20]), kernels)
-    np.testing.assert_array_equal(set_kernels(mapped, kernels), held)
-    points[8, 1] = np.nan
-    np.save(tmp_path / "points.npy", points)
-    mapped = Bags(np.load(tmp_path / "points.npy", mmap_mode="r"), [0, 7, 20])
-    with pytest.raises(ValueError, match="bag 1, point 1, column 1: value is nan"):
-        set_kernels(mapped, kernels)
-
-
-def test_errors(rng):
-    bags = bags_of(rng, [3, 4])
-    with pytest.raises(ValueError, match="others have 2 features per point, but the bags have 3"):
-        set_kernels(bags, [RBF(1.0)], [np.ones((2, 2))])
-    with pytest.raises(ValueError, match="bandwidth='median' is not a number yet"):
-        set_kernels(bags, [RBF(1.0), RBF("median")])
-    with pytest.raises(
-        ValueError, match="RBF depends on the column 5, which the points do not have"
-    ):
-        set_kernels(bags, [RBF(1.0, columns=[5])])
-    with pytest.raises(TypeError, match="not bags"):
-        set_kernels(np.ones((3, 2)), [RBF(1.0)])
-
-
-# ------------------------------------------------------------ kernel means as values
 
 
 def test_products_are_those_of_kernel_means(rng):

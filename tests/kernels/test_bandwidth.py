@@ -16,9 +16,9 @@ def test_median_bandwidth_of_all_points(rng):
 
 def test_median_bandwidth_of_a_sample(rng):
     bags = Bags.from_points(rng.normal(size=(5000, 2)), sizes=[1000, 4000])
-    sampled = median_bandwidth(bags, sample=1000, seed=3)
-    assert sampled == median_bandwidth(bags, sample=1000, seed=3)
-    assert sampled != median_bandwidth(bags, sample=1000, seed=4)
+    sampled = median_bandwidth(bags, seed=3)
+    assert sampled == median_bandwidth(bags, seed=3)
+    assert sampled != median_bandwidth(bags, seed=4)
     # |x - x'|^2 is 2 chi^2_2 distributed, whose median is 4 log 2.
     np.testing.assert_allclose(sampled, np.sqrt(2 * np.log(2)), rtol=0.05)
 
@@ -34,12 +34,6 @@ def test_median_bandwidth_of_a_sample(rng):
 def test_median_bandwidth_without_distances(points, message):
     with pytest.raises(ValueError, match=message):
         median_bandwidth([points])
-
-
-@pytest.mark.parametrize("sample", [1, 2.0])
-def test_median_bandwidth_needs_a_sample(sample):
-    with pytest.raises(ValueError, match=f"sample must be an integer >= 2, found {sample}"):
-        median_bandwidth([[[1.0], [2.0]]], sample=sample)
 
 
 @pytest.mark.parametrize("value", [1, 0.3, np.float32(2), [1.0, 2.0], np.array([1, 2])])

@@ -9,6 +9,7 @@ from bdr_stan.aggregate.densities import aggregate_likelihood
 from bdr_stan.aggregate.likelihoods import LIKELIHOODS
 from bdr_stan.aggregate.links import LINKS
 from bdr_stan.aggregate.variational import variational_posterior
+from bdr_stan.labels import Labels
 from bdr_stan.models.aggregate import (
     aggregate_model,
     rate_priors,
@@ -61,7 +62,7 @@ def test_bag_effects(likelihood, link):
     assert "tau" in model.scales
     data = model.data
     assert data["has_effects"] == 1
-    target, information = LIKELIHOODS[likelihood].label_on_log_scale(p.y, p.trials)
+    target, information = LIKELIHOODS[likelihood].label_on_log_scale(Labels(p.y, trials=p.trials))
     np.testing.assert_array_equal(data["effect_target"], target)
     np.testing.assert_array_equal(data["effect_information"], information)
     if likelihood == "poisson":
@@ -147,9 +148,8 @@ def test_predictive(likelihood, link):
     likelihood = LIKELIHOODS[likelihood]
     means = LINKS[link].means(totals.point_rows(p), theta + 0.01 * np.arange(5)[:, None])
     scales = {name: np.full(5, 0.3) for name in likelihood.scales}
-    found = AggregatePredictive(
-        lambda i: means[:, i], means.shape[1], 5, likelihood, trials=p.trials, **scales
-    )
+    parameters = scales | Labels(trials=p.trials).parameters
+    found = AggregatePredictive(lambda i: means[:, i], means.shape[1], 5, likelihood, **parameters)
     expected = means.mean(axis=0) * (1 if p.trials is None else p.trials)
     np.testing.assert_allclose(found.mean, expected, rtol=1e-10)
     assert found.sample(seed=1).shape == (5, 12)

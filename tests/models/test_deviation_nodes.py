@@ -12,7 +12,7 @@ def problem(variance, n=400):
     rng = np.random.default_rng(2)
     mean, v = rng.normal(size=n), np.full(n, variance)
     y = rng.poisson(np.exp(mean + np.sqrt(v) * rng.normal(size=n))).astype(float)
-    found = label_densities(FAMILIES["poisson"], y, mean, v, None)
+    found = label_densities(FAMILIES["poisson"], Labels(y), mean, v)
     information = found.curvature / (1 - v * found.curvature)
     return Labels(y), mean, v, information, mean + found.slope / found.curvature
 
@@ -24,7 +24,7 @@ def test_the_fewest_that_are_accurate(variance):
     assert data["K"] == len(data["node"]) == len(data["log_node_weight"])
     np.testing.assert_allclose(np.exp(data["log_node_weight"]).sum(), 1)
     np.testing.assert_allclose(np.exp(data["log_node_weight"]) @ data["node"] ** 2, 1)
-    exact = label_densities(FAMILIES["poisson"], given[0].y, *given[1:3], None).value
+    exact = label_densities(FAMILIES["poisson"], *given[:3]).value
 
     def error(number):
         return np.abs(found_by(number, given) - exact).mean()

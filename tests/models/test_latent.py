@@ -57,23 +57,19 @@ PROBLEMS = pytest.mark.parametrize(
 
 @PROBLEMS
 def test_moments_are_the_dense_formulas(rng, options):
-    p, coordinates, _, draws = uncertain(rng, **options)
+    p, coordinates, embedding, draws = uncertain(rng, **options)
     some = rng.permutation(len(p.y))[: max(1, len(p.y) // 2)]
     mean, variance = dense_moments(p, coordinates, draws)
     for i in (np.arange(len(p.y)), some):
-        xi, nu = latent_moments(
-            i, z=coordinates.transform(p.mu), sizes=p.sizes, lam=coordinates.lam, **draws
-        )
+        xi, nu = latent_moments(coordinates, embedding, draws, i)
         assert xi.shape == nu.shape == (S, len(i))
         np.testing.assert_allclose(xi, mean[:, i], rtol=1e-8, atol=1e-10)
         np.testing.assert_allclose(nu, variance[:, i], rtol=1e-8)
 
 
 def test_moments_are_those_of_simulated_embeddings(rng):
-    p, coordinates, _, draws = uncertain(rng, n=3, d=3, sizes=[1, 4, 60])
-    xi, nu = latent_moments(
-        np.arange(3), z=coordinates.transform(p.mu), sizes=p.sizes, lam=coordinates.lam, **draws
-    )
+    p, coordinates, embedding, draws = uncertain(rng, n=3, d=3, sizes=[1, 4, 60])
+    xi, nu = latent_moments(coordinates, embedding, draws, np.arange(3))
     for s in range(2):
         alpha, intercept, eta = (
             coordinates.basis @ draws["w"][s],
@@ -92,9 +88,7 @@ def test_exact_embeddings_leave_nothing_open(rng):
     p, _, embedding, draws = uncertain(rng)
     coordinates = principal_axes(p.embedding)
     del draws["eta"]
-    xi, nu = latent_moments(
-        np.arange(15), z=coordinates.transform(p.mu), sizes=p.sizes, lam=coordinates.lam, **draws
-    )
+    xi, nu = latent_moments(coordinates, embedding, draws, np.arange(15))
     beta = draws["w"] @ coordinates.basis.T
     np.testing.assert_allclose(xi, draws["intercept"][:, None] + beta @ (p.mu - p.m0).T)
     np.testing.assert_array_equal(nu, np.zeros((S, 15)))

@@ -5,7 +5,6 @@ import pytest
 from scipy.stats import norm
 
 from bdr_stan.bags import Bags
-from bdr_stan.kernel_means.set_kernels import set_kernels
 from experiments.papers.density_distances import (
     densities_at,
     l1_distances,
@@ -13,6 +12,7 @@ from experiments.papers.density_distances import (
     overlap_kernel,
     smoothed_labels,
 )
+from experiments.papers.kernel_grids import set_kernels
 
 GRID = np.linspace(-12, 12, 4001)
 

@@ -20,11 +20,6 @@ def test_the_error_names_the_place(name):
         getattr(import_module("bdr_stan"), name)
 
 
-def test_the_old_place_names_the_new_one():
-    with pytest.raises(ImportError, match="use `from experiments.papers import DFDR` in a"):
-        from bdr_stan.baselines import DFDR  # noqa: F401
-
-
 LOAD = """
 import bdr_stan
 from {module} import {name}

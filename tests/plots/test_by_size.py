@@ -61,16 +61,6 @@ def test_one_bag_a_class_can_be_drawn(normal):
     plots.compare_by_size({"BLR": predictive}, [1.0, 1.0], [1, 7]).canvas.draw()
 
 
-def test_sizes_are_counted_whether_they_differ_little_or_much():
-    little = plots.bag_sizes([2, 3, 3, 5])
-    assert little.patches[0].get_data().values.tolist() == [1, 2, 0, 1]
-    much = plots.bag_sizes([1, 1, 10, 1000])
-    assert much.get_xscale() == "log" and much.patches[0].get_data().values.sum() == 4
-    assert plots.bag_sizes([7, 7, 7]).patches[0].get_data().values.tolist() == [3]
-    with pytest.raises(ValueError, match="one number above 0 for each bag"):
-        plots.bag_sizes([3, 0])
-
-
 def test_predictions_are_drawn_with_their_intervals(case, normal):
     y, predictive, sizes = case
     lower, upper = predictive.interval(0.8)

@@ -7,15 +7,15 @@ import pytest
 
 from bdr_stan import BLR
 from bdr_stan import progress as progress_module
-from bdr_stan.posterior import chains, sampling
-from bdr_stan.posterior.chains import ChainProgress
+from bdr_stan.posterior import sampling
+from bdr_stan.posterior.sampling import ChainProgress
 
 
 @pytest.fixture
 def clock(monkeypatch):
     """A clock that the test sets."""
     now = [0.0]
-    monkeypatch.setattr(chains.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(sampling.time, "monotonic", lambda: now[0])
     return now
 
 
@@ -63,7 +63,7 @@ def test_a_long_run_names_the_quicker_method(clock, tmp_path):
 
 def test_a_fit_tells_its_iterations(monkeypatch, capsys):
     """From the chains' files; CmdStanPy prints nothing."""
-    monkeypatch.setattr(progress_module._PlainLines, "every", 0.01)
+    monkeypatch.setattr(progress_module, "_SECONDS_BETWEEN_LINES", 0.01)
     real = sampling.status
     at_once = lambda text, show, *, after, detail=lambda: "": real(  # noqa: E731
         text, show, after=0.0, detail=detail

@@ -380,12 +380,6 @@ def test_flat_density_has_no_laplace_approximation(program):
         ),
         (
             {"engine": "stanli"},
-            {"timeout": 3},
-            TypeError,
-            "method='nuts' takes no timeout on stanli: leave it out, or use engine='cmdstan'",
-        ),
-        (
-            {"engine": "stanli"},
             {"inits": 2},
             ValueError,
             "inits must be a dict or a list of dicts, found 2",

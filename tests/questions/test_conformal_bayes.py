@@ -8,13 +8,14 @@ from scipy.stats import norm
 
 from bdr_stan.bags import Bags
 from bdr_stan.families import FAMILIES
+from bdr_stan.labels import Labels
 from bdr_stan.predictive import ClassPredictive, OutcomePredictive, Predictive
 from bdr_stan.questions.conformal import ConformalClasses, ConformalIntervals
 from bdr_stan.questions.conformal_bayes import (
     POSITIVE,
     REAL,
     Compared,
-    Labels,
+    LabelScale,
     Ranks,
     SizeClasses,
     TrainingLabels,
@@ -209,7 +210,7 @@ def counted(name, rng, means, trials=None, n_draws=60, n=60):
             n_draws,
             family,
             scales,
-            None if trials is None else trials_of_all[bags],
+            Labels(trials=None if trials is None else trials_of_all[bags]),
         )
 
     train = predictive_of(np.arange(n))
@@ -239,7 +240,7 @@ def scanned(predictive, training, bag, candidates, rank):
 )
 def test_regions_of_counts_are_those_of_every_integer(name, means, trials, rng):
     predictive, training = counted(name, rng, np.array(means), trials)
-    labels = Labels(is_count=True, trials=predictive.trials)
+    labels = LabelScale(is_count=True, trials=predictive.labels.trials)
     found = conformal_intervals(predictive, training, compared(60, len(means), 0.9), labels)
     most = 800 if trials is None else trials
     for bag in range(len(means)):
@@ -333,7 +334,7 @@ def test_regions_have_all_their_pieces(is_count):
 
             return lambda x: np.array([of_pieces(kept[k], at) for k, at in zip(i, x, strict=True)])
 
-    labels = Labels(is_count=is_count)
+    labels = LabelScale(is_count=is_count)
     found = dict(_pieces(New(), np.arange(7), labels, np.full(7, 30.0), np.ones(7)))
     assert sorted(found) == [0, 1, 3, 4, 5, 6]
     for k, pieces in found.items():

@@ -28,9 +28,7 @@ def problem(rng, n, shift=0.0):
 
 
 def moments(coordinates, embedding, draws):
-    z = coordinates.transform(embedding.mean)
-    every = np.arange(len(z))
-    return latent_moments(every, z=z, sizes=embedding.sizes, lam=coordinates.lam, **draws)
+    return latent_moments(coordinates, embedding, draws, np.arange(len(embedding.mean)))
 
 
 def test_the_posterior_given_moments_of_the_bags_themselves(rng):

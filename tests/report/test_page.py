@@ -38,7 +38,7 @@ def test_numbers_have_four_digits_and_tables_heads(tmp_path):
     assert table.rows == [
         ["first", "1235000", "123", "1.000", "3", "a"],
         ["second", "1.234e-05", "1", "1.010", "4", "b"],
-        ["third", "–", "2", "1.000", "5", "c"],
+        ["third", "-", "2", "1.000", "5", "c"],
     ]
     assert table.is_number == [True, True, True, True, False]
     html = written(tmp_path, table)

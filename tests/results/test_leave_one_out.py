@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.metrics import mean_squared_error
 
-from bdr_stan import metrics
 from bdr_stan.results.inference_data import dataset
-from bdr_stan.results.leave_one_out import LeaveOneOut, LeaveOneOutClasses
+from bdr_stan.results.leave_one_out import LeaveOneOut, class_predictive
 
 SIGMA = 2.0
 
@@ -33,7 +33,7 @@ def test_a_label_is_predicted_by_the_others(normal):
     assert (left.pareto_k < 0.7).all()
     # with its own label a bag is predicted better than without
     seen = LeaveOneOut(draws, y)
-    assert metrics.mse(y, seen.mean) < metrics.mse(y, left.mean)
+    assert mean_squared_error(y, seen.mean) < mean_squared_error(y, left.mean)
     assert seen.pareto_k is None and seen.log_density is None
 
 
@@ -66,7 +66,7 @@ def test_probabilities_of_classes_leave_the_label_out():
     np.testing.assert_allclose(seen[:, 1], draws.mean(axis=0))
     assert (seen[:, 2] == 0).all()
 
-    classes = LeaveOneOutClasses(np.array(["no", "yes"]), probabilities)
+    classes = class_predictive(np.array(["no", "yes"]), probabilities)
     assert classes.mean == pytest.approx(probabilities[:, 1])
     said = classes.log_prob(["no", "yes", "yes", "no"])
     np.testing.assert_allclose(np.exp(said), probabilities[np.arange(4), codes])

@@ -123,10 +123,9 @@ def log_likelihoods(p, weights, intercept, eta, *, name, rho=None, **scales):
     variance = eta[:, None] * np.einsum("snd,sd->sn", 1 - s, w**2)
     found = label_densities(
         family,
-        np.tile(y, len(eta)),
+        labels.take(np.tile(np.arange(len(y)), len(eta))),
         mean.ravel(),
         variance.ravel(),
-        None if labels.trials is None else np.tile(labels.trials, len(eta)),
         **{scale: np.repeat(values, len(y)) for scale, values in scales.items()},
     )
     return found.value.reshape(mean.shape).sum(axis=1)

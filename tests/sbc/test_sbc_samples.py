@@ -126,7 +126,7 @@ def log_likelihoods(p, weights, intercept, sigma=None, **scales):
         sd = np.sqrt(variance + sigma[:, None] ** 2)
         return stats.norm.logpdf(y, mean, sd).sum(axis=1)
     found = label_densities(
-        FAMILIES["poisson"], np.tile(y, len(eta)), mean.ravel(), variance.ravel(), None
+        FAMILIES["poisson"], Labels(np.tile(y, len(eta))), mean.ravel(), variance.ravel()
     )
     return found.value.reshape(mean.shape).sum(axis=1)
 

@@ -19,7 +19,8 @@ from bdr_stan.posterior.stanli import constrained, load
 ROOT = Path(__file__).parents[2]
 PROGRAMS = sorted((ROOT / "examples" / "edits").glob("*.stan"))
 BENCHMARK = SimpleNamespace(**runpy.run_path(str(ROOT / "benchmarks" / "edits.py")))
-PAGE = ROOT / "docs" / "tutorials" / "edit_stan.md"
+TUTORIAL = ROOT / "docs" / "tutorials" / "edit_stan.md"  # one edit, and a table of the others
+PAGE = ROOT / "examples" / "edits" / "README.md"
 MOST_CHANGED, MOST_COLUMNS = 15, 80
 
 
@@ -51,8 +52,10 @@ def test_few_lines_are_changed(program):
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=named)
-def test_the_tutorial_shows_the_changed_lines(program):
-    blocks = re.findall(r"^```diff\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+def test_the_pages_show_the_changed_lines(program):
+    text = TUTORIAL.read_text() + PAGE.read_text()
+    assert f"{program.name})" in text  # a link
+    blocks = re.findall(r"^```diff\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     stock = BENCHMARK.stock_program(program.stem).read_text().splitlines()
     lines = difflib.unified_diff(stock, program.read_text().splitlines(), n=0, lineterm="")
     changed = [line for line in lines if not line.startswith(("---", "+++", "@@"))]

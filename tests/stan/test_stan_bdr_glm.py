@@ -240,7 +240,9 @@ def with_nodes(data, number, name, p, point):
     """The data with nodes, near the mean and standard deviation of each u given its label."""
     trials = data["trials"].astype(float) if data["trials"].any() else None
     mean, nu = predictors(data, p, point)
-    found = label_densities(FAMILIES[name], data["y"], mean, nu, trials, **point["family"])
+    found = label_densities(
+        FAMILIES[name], Labels(data["y"], trials=trials), mean, nu, **point["family"]
+    )
     curvature = np.clip(found.curvature, 0, (1 - 1e-9) / nu)
     node, weight = roots_hermitenorm(number)
     return {

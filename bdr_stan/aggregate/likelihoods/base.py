@@ -6,11 +6,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy.stats.distributions import rv_frozen
 
-from bdr_stan.aggregate.labels import check_counts, check_each, check_trials, checked_trials
+from bdr_stan.aggregate.labels import check_counts, check_each
 from bdr_stan.aggregate.rows import AggregateRows
 from bdr_stan.bags import BagsLike, as_bags, check_one_per_bag, values_of_bags
 from bdr_stan.bags.checks import checked_numbers
 from bdr_stan.bags.labels import check_plausible
+from bdr_stan.labels import Labels
 from bdr_stan.types import Array, ArrayLike, Seed
 
 
@@ -52,9 +53,11 @@ def with_errors(dispersion: Array | float, error_variance: Array | float) -> Arr
     return np.sqrt(np.square(dispersion) + error_variance)
 
 
-def shape_with_errors(given: Mapping[str, Any]) -> Array | float:
+def shape_with_errors(label_data: Mapping[str, Any]) -> Array | float:
     """Shape of labels with what is known of them, see `label_density`: errors add to dispersion."""
-    return shape_of(with_errors(given.get("dispersion", 0.0), given.get("error_variance", 0.0)))
+    return shape_of(
+        with_errors(label_data.get("dispersion", 0.0), label_data.get("error_variance", 0.0))
+    )
 
 
 class LabelDistribution:
@@ -69,17 +72,17 @@ class LabelDistribution:
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
-    def distribution(self, mean: Array, **given: Any) -> rv_frozen:
+    def distribution(self, mean: Array, **label_data: Any) -> rv_frozen:
         """SciPy's distribution of labels given their means, of counts with trials probabilities.
 
-        `given` are its own scales (`dispersion`; for the normal `sigma` per label) and `trials` of
-        such counts, which broadcast with the mean. Each uses its own and ignores the rest.
+        `label_data` are its own scales (`dispersion`; of the normal `sigma` per label) and `trials`
+        of such counts, which broadcast with the mean. Each uses its own and ignores the rest.
         """
         raise NotImplementedError
 
-    def cdf_and_density(self, x: Array, mean: Array, **given: Any) -> tuple[Array, Array]:
+    def cdf_and_density(self, x: Array, mean: Array, **label_data: Any) -> tuple[Array, Array]:
         """Cumulative probability and density at numbers `x`; for the rest see `distribution`."""
-        distribution = self.distribution(mean, **given)
+        distribution = self.distribution(mean, **label_data)
         return distribution.cdf(x), distribution.pdf(x)
 
 
@@ -102,17 +105,13 @@ class Likelihood(LabelDistribution):
     # Terms of the variational bound, by the names of the links that have some.
     expected_terms: ClassVar[Mapping[str, Terms]] = {}
 
-    def check_labels(self, bags: BagsLike, y: ArrayLike, trials: ArrayLike | None = None) -> Array:
+    def check_labels(self, bags: BagsLike, y: ArrayLike) -> Array:
         """Labels of `bags`, each the total of its points, as float64, shape (n,).
 
-        Counts are 0, 1, ..., 2^31 - 1, not all zero; trials, people asked in each bag, are whole
-        numbers from 1, none below the bag's count. Labels may all be equal, unlike in
-        `bags.check_labels`: bags of different size or points still separate rates. Bags are checked
-        for points, and weights >= 0 that are not all zero, when they are made. TypeError or
-        ValueError names the first bag with an invalid label or trials.
+        Counts are 0, 1, ..., 2^31 - 1, not all zero. Labels may all be equal, unlike in
+        `bags.check_labels`: bags of different size or points still separate rates. TypeError or
+        ValueError names the first bag with an invalid label.
         """
-        if trials is not None and not self.has_trials:
-            raise ValueError(f"trials belong to the binomial likelihood, not to {self.name!r}")
         bags = as_bags(bags, in_parts=True)
         labels = checked_numbers(values_of_bags(bags, y, "y"), "label", bags.ids)
         check_one_per_bag(labels, len(bags))
@@ -130,18 +129,16 @@ class Likelihood(LabelDistribution):
         if self.is_positive:
             rule = f"the {self.name} likelihood needs labels > 0"
             check_each(bags, labels, labels > 0, "label", rule)
-        if trials is not None:
-            check_trials(bags, labels, checked_trials(bags, trials))
         return labels
 
-    def label_density(self, y: Array, **given: Any) -> Callable[[Array], LabelDensity]:
+    def label_density(self, y: Array, **label_data: Any) -> Callable[[Array], LabelDensity]:
         """Log density of labels, shape (n,), as a function of their means lambda.
 
-        `given` are its own scales (`sigma`, `dispersion`), `trials` of the binomial, `noise_factor`
-        of the normal (noise of each label in units of sigma), `error_variance` of those with a
-        dispersion (relative variance of each label's known error), shapes (n,); `tau`, for
-        likelihoods with effects of bags, the effects' sd; effects are integrated out. Each uses its
-        own and ignores the rest.
+        `label_data` are its own scales (`sigma`, `dispersion`), `trials` of the binomial,
+        `noise_factor` of the normal (noise of each label in units of sigma), `error_variance` of
+        those with a dispersion (relative variance of each label's known error), shapes (n,); `tau`,
+        for likelihoods with effects of bags, the effects' sd; effects are integrated out. Each uses
+        its own and ignores the rest.
         """
         raise NotImplementedError
 
@@ -149,10 +146,10 @@ class Likelihood(LabelDistribution):
         """Numbers of the priors of its scales, by name, for `rows` and labels `y`."""
         return {f"{name}_scale": scale.prior_scale for name, scale in self.scales.items()}
 
-    def draw_effects(self, y: Array, means: Array, seed: Seed, **given: Array) -> Array:
+    def draw_effects(self, y: Array, means: Array, seed: Seed, **label_data: Array) -> Array:
         """Log effects of the bags given their labels `y` and means, (S, n), if `has_effects`.
 
-        `given` are scales, (S,), and `error_variance`, (n,): effects exclude the errors.
+        `label_data` are scales, (S,), and `error_variance`, (n,): effects exclude the errors.
         """
         raise NotImplementedError
 
@@ -164,14 +161,14 @@ class Likelihood(LabelDistribution):
         """What `expected_terms` omit from the log density of labels `y`, at these scales."""
         return 0.0
 
-    def label_on_log_scale(self, y: Array, trials: Array | None = None) -> tuple[Array, Array]:
+    def label_on_log_scale(self, labels: Labels) -> tuple[Array, Array]:
         """Labels on the scale of bags' effects, and their information on the effects, (n,).
 
         These are logarithms, for the binomial log odds of the shares, and about minus the second
         derivative of the log density in the effect. Only the sampler's coordinates depend on them.
         """
-        return np.zeros(len(y)), np.zeros(len(y))
+        return np.zeros(len(labels.y)), np.zeros(len(labels.y))
 
-    def program_data(self, y: Array, trials: Array | None = None) -> dict[str, Any]:
-        """Likelihood, labels `y` and, of the binomial, `trials` in the data of a Stan program."""
-        return {"y": y, "likelihood": self.program_number, "n_scales": len(self.scales)}
+    def program_data(self, labels: Labels) -> dict[str, Any]:
+        """Likelihood, labels and, of the binomial, trials in the data of a Stan program."""
+        return {"y": labels.y, "likelihood": self.program_number, "n_scales": len(self.scales)}

@@ -1,7 +1,6 @@
 """Counts: Poisson, negative binomial, and binomial out of numbers of trials.
 
-With mean lambda their variance is lambda, or lambda + dispersion^2 lambda^2. Of counts out of
-trials the average rate of a bag's points is the probability.
+Of counts out of trials the average rate of a bag's points is the probability.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,10 +21,11 @@ from bdr_stan.aggregate.likelihoods.base import (
     shape_of,
     shape_with_errors,
 )
+from bdr_stan.labels import Labels
 from bdr_stan.types import Array, Seed
 
 # SciPy's distribution loses its digits below this dispersion, and is the Poisson's to 1e-5 there.
-_LEAST_DISPERSION = 1e-5
+_LEAST_COUNT_DISPERSION = 1e-5
 _LARGEST_SHAPE = 1e8  # above which digits are lost, and effects are negligible relative to chance
 
 
@@ -49,9 +49,9 @@ class Poisson(Likelihood):
     gamma_effects = "negative binomial"
     expected_terms: ClassVar[Mapping[str, Terms]] = {"square": _poisson_square, "exp": _poisson_exp}
 
-    def label_density(self, y: Array, **given: Any) -> Callable[[Array], LabelDensity]:
-        if given.get("tau", 0.0) > 0:
-            return negative_binomial(y, shape_of(given["tau"]))
+    def label_density(self, y: Array, **label_data: Any) -> Callable[[Array], LabelDensity]:
+        if label_data.get("tau", 0.0) > 0:
+            return negative_binomial(y, shape_of(label_data["tau"]))
 
         def density(mean):
             value = np.sum(y * np.log(mean) - mean - gammaln(y + 1))
@@ -59,23 +59,23 @@ class Poisson(Likelihood):
 
         return density
 
-    def label_on_log_scale(self, y: Array, trials: Array | None = None) -> tuple[Array, Array]:
-        return np.log(y + 0.5), y + 0.5
+    def label_on_log_scale(self, labels: Labels) -> tuple[Array, Array]:
+        return np.log(labels.y + 0.5), labels.y + 0.5
 
     def constant(self, y: Array, **scales: float) -> float:
         return -gammaln(y + 1).sum()
 
-    def distribution(self, mean: Array, **given: Any) -> rv_frozen:
+    def distribution(self, mean: Array, **label_data: Any) -> rv_frozen:
         return stats.poisson(mean)
 
 
-def log_choose(trials: Any, y: Array) -> Array:
-    """Logarithm of the number of ways to choose y out of the trials."""
-    return gammaln(trials + 1) - gammaln(y + 1) - gammaln(trials - y + 1)
+def log_choose(n: Any, k: Array) -> Array:
+    """Logarithm of the binomial coefficient: ways to choose k out of n."""
+    return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
 
 
 def log_rising(y: Array, shape: Array | float) -> Array:
-    """log Gamma(y + shape) - log Gamma(shape) - y log(shape), exact for large shapes too.
+    """log Gamma(y + shape) - log Gamma(shape) - y log(shape), also exact for large shapes.
 
     If the shape is large, the difference of the two logarithms loses all digits: then the first
     terms of Stirling's series are subtracted one by one.
@@ -142,11 +142,11 @@ class NegativeBinomial(Likelihood):
         "exp": _negative_binomial_exp,
     }
 
-    def label_density(self, y: Array, **given: Any) -> Callable[[Array], LabelDensity]:
-        return negative_binomial(y, shape_with_errors(given))
+    def label_density(self, y: Array, **label_data: Any) -> Callable[[Array], LabelDensity]:
+        return negative_binomial(y, shape_with_errors(label_data))
 
-    def draw_effects(self, y: Array, means: Array, seed: Seed, **given: Array) -> Array:
-        return gamma_effects(y, means, given["dispersion"], seed, given["error_variance"])
+    def draw_effects(self, y: Array, means: Array, seed: Seed, **label_data: Array) -> Array:
+        return gamma_effects(y, means, label_data["dispersion"], seed, label_data["error_variance"])
 
     def scales_of_parts(self, share: Array, itself: Array, **scales: Array) -> dict[str, Array]:
         return {"dispersion": dispersion_inside(scales["dispersion"], share, itself)}
@@ -154,8 +154,8 @@ class NegativeBinomial(Likelihood):
     def constant(self, y: Array, **scales: float) -> float:
         return np.sum(log_rising(y, shape_of(scales.get("dispersion", 0.0))) - gammaln(y + 1))
 
-    def distribution(self, mean: Array, **given: Any) -> rv_frozen:
-        square = np.maximum(given.get("dispersion", 0.0), _LEAST_DISPERSION) ** 2
+    def distribution(self, mean: Array, **label_data: Any) -> rv_frozen:
+        square = np.maximum(label_data.get("dispersion", 0.0), _LEAST_COUNT_DISPERSION) ** 2
         return stats.nbinom(1 / square, 1 / (1 + square * mean))
 
 
@@ -167,13 +167,13 @@ class Binomial(Likelihood):
     is_count = True
     has_trials = True
 
-    def label_density(self, y: Array, **given: Any) -> Callable[[Array], LabelDensity]:
-        trials, tau = np.asarray(given["trials"]), given.get("tau", 0.0)
+    def label_density(self, y: Array, **label_data: Any) -> Callable[[Array], LabelDensity]:
+        trials, tau = np.asarray(label_data["trials"]), label_data.get("tau", 0.0)
         rest = trials - y
         if tau > 0:
             share = (y.sum() + 0.5) / (trials.sum() + 1)
             shape = 1 / (tau**2 * share * (1 - share))  # at this share tau is the sd of log odds
-            return _beta_binomial(y, trials, min(shape, _LARGEST_SHAPE))
+            return _beta_binomial(y, rest, min(shape, _LARGEST_SHAPE))
 
         def density(mean):
             spread = mean * (1 - mean)
@@ -188,23 +188,24 @@ class Binomial(Likelihood):
 
         return density
 
-    def label_on_log_scale(self, y: Array, trials: Array | None = None) -> tuple[Array, Array]:
-        share = (y + 0.5) / (np.asarray(trials) + 1)
-        return logit(share), np.asarray(trials) * share * (1 - share)
+    def label_on_log_scale(self, labels: Labels) -> tuple[Array, Array]:
+        trials = np.asarray(labels.trials)
+        share = (labels.y + 0.5) / (trials + 1)
+        return logit(share), trials * share * (1 - share)
 
-    def distribution(self, mean: Array, **given: Any) -> rv_frozen:
-        return stats.binom(np.asarray(given.get("trials", 1)).astype(np.int64), mean)
+    def distribution(self, mean: Array, **label_data: Any) -> rv_frozen:
+        return stats.binom(np.asarray(label_data.get("trials", 1)).astype(np.int64), mean)
 
-    def program_data(self, y: Array, trials: Array | None = None) -> dict[str, Any]:
-        return {"y": y.astype(int), "trials": np.asarray(trials).astype(int)}
+    def program_data(self, labels: Labels) -> dict[str, Any]:
+        return {"y": labels.y.astype(int), "trials": np.asarray(labels.trials).astype(int)}
 
 
-def _beta_binomial(y, trials, shape):
-    """Density if probabilities are beta(shape lambda, shape (1 - lambda)).
+def _beta_binomial(y, rest, shape):
+    """Density of y and the `rest` of the trials, probabilities beta(shape p, shape (1 - p)).
 
     The information, which has no closed form, is one over the variance of the share y / trials.
     """
-    rest = trials - y
+    trials = y + rest
     constant = log_choose(trials, y) - log_rising(trials, shape)
 
     def density(mean):

@@ -1,10 +1,8 @@
 """Totals of mean lambda that are numbers: normal, exponential and gamma.
 
-The gamma has the standard deviation dispersion lambda. The dispersion is the relative error of a
-total, the same for bags of every size, as in gamma regression and in the negative binomial with
-large counts. The other choice, variance proportional to the mean, would treat the outcomes of
-points as independent: the relative error of large bags would vanish, which is wrong for rainfall or
-costs in a region. The gamma contains the exponential, at dispersion 1, and has no unit to choose.
+The gamma has the standard deviation dispersion lambda: a relative error that is the same for bags
+of every size. If the variance were proportional to the mean, that of large bags would vanish, which
+is wrong for rainfall or costs in a region.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,9 +23,10 @@ from bdr_stan.aggregate.likelihoods.base import (
     shape_with_errors,
 )
 from bdr_stan.aggregate.rows import AggregateRows
+from bdr_stan.labels import Labels
 from bdr_stan.types import Array
 
-_LEAST_DISPERSION = 1e-6  # dispersion below which SciPy's distribution loses its digits
+_LEAST_GAMMA_DISPERSION = 1e-6  # dispersion below which SciPy's distribution loses its digits
 
 
 class Normal(Likelihood):
@@ -43,9 +42,9 @@ class Normal(Likelihood):
         "sigma": Scale("noise standard deviation of one point", "y / weight")
     }
 
-    def label_density(self, y: Array, **given: Any) -> Callable[[Array], LabelDensity]:
-        noise_factor = np.asarray(given.get("noise_factor", 1.0))
-        noise = np.broadcast_to(given["sigma"] * noise_factor, np.shape(y))
+    def label_density(self, y: Array, **label_data: Any) -> Callable[[Array], LabelDensity]:
+        noise_factor = np.asarray(label_data.get("noise_factor", 1.0))
+        noise = np.broadcast_to(label_data["sigma"] * noise_factor, np.shape(y))
 
         def density(mean):
             z = (y - mean) / noise
@@ -61,8 +60,8 @@ class Normal(Likelihood):
         noise = (y - level * rows.total) / rows.noise_factor
         return {"sigma_scale": float(np.sqrt(np.mean(noise**2)))}
 
-    def distribution(self, mean: Array, **given: Any) -> rv_frozen:
-        return stats.norm(mean, given.get("sigma", 1.0))
+    def distribution(self, mean: Array, **label_data: Any) -> rv_frozen:
+        return stats.norm(mean, label_data.get("sigma", 1.0))
 
 
 def _expected_square(y, M, V):
@@ -87,9 +86,9 @@ class Exponential(Likelihood):
         "exp": _expected_exp,
     }
 
-    def label_density(self, y: Array, **given: Any) -> Callable[[Array], LabelDensity]:
-        if given.get("tau", 0.0) > 0:
-            return _lomax(y, shape_of(given["tau"]))
+    def label_density(self, y: Array, **label_data: Any) -> Callable[[Array], LabelDensity]:
+        if label_data.get("tau", 0.0) > 0:
+            return _lomax(y, shape_of(label_data["tau"]))
 
         def density(mean):
             return LabelDensity(
@@ -102,13 +101,13 @@ class Exponential(Likelihood):
 
         return density
 
-    def label_on_log_scale(self, y: Array, trials: Array | None = None) -> tuple[Array, Array]:
-        return np.log(y), np.ones(len(y))
+    def label_on_log_scale(self, labels: Labels) -> tuple[Array, Array]:
+        return np.log(labels.y), np.ones(len(labels.y))
 
-    def distribution(self, mean: Array, **given: Any) -> rv_frozen:
+    def distribution(self, mean: Array, **label_data: Any) -> rv_frozen:
         return stats.expon(scale=mean)
 
-    def cdf_and_density(self, x: Array, mean: Array, **given: Any) -> tuple[Array, Array]:
+    def cdf_and_density(self, x: Array, mean: Array, **label_data: Any) -> tuple[Array, Array]:
         return -np.expm1(-x / mean), np.exp(-x / mean) / mean
 
 
@@ -152,8 +151,8 @@ def _expected(link):
     return terms
 
 
-def _shape_for_scipy(given):
-    return np.maximum(given.get("dispersion", 0.0), _LEAST_DISPERSION) ** -2.0
+def _shape_for_scipy(label_data):
+    return np.maximum(label_data.get("dispersion", 0.0), _LEAST_GAMMA_DISPERSION) ** -2.0
 
 
 class Gamma(Likelihood):
@@ -175,8 +174,8 @@ class Gamma(Likelihood):
         link: _expected(link) for link in EXPONENTIAL.expected_terms
     }
 
-    def label_density(self, y: Array, **given: Any) -> Callable[[Array], LabelDensity]:
-        shape = shape_with_errors(given)
+    def label_density(self, y: Array, **label_data: Any) -> Callable[[Array], LabelDensity]:
+        shape = shape_with_errors(label_data)
         of_exponential, constant = EXPONENTIAL.label_density(y), log_normaliser(shape)
 
         def density(mean):
@@ -192,12 +191,12 @@ class Gamma(Likelihood):
         shape = shape_of(scales.get("dispersion", 0.0))
         return np.sum(log_normaliser(shape) + shape + (shape - 1) * np.log(y))
 
-    def distribution(self, mean: Array, **given: Any) -> rv_frozen:
-        shape = _shape_for_scipy(given)
+    def distribution(self, mean: Array, **label_data: Any) -> rv_frozen:
+        shape = _shape_for_scipy(label_data)
         return stats.gamma(shape, scale=mean / shape)
 
-    def cdf_and_density(self, x: Array, mean: Array, **given: Any) -> tuple[Array, Array]:
-        shape = _shape_for_scipy(given)
+    def cdf_and_density(self, x: Array, mean: Array, **label_data: Any) -> tuple[Array, Array]:
+        shape = _shape_for_scipy(label_data)
         scaled = shape * x / mean
         log_density = xlogy(shape, scaled) - scaled - gammaln(shape)
         return gammainc(shape, scaled), np.exp(log_density) / x

@@ -6,8 +6,6 @@ from builders.pairs_of_points import bags_of, double_loop, weights_of
 from scipy.spatial.distance import cdist
 
 from bdr_stan.bags import Bags
-from bdr_stan.kernel_means import distance_histograms
-from bdr_stan.kernel_means.set_kernels import set_kernels
 from bdr_stan.kernels import (
     RBF,
     Cauchy,
@@ -20,6 +18,8 @@ from bdr_stan.kernels import (
     RationalQuadratic,
     StudentT,
 )
+from experiments.papers import distance_histograms
+from experiments.papers.kernel_grids import set_kernels
 
 THETAS = 2.0 ** np.arange(-15, 11)
 

@@ -8,14 +8,14 @@ import numpy as np
 from bdr_stan.types import Array, ArrayLike
 
 
-class Kept:
+class SavedArrays:
     """Base of dataclasses with fields that saved fits keep, except for None."""
 
-    kept: ClassVar[Mapping[str, tuple[str, ...]]]  # field -> its name there, then its dimensions
+    saved: ClassVar[Mapping[str, tuple[str, ...]]]  # field -> its name there, then its dimensions
 
     def constants(self) -> dict[str, tuple[ArrayLike, list[str]]]:
         """Values by their names in saved fits, with their dimensions."""
-        values = {name: (getattr(self, f), list(axes)) for f, (name, *axes) in self.kept.items()}
+        values = {name: (getattr(self, f), list(axes)) for f, (name, *axes) in self.saved.items()}
         return {name: pair for name, pair in values.items() if pair[0] is not None}
 
     @classmethod
@@ -23,7 +23,7 @@ class Kept:
         """The object from the arrays that a fit keeps, and its other fields."""
         values = {
             field: constants[name] if axes else np.asarray(constants[name]).item()
-            for field, (name, *axes) in cls.kept.items()
+            for field, (name, *axes) in cls.saved.items()
             if name in constants
         }
         return cls(**values, **others)
