@@ -29,7 +29,7 @@ help:
 	@echo "make setup      install into $(VENV) with $(PYTHON), build CmdStan, compile the models"
 	@echo "make lint       check style and types of the code"
 	@echo "make docs       the documentation as a site, docs/_build/html; tutorials are run"
-	@echo "make gallery    the pictures of the pages and examples in docs/, of at most 120 kB"
+	@echo "make gallery    the pictures of the pages in docs/, of at most 120 kB, by docs/pictures"
 	@echo "make wheel      the wheel for this platform, programs compiled, and the sdist, into dist"
 	@echo "make test-wheel install the wheel where no compiler is, fit every estimator"
 	@echo "make clean      remove $(VENV) and what tests and demo wrote; not CmdStan and compiled programs"
@@ -84,8 +84,7 @@ docs: setup $(VENV)/.docs
 	$(BIN)/python docs/check_links.py docs/_build/html
 
 gallery: setup
-	$(BIN)/python docs/gallery.py
-	$(BIN)/python docs/pictures.py
+	$(BIN)/python docs/pictures
 
 # Programs for any Linux since 2014, whatever compiler this machine has: minutes each, once. The
 # wheel says what auditwheel finds it to be, else the last line stops.

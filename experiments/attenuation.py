@@ -290,10 +290,10 @@ nearer to 1, and its mean error is smaller than with both other methods. Its lim
   Correcting attenuation raises the variance of the curve, and in a few of these data sets the curve
   is twice as steep as the truth ("largest"); with 10 and 25 points the median error of `BDR` is the
   smallest. A method that is given the noise and the length scale, and is attenuated, avoids such
-  errors, but its bands hold the truth far less often.
+  errors, but its bands contain the truth far less often.
 - With 250 points per bag means are nearly exact, and the method that is given the noise and the
   length scale has the smallest error.
-- The 90% bands of `BDR` hold the truth in 84 to 92%, most often slightly too seldom: f rises
+- The 90% bands of `BDR` contain the truth in 84 to 92%, most often slightly too seldom: f rises
   steeply from f(0) = 0, which an RBF kernel smooths. Bands of the other methods ignore the error of
   the means.
 

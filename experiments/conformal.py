@@ -82,27 +82,30 @@ def by_class(tests):
     return pd.DataFrame.from_dict(lines, orient="index")
 
 
-def draw(table, path):
-    """Coverage of regions and of the models' own intervals by size class."""
+def draw(table):
+    """Figure of the coverage of regions and of the models' own intervals by size class."""
     data = table.index.get_level_values(0).unique()
-    figure, axes = pyplot().subplots(1, len(data), figsize=(11, 4), layout="constrained")
+    figure, axes = pyplot().subplots(
+        1, len(data), figsize=(8.4, 3.6), sharey=True, layout="constrained"
+    )
     for axis, name in zip(axes, data, strict=True):
-        for (method, colour), marker in zip(zip(METHODS, MODELS), "os"):
+        for method, colour, marker, side in zip(METHODS, MODELS[::-1][-2:], "so", (0.06, -0.06)):
             of_method = table.loc[name].loc[method].drop("all")
-            places = np.arange(len(of_method))
+            places = np.arange(len(of_method)) + side  # so that no marker hides another
             kind = {"color": colour, "marker": marker, "linestyle": "none", "markersize": 7}
-            axis.plot(places, of_method["region"], **kind, label=f"regions of {method}")
+            axis.plot(places, of_method["region"], **kind, label=f"conformal regions, {method}")
             axis.plot(
                 places, of_method["own interval"], **kind, fillstyle="none",
-                label=f"own intervals of {method}",
+                label=f"intervals of {method}",
             )  # fmt: skip
-        axis.axhline(LEVEL, color="black", linewidth=0.8)
-        axis.set_xticks(places, [text.split(" point")[0] for text in of_method.index])
-        axis.set_xlabel("points per bag, by size class")
-        axis.set_ylabel("share of test labels contained")
-        axis.set_title(f"{name} bags, level {LEVEL:.0%}")
-    axes[0].legend()
-    figure.savefig(path, dpi=100)
+        axis.axhline(LEVEL, color="black", linewidth=0.8, zorder=0)
+        names = [text.split(" point")[0] for text in of_method.index]
+        axis.set_xticks(range(len(names)), names)
+        axis.set(xlabel="points per bag", title=f"{name} bags")
+        axis.margins(x=0.1)
+    axes[0].set_ylabel(f"share of labels contained, level {LEVEL:.0%}")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    return figure
 
 
 def few_bags(n_sets):
@@ -175,7 +178,7 @@ def main():
         measured=fill(measured, 100),
     )
     write(args.output, "conformal.md", text)
-    draw(table, args.output / "conformal.png")
+    draw(table).savefig(args.output / "conformal.png", dpi=160)
 
 
 MEASURED = """Share of bags with k-hat above 0.7: {unreliable}. Share of regions that are not one

@@ -26,6 +26,7 @@ MODELS = (BLRClassifier, ShrinkageClassifier, BDRClassifier)
 FULL = {"n_train": 800, "n_test": 4000, "n_landmarks": 60}, {"chains": 4, "draws": 1000}
 QUICK = {"n_train": 150, "n_test": 400, "n_landmarks": 15}, {"chains": 2, "draws": 200}
 N_BINS = 5
+PICTURE = "digits_classification.png"
 SCORES = {
     "log loss": lambda row: f"{row['log_loss']:.3f}",
     "Brier": lambda row: f"{row['brier']:.3f}",
@@ -101,6 +102,15 @@ def conclusion(tables):
     return f"Log loss in bags of {images}: {each};\nin all bags: {over_all} (base rate: 0.693)."
 
 
+def draw(predictives, truth, sizes):
+    """Figure of reliability in bags of one image and in all larger bags."""
+    figure = plots.reliability(predictives, truth, sizes, edges=[1], n_bins=N_BINS)
+    for ax in figure.axes:
+        title = ax.get_title().replace(">1 points", "2 to 300 images").replace("point", "image")
+        ax.set(title=title, xticks=(0, 0.25, 0.5, 0.75), yticks=(0, 0.25, 0.5, 0.75, 1))
+    return figure
+
+
 def main():
     args = arguments(
         __doc__,
@@ -132,16 +142,15 @@ bins of the probability. In brackets: the mean gap by chance if every probabilit
 
 {side_by_side(tables, GAPS)}
 
-![Share of the class against its predicted probability, by bag size](digits_classification.png)
+![Share of the class against its predicted probability, by bag size]({PICTURE})
 
-Calibrated probabilities lie on the diagonal. Bars are two standard errors to either side; hollow
-points are of fewer than 20 bags.
+Calibrated probabilities are on the diagonal. Bars are two standard errors to either side; the area
+of a point grows with its number of bags.
 
 Reproduce: `python experiments/digits_classification.py{" --quick" if args.quick else ""}`
 """
     write(args.output, "digits_classification.md", text)
-    figure = plots.reliability(predictives, truth, test.sizes, n_bins=N_BINS)
-    figure.savefig(args.output / "digits_classification.png", dpi=110)
+    draw(predictives, truth, test.sizes).savefig(args.output / PICTURE, dpi=200)
     print(text)
 
 

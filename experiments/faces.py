@@ -32,6 +32,7 @@ from experiments.paper_data import load_faces, nested_split
 from experiments.report import arguments, markdown, peak_memory
 
 LEVELS = (0.5, 0.8, 0.95)
+IN_FIGURE, EDGES = ("BLR", "BDR"), (1, 20)  # models, and classes of 1, 2-20 and more images
 BUFFER = 1 << 24  # bytes per read, in the plain read that the pass is compared with
 
 
@@ -251,9 +252,9 @@ Reproduce: `{command} --output docs/validation`
     print(f"\n{text}")
     if args.output is not None:
         (args.output / "faces.md").write_text(text)
-        shown = {short: predictives[name] for name, short in compared.items()}
-        figure = plots.compare_by_size(shown, truth, sizes, label="mean age, years")
-        figure.savefig(args.output / "faces.png", dpi=80)
+        shown = {s: predictives[name] for name, s in compared.items() if s in IN_FIGURE}
+        figure = plots.compare_by_size(shown, truth, sizes, EDGES, label="mean age, years")
+        figure.savefig(args.output / "faces.png", dpi=160)
 
 
 def compared_pass(seconds):

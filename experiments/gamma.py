@@ -15,13 +15,13 @@ from experiments.methods import METHODS, OPTIMAL, fewer, fit_methods, predict, s
 from experiments.report import arguments, markdown, pyplot, write
 
 LABEL = "degrees of freedom"  # of the chi-square distribution of a bag
-SHOWN = (
+COVERED = (
     "BLR",
     "Shrinkage",
     "BDR",
     "InverseBDR",
     "InverseBDR, additive",
-)  # and the optimum, in Figure 5 and the calibration curves
+)  # and the optimum, in the tables of coverage
 LEVELS = (0.5, 0.8, 0.95)
 
 # Law et al. (2018), Figure 4: s5 -> (MSE, NLL).
@@ -34,17 +34,14 @@ PUBLISHED = {
     OPTIMAL: {0: (0.139, -0.117), 25: (0.351, 0.372), 50: (0.603, 0.888)},
 }
 
-# Colour, marker, and whether the line is wide, so that lines on top of it leave it visible.
+# Methods of the figures: colour and marker.
 LINES = {
-    "RBF network": (plots.MODELS[4], "s", True),
-    "BLR": (plots.MODELS[0], "o", False),
-    "Shrinkage": (plots.MODELS[5], "D", True),
-    "Shrinkage C": (plots.MODELS[3], "^", False),
-    "BDR": (plots.MODELS[1], "v", False),
-    "InverseBDR": (plots.MODELS[2], "<", False),
-    "InverseBDR, additive": ("#882255", ">", False),
-    OPTIMAL: ("black", "P", False),
+    "BLR": (plots.MODELS[0], "o"),
+    "BDR": (plots.MODELS[1], "s"),
+    "InverseBDR, additive": (plots.MODELS[2], "D"),
+    OPTIMAL: ("black", "P"),
 }
+IN_FIGURE_5 = ("BLR", "BDR"), (5, 20, 1000)  # methods and bag sizes
 
 
 def coverage_table(predictives, y, sizes):
@@ -68,44 +65,51 @@ def fresh_bags(data_seeds, s5):
 
 
 def draw_figure4(results):
-    """MSE and NLL against s5; `results` is {s5: {method: (MSE, NLL)}}."""
-    figure, axes = pyplot().subplots(1, 2, figsize=(12, 5), layout="constrained")
+    """MSE and NLL of four methods against s5; `results` is {s5: {method: (MSE, NLL)}}."""
+    figure, axes = pyplot().subplots(1, 2, figsize=(8, 3.9), layout="constrained")
     titles = "test MSE, squared degrees of freedom", "test NLL, nats per bag"
     for k, (ax, title) in enumerate(zip(axes, titles)):
-        for name in next(iter(results.values())):
-            colour, marker, wide = LINES[name]
-            ours = [(s5, by_method[name][k]) for s5, by_method in results.items()]
-            if np.isnan(ours[0][1]):
-                continue
-            line = {"lw": 7, "ms": 9, "alpha": 0.45} if wide else {"lw": 1.3, "ms": 4, "zorder": 3}
-            ax.plot(*zip(*ours), color=colour, marker=marker, label=name, **line)
+        for name, (colour, marker) in LINES.items():
+            ours = [(s5, found[name][k]) for s5, found in results.items() if name in found]
+            ax.plot(*zip(*ours), color=colour, marker=marker, ms=4, lw=1.3, label=name)
             published = PUBLISHED.get(name, {})
             theirs = [(s5, values[k]) for s5, values in published.items() if s5 in results]
             if theirs:
-                ax.plot(*zip(*theirs), marker, color=colour, mfc="none", mew=1.5, ms=9, zorder=4)
+                ax.plot(*zip(*theirs), marker, color=colour, mfc="none", mew=1.5, ms=9)
         ax.set(xlabel="bags with only 5 points, % of all bags", ylabel=title)
-    axes[0].plot([], [], "o", color="0.4", mfc="none", mew=1.5, ms=9, label="hollow: published")
-    axes[0].legend(frameon=False)
+    axes[0].plot([], [], "o", color="0.4", mfc="none", mew=1.5, ms=9, label="published")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
     return figure
 
 
-def draw_calibration(predicted):
-    """Coverage of intervals by bag size; `predicted` is {bags: (predictives, y, sizes)}."""
-    n_columns = len(next(iter(predicted.values()))[0])
-    figure, axes = pyplot().subplots(
-        len(predicted),
-        n_columns,
-        figsize=(3.4 * n_columns + 1.6, 3.6 * len(predicted)),
-        squeeze=False,
-        layout="constrained",
-    )
-    for row, (kind, (predictives, y, sizes)) in zip(axes, predicted.items()):
-        for ax, (name, predictive) in zip(row, predictives.items()):
-            plots.calibration(y, predictive, sizes, ax=ax)
-            ax.set_title(f"{name}, {kind}", fontsize="medium")
-            ax.label_outer()
-            ax.get_legend().remove()
-        ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))  # one legend per row
+def draw_figure5(models, bags, y):
+    """Predictive intervals against true labels, for two methods and three bag sizes."""
+    names, sizes = IN_FIGURE_5
+    chosen = np.flatnonzero(np.isin(bags.sizes, sizes))
+    bags = bags[chosen]
+    shown = {name: models[name].predictive(bags) for name in names if name in models}
+    shown = shown or {OPTIMAL: optimal_predictive(bags)}
+    return plots.compare_by_size(shown, y[chosen], bags.sizes, label=LABEL)
+
+
+def draw_calibration(table, n_bags):
+    """Coverage minus level of intervals by bag size, from `coverage_table` of n bags per size."""
+    sizes = [int(size) for size in table.columns if size != "all"]
+    figure, axes = pyplot().subplots(1, 3, figsize=(8, 3.4), sharey=True, layout="constrained")
+    for ax, level in zip(axes, LEVELS):
+        chance = 2 * np.sqrt(level * (1 - level) / n_bags)
+        ax.axhspan(-chance, chance, color="0.6", alpha=0.25, lw=0)
+        ax.axhline(0, color="black", lw=0.8)
+        for k, (name, (colour, marker)) in enumerate(LINES.items()):
+            if (row := f"{name}, {level:.0%}") in table.index:
+                covered = table.loc[row].drop("all").to_numpy(float)
+                places = np.multiply(sizes, 1.12 ** (k - 1.5))  # so that no marker hides another
+                ax.plot(places, covered - level, marker, color=colour, ms=5, label=name)
+        ax.set(title=f"{level:.0%} intervals", xlabel="points per bag", xscale="log")
+        ax.set_xticks(sizes, map(str, sizes))
+        ax.minorticks_off()
+    axes[0].set_ylabel("coverage minus level")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure
 
 
@@ -160,51 +164,54 @@ def main():
         if s5 == close_up:
             n_fresh = 1 if args.quick else args.fresh
             fresh, y_fresh = fresh_bags(np.arange(n_fresh) + args.data_seed + 1, s5)
-            shown = {name: model for name, model in fitted.items() if name in SHOWN}
+            shown = {name: model for name, model in fitted.items() if name in COVERED}
             of_test = {name: predicted[name] for name in [*shown, OPTIMAL]}
             of_fresh = {name: predict(model, fresh) for name, model in shown.items()}
             of_fresh[OPTIMAL] = optimal_predictive(fresh)
+            figure5 = draw_figure5(shown, bags, y)
             close = {
                 f"{len(y)} test bags": (of_test, y, bags.sizes),
                 f"{len(y_fresh)} fresh bags": (of_fresh, y_fresh, fresh.sizes),
             }
 
-    report(args.output, results, settings, close, close_up)
+    report(args.output, results, settings, close, close_up, figure5)
 
 
-def report(output, results, settings, close, close_up):
+def report(output, results, settings, close, close_up, figure5):
     """Write tables and figures."""
     import pandas as pd
 
-    of_test, y, sizes = next(iter(close.values()))
+    coverage = {kind: coverage_table(*predicted) for kind, predicted in close.items()}
+    *_, (*_, fresh_sizes) = close.values()
+    n_bags = np.unique(fresh_sizes, return_counts=True)[1].min()
     figures = {
         "gamma_figure4.png": draw_figure4(results),
-        "gamma_figure5.png": plots.compare_by_size(of_test, y, sizes, label=LABEL),
-        "gamma_calibration.png": draw_calibration(close),
+        "gamma_figure5.png": figure5,
+        "gamma_calibration.png": draw_calibration([*coverage.values()][-1], n_bags),
     }
     output.mkdir(parents=True, exist_ok=True)
     for name, figure in figures.items():
-        figure.savefig(output / name, dpi=100)
+        figure.savefig(output / name, dpi=160)
     parts = [
         "# Gamma bags of varying sizes",
         SETTING,
         "Test MSE and NLL (Law et al. 2018, Figure 4):",
         markdown(score_table(results)),
         "![MSE and NLL against the share of bags of 5 points](gamma_figure4.png)",
-        "Hollow markers: published values. Wide lines stay visible under others.",
+        "Four of the methods. Hollow markers are published values.",
         "Settings, chosen on the validation bags:",
         markdown(pd.DataFrame(settings).T.rename_axis("bags of 5 points")),
         f"Predictions of test bags where {close_up}% of the bags have 5 points (Figure 5):",
         "![Predictions and intervals against true labels, by bag size](gamma_figure5.png)",
     ]
-    for kind, (predictives, labels, bag_sizes) in close.items():
-        table = markdown(coverage_table(predictives, labels, bag_sizes))
+    for kind, covered in coverage.items():
+        table = markdown(covered)
         parts += [f"Coverage of central intervals, {kind}:", table]
         print(f"\n{kind}\n{table}")
     parts += [
-        "![Coverage of central intervals, by bag size](gamma_calibration.png)",
-        "Lines of calibrated intervals lie on the diagonal, up to chance: the grey band is two "
-        "standard\nerrors of all bags to either side.",
+        "![Coverage of central intervals minus their level, by bag size](gamma_calibration.png)",
+        "The figure shows the fresh bags. Calibrated intervals are within the grey band, two "
+        "standard errors\nto either side, in about 95% of the cases.",
     ]
     parts.append("Reproduce: `python experiments/gamma.py --output docs/validation`")
     write(output, "gamma.md", "\n\n".join(parts) + "\n")

@@ -248,26 +248,29 @@ Reproduce: `python experiments/malaria.py{quick} --output docs/validation`
     write(args.output, "malaria.md", text)
     maps = {
         "true rate": country.rate,
-        "posterior mean": mean,
-        "posterior sd": sd,
-        f"P(rate > {HIGH})": points.exceedance(HIGH),
+        "posterior mean of the rate": mean,
+        "posterior sd of the rate": sd,
+        f"P(rate > {HIGH} per 1,000 per year)": points.exceedance(HIGH),
     }
     draw_maps(map_array(maps, country.row, country.col), args.output / "malaria.png")
 
 
 def draw_maps(maps, path):
-    """Maps side by side; the first two are rates on one scale, the last is a probability."""
+    """Maps in two rows; the first two are rates on one scale, the last is a probability."""
     from matplotlib.colors import LogNorm, Normalize
 
     rates = maps[:2]
     common = LogNorm(float(rates.min()), float(rates.max()))
-    figure, axes = pyplot().subplots(1, 4, figsize=(11, 5), layout="constrained")
-    for ax, image, norm in zip(axes, maps, [common, common, LogNorm(), Normalize(0, 1)]):
-        unit = "cases per 1,000 per year" if ax is not axes[-1] else "probability"
-        bar = {"label": unit, "location": "bottom"}
-        image.plot(ax=ax, norm=norm, yincrease=False, cbar_kwargs=bar)
+    norms = common, common, LogNorm(), Normalize(0, 1)
+    colours = "viridis", "viridis", "magma", "cividis"
+    figure, axes = pyplot().subplots(2, 2, figsize=(7.5, 8.5), layout="compressed")
+    for ax, image, norm, colour in zip(axes.flat, maps, norms, colours, strict=True):
+        unit = "cases per 1,000 people per year" if colour != "cividis" else "probability"
+        bar = {"label": unit, "location": "bottom", "format": "%g", "pad": 0.02}
+        image.plot(ax=ax, norm=norm, cmap=colour, yincrease=False, cbar_kwargs=bar)
         ax.set(title=str(image["map"].item()), aspect="equal")
-    figure.savefig(path, dpi=80, bbox_inches="tight")
+        ax.axis("off")
+    figure.savefig(path, dpi=180)
 
 
 def sampled(model):

@@ -176,11 +176,12 @@ def example(n_towns, run):
 
 def picture(robust, strengths, path):
     plt = pyplot()
-    ax = plots.robustness(robust, largest=0.6)
+    ax = plots.robustness(robust, largest=0.4)
     c_y, c_d = strengths
     ax.plot(c_d, c_y, "*", ms=12, color="black")
-    ax.annotate("education", (c_d, c_y), (8, -4), textcoords="offset points")
-    ax.figure.savefig(path, dpi=110)
+    over_lines = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+    ax.annotate("education", (c_d, c_y), (9, -4), textcoords="offset points", bbox=over_lines)
+    ax.figure.savefig(path, dpi=200)
     plt.close(ax.figure)
 
 

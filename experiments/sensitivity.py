@@ -122,22 +122,34 @@ def example(model, n):
 
 
 def figure(model, folder):
-    """Bounds of two counties by the factor."""
-    plt = pyplot()
+    """Bounds of two counties by the factor, and the factor at which they meet."""
     bags, _ = counties(2, 60, 1.0)
     order = np.argsort(model.predictive(bags).mean)[[18, 42]]
     factors = np.linspace(1, 2, 21)
     bounds = model.sensitivity([bags[i] for i in order], selection=factors)
-    fig, ax = plt.subplots(figsize=(6, 3.2), layout="constrained")
-    for i, colour in enumerate(("#0072b2", "#d55e00")):
+    fails = bounds.fails_at(1, 0)
+    draw(factors, bounds, fails).savefig(folder / "sensitivity.png", dpi=200)
+    return fails
+
+
+def draw(factors, bounds, fails):
+    """Figure of expected opinions, dark, and of predictive intervals, light."""
+    fig, ax = pyplot().subplots(figsize=(7, 3.8), layout="constrained")
+    names, colours = ("lower\ncounty", "upper\ncounty"), ("#0072b2", "#d55e00")
+    for i, (name, colour) in enumerate(zip(names, colours, strict=True)):
         ax.fill_between(factors, bounds.lower[:, i], bounds.upper[:, i], color=colour, alpha=0.2)
         ax.fill_between(factors, bounds.lowest[:, i], bounds.highest[:, i], color=colour, alpha=0.5)
-    ax.set(xlabel="factor G by which weights may be wrong", ylabel="label", xlim=(1, 2))
-    fails = bounds.fails_at(1, 0)
+        middle = (bounds.lowest[-1, i] + bounds.highest[-1, i]) / 2
+        ax.text(2.02, middle, name, va="center", color=colour, weight="bold")
+    ax.fill_between([], [], [], color="0.4", alpha=0.7, label="expected opinion")
+    ax.fill_between([], [], [], color="0.4", alpha=0.2, label="95% predictive interval")
     if fails < 2:
-        ax.axvline(fails, color="black", lw=1, ls="--")
-    fig.savefig(folder / "sensitivity.png", dpi=150)
-    return fails
+        text = f"G = {fails:.2f}: opinions may be equal"
+        ax.axvline(fails, color="black", lw=1, ls="--", label=text)
+    ax.set(xlabel="G: weights may be wrong by up to this factor", xlim=(1, 2))
+    ax.set_ylabel("average opinion")
+    fig.legend(loc="outside upper center", ncols=3, frameon=False)
+    return fig
 
 
 def main():

@@ -417,7 +417,7 @@ def draw_roll(test, models):
     for ax, (title, values) in zip(axes, panels.items()):
         dots = draw_side(ax, test, values, title, vmin=test.rate.min(), vmax=test.rate.max())
     figure.colorbar(dots, ax=axes[:3], label="rate, counts per individual")
-    dots = draw_side(axes[3], test, rates.sd, f"posterior sd, {REFERENCE}", vmin=0)
+    dots = draw_side(axes[3], test, rates.sd, f"posterior sd, {REFERENCE}", vmin=0, cmap="magma")
     figure.colorbar(dots, ax=axes[3], label="sd of the rate, counts per individual")
     axes[0].set_ylabel("third coordinate")
     return figure

@@ -61,9 +61,10 @@ def test_files_that_a_text_names_are_there(text):
     assert not missing
 
 
-def test_pictures_are_small_and_those_of_examples_are_in_the_gallery():
-    gallery = module_of(DOCS / "gallery.py")
-    assert not [p.name for p in gallery.pictures() if p.stat().st_size > gallery.LARGEST]
+def test_pictures_are_small_and_those_of_examples_are_in_the_gallery(monkeypatch):
+    monkeypatch.syspath_prepend(DOCS / "pictures")
+    common, gallery = (import_module(name) for name in ("common", "of_examples"))
+    assert not [p.name for p in common.all_pictures() if p.stat().st_size > common.LARGEST]
     shown = set(LINKS.findall((DOCS / "tutorials" / "index.md").read_text()))
     assert {f"../{name}.png" for name in gallery.EXAMPLES} <= shown
     drawing = {p.name for p in (ROOT / "examples").glob("*.py") if ".png" in p.read_text()}
@@ -72,10 +73,15 @@ def test_pictures_are_small_and_those_of_examples_are_in_the_gallery():
 
 
 def test_drawn_pictures_are_on_a_page(monkeypatch):
-    monkeypatch.syspath_prepend(DOCS)
-    drawn = module_of(DOCS / "pictures.py").PICTURES
-    shown = {Path(link).name for text in TEXTS for link in LINKS.findall(text.read_text())}
-    assert {f"{name}.png" for name in drawn} <= shown
+    monkeypatch.syspath_prepend(DOCS / "pictures")
+    drawn = import_module("catalogue").PICTURES
+    directive = re.compile(r"^```\{image\} (\S+)$", re.MULTILINE)
+    shown = set()
+    for text in TEXTS:
+        said = text.read_text()
+        links = LINKS.findall(said) + directive.findall(said)
+        shown |= {(text.parent / link).resolve() for link in links}
+    assert not [name for name in drawn if DOCS / f"{name}.png" not in shown]
 
 
 def test_tests_that_the_page_of_standards_names_are_there():

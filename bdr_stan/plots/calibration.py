@@ -229,6 +229,7 @@ def reliability(
             _reliability_curve(ax, table[table["size"] == name], colour, marker, label=model)
         ax.set(title=size_title(name, mask.sum()), xlabel="predicted probability")
         ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+    axes[0].figure.set_layout_engine("compressed")  # for a fixed aspect
     second = next(iter(predictives.values())).classes[1]
     axes[0].set_ylabel(f'observed share of "{second}"')
     axes[0].legend(frameon=False, loc="upper left", fontsize="small")

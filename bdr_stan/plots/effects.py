@@ -257,24 +257,23 @@ def robustness(
 
     ax = one_axes((5.4, 4.4)) if ax is None else ax
     lines = ax.contour(c_d, c_y, remaining, 8, colors=GUIDE, linewidths=0.8, linestyles="solid")
-    ax.clabel(lines, fmt="%.3g", fontsize="small")
+    levels = [level for level in lines.levels if level]
+    on_diagonal = c[np.abs(np.diag(remaining)[:, None] - levels).argmin(axis=0)]
+    places = [(x, x) for x in on_diagonal if 0 < x < 0.7 * largest]  # not at an end or the legend
+    ax.clabel(lines, fmt="%.3g", fontsize="small", manual=places)
     ax.contour(c_d, c_y, remaining, [0.0], colors=MISSES, linewidths=2)
     ax.contour(c_d, c_y, end, [0.0], colors=MISSES, linewidths=1.5, linestyles="dashed")
     ax.plot([], [], color=MISSES, lw=2, label="the mean can be 0")
     interval = f"the {found.level:.0%} interval can reach 0"
     ax.plot([], [], color=MISSES, lw=1.5, ls="--", label=interval)
     for name, (of_labels, of_contrast) in found.strengths.items():
-        ax.plot(of_contrast, of_labels, "o", color=COVERS)
-        ax.annotate(
-            name, (of_contrast, of_labels), (5, 3), textcoords="offset points", fontsize="small"
-        )
-    ax.set(
-        xlabel="c_d: share of the contrast's precision",
-        ylabel="c_y: share of the labels' residual variance",
-        xlim=(0, largest),
-        ylim=(0, largest),
-        title=f"contrast {found.mean:.3g} without an omitted cause",
-    )
+        at = of_contrast, of_labels
+        ax.plot(*at, "o", color=COVERS)
+        ax.annotate(name, at, (5, 3), textcoords="offset points", fontsize="small")
+    ax.set(xlim=(0, largest), ylim=(0, largest))
+    ax.set_title(f"contrast {found.mean:.3g} without an omitted cause")
+    ax.set_xlabel("c_d: share of the contrast's precision")
+    ax.set_ylabel("c_y: share of the labels' residual variance")
     ax.legend(framealpha=1, edgecolor="none", fontsize="small", loc="upper right")
     return ax
 

@@ -57,6 +57,10 @@ def test_reliability_shows_each_model_by_size(rng):
     areas = first.get_sizes()
     np.testing.assert_allclose(areas, 10 + 90 * np.bincount(bins) / 500)
     assert np.ptp(second.get_offsets()[:, 0]) < 0.5  # probabilities between 1/3 and 2/3
+    figure.canvas.draw()
+    for text in (left.title, left.xaxis.label):  # within the figure
+        assert figure.bbox.y0 <= text.get_window_extent().y0
+        assert text.get_window_extent().y1 <= figure.bbox.y1
 
 
 def test_reliability_joins_no_bins_of_few_bags():

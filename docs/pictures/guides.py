@@ -1,13 +1,9 @@
-"""Draw the pictures of the guides, in docs/.
-
-python docs/pictures_guides.py                all pictures
-python docs/pictures_guides.py terms priors   some of them
+"""Pictures of the guides. All data are generated.
 
 The screenshots of the HTML report ("report_top", "report_predictions", "report_narrow") need
-Chromium, in Debian's package chromium. All data are generated.
+Chromium, in Debian's package chromium.
 """
 
-import re
 import shutil
 import subprocess
 import sys
@@ -20,17 +16,11 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from common import BLUE, GREEN, GREY, ORANGE, axes, png
 from scipy import stats
 
 from bdr_stan import BDR, BLR, Bags, Shrinkage, plots
 from bdr_stan.datasets import county_table, digits_bags
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from gallery import DOCS, shrink
-
-BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "0.6"  # Okabe and Ito
-DPI = 130
-
 
 # ---------------------------------------------------------------- one fit for several pages
 
@@ -41,11 +31,6 @@ def counties():
     people = county_table(400, seed=1)
     bags = Bags.from_dataframe(people, bag="county", metadata=["vote"])
     return people, bags, BDR().fit(bags, "vote", seed=1)
-
-
-def axes(n, width=9.6, height=3.2, **options):
-    """A figure with n panels side by side."""
-    return plt.subplots(1, n, figsize=(width, height), layout="constrained", **options)
 
 
 # ---------------------------------------------------------------- data_in
@@ -81,7 +66,7 @@ def data_in():
         right.text(2, 2.33 - level, text, color=colour, fontsize=9)
     right.set(xlabel="age", xlim=(0, 100), ylim=(-0.5, 2.6), yticks=[])
     right.set_title("three bags, seen in one column", fontsize=10)
-    figure.savefig(DOCS / "data_in.png", dpi=DPI)
+    return png(figure)
 
 
 # ---------------------------------------------------------------- families
@@ -117,7 +102,7 @@ def families():
         last.text(c + 0.1, 0.8, text, rotation=90, va="center", fontsize=8)
     last.set(xlabel="linear predictor h", ylabel="probability", ylim=(0, 1.09))
     last.set_title('family="ordinal"', fontsize=10)
-    figure.savefig(DOCS / "families.png", dpi=DPI)
+    return png(figure)
 
 
 # ---------------------------------------------------------------- terms
@@ -150,7 +135,7 @@ def terms():
     drawn = plots.terms(model)
     figure = drawn[0].figure
     figure.set_size_inches(10.5, 3.4)
-    figure.savefig(DOCS / "terms.png", dpi=DPI)
+    return png(figure)
 
 
 # ---------------------------------------------------------------- priors
@@ -161,7 +146,7 @@ def priors():
     bags, y = digits_bags(200, seed=1)
     model = BDR(20, bandwidth="median").fit(bags, y, seed=1)
     prior = model.prior_predictive(bags, draws=4000, seed=1)["prior"]
-    figure, panels = axes(3)
+    figure, panels = axes(3, 9.6, 3.2)
     for ax, name in zip(panels, ("sigma", "rho", "eta"), strict=True):
         logs = [np.log(np.ravel(group[name])) for group in (prior, model.idata["posterior"])]
         grid = np.linspace(*np.quantile(np.concatenate(logs), [0.002, 0.998]), 400)
@@ -174,7 +159,7 @@ def priors():
         ax.xaxis.set_minor_formatter(mpl.ticker.NullFormatter())
     panels[0].set_ylabel("density of the logarithm,\nhighest value 1")
     panels[0].legend(frameon=False, loc="upper left")
-    figure.savefig(DOCS / "priors.png", dpi=DPI)
+    return png(figure)
 
 
 # ---------------------------------------------------------------- check
@@ -215,7 +200,7 @@ def check():
             xlabel="people per county", ylabel="share inside 95% intervals", ylim=(0.6, 1.02)
         )
         row[2].set_title(f"coverage by size: {text}")
-    figure.savefig(DOCS / "check.png", dpi=110)
+    return png(figure)
 
 
 def bags_of_one_size(n=200, size=50, seed=1):
@@ -230,19 +215,19 @@ def bags_of_one_size(n=200, size=50, seed=1):
 
 
 def report_top():
-    screenshot("report_top", 1100, 640, 1400)
+    return screenshot(1100, 640, 1400)
 
 
 def report_predictions():
-    screenshot("report_predictions", 1100, 760, 1400, "predictions")
+    return screenshot(1100, 760, 1400, "predictions")
 
 
 def report_narrow():
-    screenshot("report_narrow", 390, 844, 780)
+    return screenshot(390, 844, 780)
 
 
-def screenshot(name, width, height, pixels, section=""):
-    """A picture, so many pixels wide, of the HTML report of `counties` in a window of this size."""
+def screenshot(width, height, pixels, section=""):
+    """HTML report of `counties` in a window of this size, as a PNG so many pixels wide."""
     browser = shutil.which("chromium") or shutil.which("chromium-browser")
     if browser is None:
         sys.exit("screenshots of the report need Chromium: apt-get install chromium")
@@ -259,7 +244,7 @@ def screenshot(name, width, height, pixels, section=""):
              f"--user-data-dir={folder}/profile", f"--screenshot={picture}", page.as_uri()],
             check=True, capture_output=True,
         )  # fmt: skip
-        shutil.copyfile(picture, DOCS / f"{name}.png")
+        return picture.read_bytes()
 
 
 def from_section(text, name):
@@ -295,27 +280,11 @@ def interpret():
     third.plot(found.index, found["mean"], "o", color=BLUE)
     third.set(ylabel="vote share, %", xlim=(-0.6, 2.6))
     third.set_title("poststratification", fontsize=10)
-    figure.savefig(DOCS / "interpret.png", dpi=DPI)
     print(found.round(1), change, change.reliability, sep="\n")
+    return png(figure)
 
 
 # ---------------------------------------------------------------- robustness
-
-
-def robustness_conformal():
-    """Coverage of BLR's intervals and of its regions, from the table of the experiment."""
-    rows = re.findall(
-        r"\| digits, BLR, (\d.*?) points? \| ([\d.]+) \| ([\d.]+) ",
-        (DOCS / "validation/conformal.md").read_text(),
-    )
-    names, region, own = zip(*rows, strict=True)
-    figure, ax = axes(1, 5.6, 3.2)
-    ax.plot(names, np.array(own, float), "s", color=ORANGE, label="intervals of BLR")
-    ax.plot(names, np.array(region, float), "o", color=BLUE, label="conformal regions")
-    ax.axhline(0.9, color="black", lw=0.8)
-    ax.set(xlabel="images per bag", ylabel="share of labels contained", ylim=(0.7, 1.02))
-    ax.legend(frameon=False, loc="lower right")
-    figure.savefig(DOCS / "robustness_conformal.png", dpi=DPI)
 
 
 def robustness_familiarity():
@@ -341,25 +310,4 @@ def robustness_familiarity():
         xlabel="points per group", ylabel="p-value", xscale="log", yscale="log", ylim=(5e-4, 1.3)
     )
     ax.legend(frameon=False, loc="lower left")
-    figure.savefig(DOCS / "robustness_familiarity.png", dpi=DPI)
-
-
-PICTURES = {
-    draw.__name__: draw
-    for draw in (
-        data_in, families, terms, priors, check, report_top, report_predictions, report_narrow,
-        interpret, robustness_conformal, robustness_familiarity,
-    )
-}  # fmt: skip
-
-
-def main(names):
-    mpl.use("Agg")
-    for name in names or PICTURES:
-        PICTURES[name]()
-        plt.close("all")
-        shrink(DOCS / f"{name}.png")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+    return png(figure)

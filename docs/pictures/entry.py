@@ -1,32 +1,22 @@
-"""Draw pictures of the pages, docs/NAME.png, of at most 120 kB each.
-
-python docs/pictures.py            all pictures
-python docs/pictures.py concept    one, or several by their names
-"""
-
-import sys
-from pathlib import Path
+"""Pictures of the entry pages: the concept, the choice of a model, regression dilution."""
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from gallery import shrink
+from common import BLUE, GREEN, ORANGE, png
 from matplotlib.patches import Ellipse, FancyBboxPatch
 
 from bdr_stan import BDR, Bags
 from bdr_stan.kernels import LinearEffects
-from bdr_stan.plots import COVERS, MISSES
 
-DOCS = Path(__file__).resolve().parent
-DPI = 200  # for figures of 7 inches, which pages show at 700 pixels
-GREEN, GREY = "#009E73", "0.45"
+DARK = "0.45"
 FONT = {"font.size": 9, "axes.titlesize": 9.5}
 
 
 # ------------------------------------------------------------------------------- concept
 
 SIZES = (3, 20, 200)  # members of the three bags
-COLOURS, MARKERS = (MISSES, GREEN, COVERS), "os^"
+COLOURS, MARKERS = (ORANGE, GREEN, BLUE), "os^"
 BETWEEN = np.array([[1.0, 0.3], [0.3, 0.6]])  # covariance of the bags' true means
 WITHIN = np.array([[4.0, -0.5], [-0.5, 2.5]])  # covariance of the points of a bag
 QUIET = {"arrowstyle": "-", "color": "0.4", "lw": 0.8}  # line from a word to its point
@@ -41,6 +31,7 @@ def ellipse(ax, centre, covariance, colour, *, alpha=0.25):
     ax.add_patch(Ellipse(centre, width, height, angle=angle, color=colour, alpha=alpha, lw=0))
 
 
+@plt.rc_context(FONT)
 def concept():
     """From bags of points to predictions, with the normal distributions of the true means."""
     rng = np.random.default_rng(386)
@@ -82,7 +73,7 @@ def concept():
     last.set_xticklabels(SIZES)
     last.plot([], [], "x", color="black", ms=5, label="true label")
     last.legend(frameon=False, loc="upper right", handletextpad=0.1, borderpad=0)
-    return figure
+    return png(figure)
 
 
 # ------------------------------------------------------------------------------- choosing
@@ -108,15 +99,16 @@ def box(ax, x, y, text, *, width, height, face, edge, **style):
     ax.text(x, y, text, ha="center", va="center", linespacing=1.35, **style)
 
 
+@plt.rc_context(FONT)
 def choosing():
     """Questions about the label from top to bottom; "yes" leads to a model."""
     figure, ax = plt.subplots(figsize=(7, 5.2), layout="constrained")
-    arrow = {"arrowstyle": "-|>", "color": GREY, "lw": 1.2, "shrinkA": 0, "shrinkB": 0}
+    arrow = {"arrowstyle": "-|>", "color": DARK, "lw": 1.2, "shrinkA": 0, "shrinkB": 0}
     left, right, step = 1.75, 5.3, 0.92
-    answer = {"width": 3.2, "face": "#E5F0F8", "edge": COVERS, "family": "monospace", "size": 8}
+    answer = {"width": 3.2, "face": "#E5F0F8", "edge": BLUE, "family": "monospace", "size": 8}
     for k, (question, model) in enumerate(QUESTIONS):
         y = -step * k
-        box(ax, left, y, question, width=3.3, height=0.6, face="white", edge=GREY)
+        box(ax, left, y, question, width=3.3, height=0.6, face="white", edge=DARK)
         box(ax, right, y, model, height=0.68 if model.count("\n") == 2 else 0.56, **answer)
         ax.annotate("", (right - 1.6, y), (left + 1.65, y), arrowprops=arrow)
         ax.text((left + right) / 2 + 0.02, y + 0.06, "yes", ha="center", va="bottom", color="0.3")
@@ -131,7 +123,7 @@ def choosing():
     ax.text(right, y, note, ha="center", va="center", color="0.25", size=8, wrap=True)
     ax.set(xlim=(0.05, 6.95), ylim=(y - 0.32, 0.4))
     ax.axis("off")
-    return figure
+    return png(figure)
 
 
 # ------------------------------------------------------------------- regression dilution
@@ -149,6 +141,7 @@ def teams(members_each, n=200, seed=1):
 SAMPLING = {"adapt_delta": 0.99, "draws": 2000}  # few members hardly identify the slope
 
 
+@plt.rc_context(FONT)
 def regression_dilution():
     """Slope of least squares on group means, and of BDR, against the members per group."""
     sizes = np.array([2, 3, 5, 10, 20, 50])
@@ -168,35 +161,16 @@ def regression_dilution():
     along = np.geomspace(1.7, 60, 100)
     ax.axhline(1, color="black", lw=1, ls="--")
     ax.text(7, 1.01, "true slope", ha="center", va="bottom")
-    ax.plot(along, 1 / (1 + 4 / along), color=MISSES, lw=1, alpha=0.6)
+    ax.plot(along, 1 / (1 + 4 / along), color=ORANGE, lw=1, alpha=0.6)
     bars = {"capsize": 3, "lw": 1.5, "ms": 5}
-    ax.errorbar(sizes * 0.97, squares, errors, fmt="o", color=MISSES, **bars,
+    ax.errorbar(sizes * 0.97, squares, errors, fmt="o", color=ORANGE, **bars,
                 label="least squares on group means")  # fmt: skip
     widths = np.abs(np.transpose(ends) - slopes)
-    ax.errorbar(sizes * 1.03, slopes, widths, fmt="s", color=COVERS, **bars,
+    ax.errorbar(sizes * 1.03, slopes, widths, fmt="s", color=BLUE, **bars,
                 label="BDR, sampling error modelled")  # fmt: skip
     ax.set(xscale="log", xticks=sizes, ylim=(0, None))
     ax.set_xticklabels(sizes)
     ax.minorticks_off()
     ax.set(xlabel="members per group", ylabel="slope, with 95% interval")
     ax.legend(loc="lower right", frameon=False)
-    return figure
-
-
-# Name of a picture in docs/, without .png -> function that returns its figure.
-PICTURES = {
-    "choosing": choosing,
-    "concept": concept,
-    "regression_dilution": regression_dilution,
-}
-
-
-def main(names):
-    for name in names or PICTURES:
-        with plt.rc_context(FONT):
-            PICTURES[name]().savefig(DOCS / f"{name}.png", dpi=DPI)
-        shrink(DOCS / f"{name}.png")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+    return png(figure)
