@@ -142,5 +142,5 @@ def test_completions_are_those_of_users():
     assert {"fit", "predict", "predict_table", "report_html", "kernel"} <= set(dir(model))
     assert "label_distribution" in dir(InverseBDR())  # a parameter
     bags = Bags.from_list(BAGS)
-    assert {"sizes", "ids", "metadata", "to_dataframe", "describe"} <= set(dir(bags))
+    assert {"sizes", "ids", "metadata", "to_dataframe", "where"} <= set(dir(bags))
     assert not {"read_checked", "map_parts", "sources"} & set(dir(bags))

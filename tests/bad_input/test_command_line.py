@@ -26,10 +26,6 @@ def fit_arguments(*more, table="table.csv"):
     return ["fit", table, *good, *more]
 
 
-def tune_arguments(*more, table="table.csv"):
-    return ["tune", table, "--bag", "town", "--label", "y", "--features", "x,z", *MODEL, *more]
-
-
 MODEL = ["--model", "blr"]
 
 
@@ -113,22 +109,8 @@ COMMANDS = [
         "label_sd",
     ),
     (fit_arguments("--model", "aggregate", "--link", "logit"), "logit"),
-    (fit_arguments("--model", "aggregate", "--likelihood", "binomial"), "trials"),
+    (fit_arguments("--model", "aggregate", "--likelihood", "binomial"), "counts"),
     (fit_arguments("--model", "aggregate"), "counts"),
-    (["tune", "table.csv"], "--bag"),
-    (tune_arguments(table="nowhere.csv"), "nowhere.csv"),
-    (tune_arguments("--model", "ols"), "ols"),
-    (tune_arguments("--landmarks", "few"), "--landmarks"),
-    (tune_arguments("--landmarks", "0"), "n_landmarks"),
-    (tune_arguments("--bandwidth-scale", "-1"), "bandwidth_scale"),
-    (tune_arguments("--cv", "1"), "--cv"),
-    (tune_arguments("--cv", "90"), "cv"),
-    (tune_arguments("--candidates", "vb"), "vb"),
-    (tune_arguments("--score", "evidence"), "score"),
-    (tune_arguments("--kernel", "rbf,gauss"), "gauss"),
-    (tune_arguments("-o", "fit.nc"), "fit.nc"),
-    (tune_arguments("--table", "new.txt"), "new.txt"),
-    (tune_arguments("--table", "nowhere/new.csv"), "nowhere"),
     (["report"], "FIT"),
     (["report", "fit.nc"], "--output"),
     (["report", "no.nc", "-o", "new.html"], "no.nc"),

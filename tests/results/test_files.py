@@ -188,8 +188,8 @@ def test_a_full_disk_ends_in_a_sentence_and_leaves_the_old_file(kind, groups, tm
         "fit": "from bdr_stan.results.files import read, write; write(path, read(whole)[0], {})",
         "report": "from bdr_stan.report.page import write_page; "
         "write_page(path, 'title', 'lead ' * 10**5, [])",
-        "table": "from bdr_stan.cli.tables import write_whole; from pathlib import Path; "
-        "write_whole(Path(path), lambda partial: partial.write_text('1,' * 10**5))",
+        "table": "from bdr_stan.results.files import written_whole; from pathlib import Path\n"
+        "with written_whole(Path(path)) as partial: partial.write_text('1,' * 10**5)",
     }[kind]
     whole, path = tmp_path / "whole.nc", tmp_path / "old"
     write(whole, groups, {})
