@@ -63,8 +63,8 @@ def precinct_table() -> pd.DataFrame:
     -------
     pandas.DataFrame, columns county and state (text); of the precinct, adults (their number),
     black, hispanic, asian (per cent of the adults) and children (per cent of the people); of the
-    whole county, the same with the prefix ``county_``; democratic and votes (numbers of votes of the
-    county in the presidential election, for Joe Biden and in total)
+    whole county, the same with the prefix ``county_``; democratic and votes (numbers of votes of
+    the county in the presidential election, for Joe Biden and in total)
 
     Examples
     --------
