@@ -38,14 +38,9 @@ _OF_PAPERS = {
 }
 
 
-def _names():
-    """All public names; those of kernels stand with their classes."""
-    return ["__version__", *_HOME_OF, *import_module("bdr_stan.kernels.shapes").__all__]
-
-
 def __getattr__(name):
-    if name == "__all__":
-        return _names()
+    if name == "__all__":  # names of kernels stand beside their classes
+        return ["__version__", *_HOME_OF, *import_module("bdr_stan.kernels.shapes").__all__]
     if name in _OF_PAPERS:
         raise ImportError(
             f"{name} is a system of the papers: use `from experiments.papers import {name}` in a "
@@ -53,7 +48,7 @@ def __getattr__(name):
         )
     if name in _HOME_OF:
         return getattr(import_module(f"bdr_stan.{_HOME_OF[name]}"), name)
-    names = _names() if name[0].isupper() else _HOME_OF  # modules load without NumPy
+    names = __getattr__("__all__") if name[0].isupper() else _HOME_OF  # modules load without NumPy
     if name in names:
         return getattr(import_module("bdr_stan.kernels"), name)
     meant = get_close_matches(name, names, n=1)
@@ -62,4 +57,4 @@ def __getattr__(name):
 
 
 def __dir__():
-    return sorted(_names())
+    return sorted(__getattr__("__all__"))
