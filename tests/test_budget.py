@@ -15,7 +15,7 @@ BUDGETS = {
     "datasets": 340,
     "embedding": 2500,
     "estimators": 6160,
-    "families": 750,
+    "families": 740,
     "kernel_means": 770,
     "kernels": 2460,
     "maps": 1790,

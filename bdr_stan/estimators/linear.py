@@ -75,7 +75,8 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         same with probabilities that vary like a beta distribution of precision dispersion^-2.
         "beta": shares between 0 and 1, of that precision. "ordinal": 3 to 20 ordered categories, at
         most the kth with probability 1 / (1 + exp(h - c_k)); numbers, or a pandas Categorical with
-        an order. All but "normal" and "lognormal" run ``bdr_glm.stan``, with one row per bag.
+        an order. All but "normal" and "lognormal" are in `bdr_stan.families.FAMILIES` and run
+        ``bdr_glm.stan``, with one row per bag.
     groups : list of str, optional
         Columns of `bags.metadata` that group the bags, such as ["state"]: each level has an effect
         normal(0, term_sd), partially pooled. Effects of levels that no training bag has are drawn

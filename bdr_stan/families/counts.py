@@ -159,6 +159,9 @@ class Beta(Family):
         return _through_logit(value, slope_in_p, second_in_p, p, q)
 
 
+FAMILIES = (PoissonCounts(), NegativeBinomialCounts(), BinomialCounts(), BetaBinomial(), Beta())
+
+
 def _precision(parameters):
     return np.maximum(parameters["dispersion"], _LEAST_DISPERSION) ** -2.0
 

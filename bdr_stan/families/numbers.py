@@ -78,3 +78,6 @@ class StudentT(Family):
 
     def default_priors(self, y: Array, spread: float) -> dict[str, float]:
         return {**super().default_priors(y, spread), "sigma_scale": spread}
+
+
+FAMILIES = (GammaNumbers(), StudentT())

@@ -1,5 +1,6 @@
 """Kernels of points, and their feature maps."""
 
+from bdr_stan.kernels import shapes
 from bdr_stan.kernels.bandwidth import check_bandwidth as check_bandwidth
 from bdr_stan.kernels.bandwidth import column_spreads as column_spreads
 from bdr_stan.kernels.bandwidth import median_bandwidth
@@ -24,18 +25,8 @@ from bdr_stan.kernels.names import check_kernel_and_bandwidth as check_kernel_an
 from bdr_stan.kernels.names import kernel_named as kernel_named
 from bdr_stan.kernels.names import resolve_kernel as resolve_kernel
 from bdr_stan.kernels.normal_scores import NormalScores
-from bdr_stan.kernels.shapes import (
-    KERNELS,
-    RBF,
-    Cauchy,
-    Exponential,
-    InverseMultiquadric,
-    Laplace,
-    Matern32,
-    Matern52,
-    RationalQuadratic,
-    StudentT,
-)
+from bdr_stan.kernels.shapes import *  # noqa: F403
+from bdr_stan.kernels.shapes import KERNELS
 from bdr_stan.kernels.stationary import Stationary
 from bdr_stan.kernels.summands import SummandFeatures as SummandFeatures
 from bdr_stan.kernels.summands import fields_of as fields_of
@@ -44,26 +35,18 @@ from bdr_stan.kernels.summands import summands as summands
 
 __all__ = [
     "KERNELS",
-    "RBF",
-    "Cauchy",
-    "Exponential",
     "FeatureMap",
     "HilbertProduct",
     "HilbertSpace",
-    "InverseMultiquadric",
     "Kernel",
     "LandmarkFeatures",
-    "Laplace",
     "Linear",
     "LinearEffects",
-    "Matern32",
-    "Matern52",
     "NormalScores",
     "Polynomial",
     "QuadraticEffects",
-    "RationalQuadratic",
     "Stationary",
-    "StudentT",
     "map_kernel",
     "median_bandwidth",
 ]
+__all__ += shapes.__all__

@@ -16,6 +16,18 @@ from bdr_stan.kernels.stationary import (
 )
 from bdr_stan.types import Array, ArrayLike, is_number
 
+__all__ = [
+    "RBF",
+    "Cauchy",
+    "Exponential",
+    "InverseMultiquadric",
+    "Laplace",
+    "Matern32",
+    "Matern52",
+    "RationalQuadratic",
+    "StudentT",
+]
+
 # exp is up to 100 times slower if it underflows; below this, 1e-304, nothing is lost.
 SMALLEST_EXPONENT = -700.0
 

@@ -261,8 +261,8 @@ def conformal(question: Question) -> Doubt | None:
     lower, upper = question.model.predictive(question.sample).interval(question.level)
     ratio = np.median(regions.upper - regions.lower) / np.median(upper - lower)
     answer = (
-        f"Intervals that cover {question.level:.0%} of labels even if the model is wrong (conformal)"
-        f" are {ratio:.2f} times as wide as the model's."
+        f"Intervals that cover {question.level:.0%} of labels even if the model is wrong "
+        f"(conformal) are {ratio:.2f} times as wide as the model's."
     )
     unreliable = int(np.sum(regions.pareto_k > GOOD_K))
     if unreliable:

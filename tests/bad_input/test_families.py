@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from builders.families import EXAMPLES, FAMILIES
 from builders.mistakes import (
     BAGS,
     COUNTS,
@@ -188,6 +189,12 @@ def cases():
             for model in (BDR(5, family=family), BLR(5, family=family)):
                 call = lambda m=model, y=y: m.fit(BAGS, y)  # noqa: E731
                 yield f"{type(model).__name__}, {family}: {name}", call, words
+    for family in FAMILIES.values():
+        for label in EXAMPLES[family.name].impossible * (family.name != "ordinal"):
+            y = changed(COUNTS if family.likelihood.is_count else SHARES, 2, label)
+            trials = {"trials": TRIALS} if "trials" in family.takes else {}
+            call = lambda f=family.name, y=y, t=trials: BDR(5, family=f).fit(BAGS, y, **t)  # noqa: E731
+            yield f"{family.name}: the label {label}", call, "bag 2"
     for name, model, y, given, words in GIVEN:
         yield name, lambda m=model, y=y, g=given: m.fit(BAGS, y, **g), words
     for name, family, words in PARAMETERS:

@@ -1,4 +1,7 @@
-"""Labels of each family, with trials and scales, and their densities by SciPy."""
+"""Families of labels: for each one cases with densities by SciPy, a simulator, and its variance."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.special import betaln, expit, log_expit
@@ -11,30 +14,130 @@ FAMILIES = {**WITHOUT_LABELS, "ordinal": Ordinal(4)}
 COUNTS = [0, 1, 7, 1_000, 1_000_000]
 OUT_OF = [(0, 1), (1, 1), (3, 30), (0, 1_000), (1_000_000, 1_000_000), (370_000, 1_000_000)]
 
-# Family -> (label, trials, scales)
-CASES = {
-    "poisson": [(y, None, {}) for y in COUNTS],
-    "negative_binomial": [
-        (y, None, {"dispersion": d}) for y, d in zip(COUNTS, [0.5, 2.0, 0.01, 0.3, 0.1])
-    ],
-    "binomial": [(y, n, {}) for y, n in OUT_OF],
-    "beta_binomial": [
-        (y, n, {"dispersion": d}) for (y, n), d in zip(OUT_OF, [1.0, 0.3, 0.05, 0.5, 0.3, 0.1])
-    ],
-    "beta": [(0.001, None, {"dispersion": 0.7}), (0.4, None, {"dispersion": 0.1})],
-    "gamma": [(0.01, None, {"dispersion": 1.5}), (3e4, None, {"dispersion": 0.05})],
-    "student_t": [
-        (0.3, None, {"sigma": 0.5, "df_above_2": 0.5}),
-        (9.0, None, {"sigma": 2.0, "df_above_2": 30.0}),
-    ],
-    "ordinal": [
-        (0, None, {"gap_2": 0.5, "gap_3": 2.0}),
-        (1, None, {"gap_2": 1e-4, "gap_3": 3.0}),
-        (2, None, {"gap_2": 1.5, "gap_3": 0.3}),
-        (3, None, {"gap_2": 0.2, "gap_3": 9.0}),
-        (1, None, {"gap_2": 30.0, "gap_3": 0.1}),
-    ],
+
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """Labels of a family; its functions are written apart from the package.
+
+    Each takes the trials, where the family has such, and the scales by name.
+    """
+
+    cases: list  # (label, trials, scales)
+    draw: Callable  # (rng, linear predictors, trials, **scales) -> labels
+    variance: Callable | None = None  # (means, trials, **scales) -> variances, of numbers
+    scales: dict = field(default_factory=dict)  # of labels for fits
+    impossible: tuple = (-1.0, 0.5, 1e-9, -3.0)  # four labels that it cannot have, if any
+
+
+# ---------------------------------------------------------------- simulators
+
+
+def draw_poisson(rng, h, trials):
+    return rng.poisson(np.exp(h))
+
+
+def draw_gamma(rng, h, trials, dispersion):
+    shape = dispersion**-2
+    return np.exp(h) * np.maximum(rng.gamma(shape, 1 / shape, len(h)), 1e-300)
+
+
+def draw_negative_binomial(rng, h, trials, dispersion):
+    return rng.poisson(draw_gamma(rng, h, trials, dispersion))
+
+
+def draw_binomial(rng, h, trials):
+    return rng.binomial(trials, expit(h))
+
+
+def draw_beta(rng, h, trials, dispersion):
+    p, precision = expit(h), dispersion**-2
+    return np.clip(rng.beta(p * precision, (1 - p) * precision), 1e-12, 1 - 1e-12)
+
+
+def draw_beta_binomial(rng, h, trials, dispersion):
+    return rng.binomial(trials, draw_beta(rng, h, trials, dispersion))
+
+
+def draw_student_t(rng, h, trials, sigma, df_above_2):
+    return h + sigma * rng.standard_t(2 + df_above_2, len(h))
+
+
+def draw_ordinal(rng, h, trials, gap_2, gap_3):
+    return np.searchsorted(np.cumsum([0.0, gap_2, gap_3]), h + rng.logistic(size=len(h)))
+
+
+# ---------------------------------------------------------------- families
+
+EXAMPLES = {
+    "poisson": Example(
+        cases=[(y, None, {}) for y in COUNTS],
+        draw=draw_poisson,
+        variance=lambda mean, trials: mean,
+    ),
+    "negative_binomial": Example(
+        cases=[(y, None, {"dispersion": d}) for y, d in zip(COUNTS, [0.5, 2.0, 0.01, 0.3, 0.1])],
+        draw=draw_negative_binomial,
+        variance=lambda mean, trials, dispersion: mean + dispersion**2 * mean**2,
+        scales={"dispersion": 0.5},
+    ),
+    "binomial": Example(
+        cases=[(y, n, {}) for y, n in OUT_OF],
+        draw=draw_binomial,
+        variance=lambda mean, trials: mean * (1 - mean / trials),
+    ),
+    "beta_binomial": Example(
+        cases=[
+            (y, n, {"dispersion": d}) for (y, n), d in zip(OUT_OF, [1.0, 0.3, 0.05, 0.5, 0.3, 0.1])
+        ],
+        draw=draw_beta_binomial,
+        variance=lambda mean, trials, dispersion: (
+            mean * (1 - mean / trials) * (1 + (trials - 1) * dispersion**2 / (1 + dispersion**2))
+        ),
+        scales={"dispersion": 20**-0.5},
+    ),
+    "beta": Example(
+        cases=[(0.001, None, {"dispersion": 0.7}), (0.4, None, {"dispersion": 0.1})],
+        draw=draw_beta,
+        variance=lambda mean, trials, dispersion: (
+            mean * (1 - mean) * dispersion**2 / (1 + dispersion**2)
+        ),
+        scales={"dispersion": 20**-0.5},
+        impossible=(0.0, 1.0, -1.0, 2.0),
+    ),
+    "gamma": Example(
+        cases=[(0.01, None, {"dispersion": 1.5}), (3e4, None, {"dispersion": 0.05})],
+        draw=draw_gamma,
+        variance=lambda mean, trials, dispersion: dispersion**2 * mean**2,
+        scales={"dispersion": 1 / 3},
+        impossible=(0.0, -1.0, -0.5, -1e-9),
+    ),
+    "student_t": Example(
+        cases=[
+            (0.3, None, {"sigma": 0.5, "df_above_2": 0.5}),
+            (9.0, None, {"sigma": 2.0, "df_above_2": 30.0}),
+        ],
+        draw=draw_student_t,
+        variance=lambda mean, trials, sigma, df_above_2: (
+            sigma**2 * (2 + df_above_2) / df_above_2 * np.ones_like(mean)
+        ),
+        scales={"sigma": 0.3, "df_above_2": 1.0},
+        impossible=(),
+    ),
+    "ordinal": Example(
+        cases=[
+            (0, None, {"gap_2": 0.5, "gap_3": 2.0}),
+            (1, None, {"gap_2": 1e-4, "gap_3": 3.0}),
+            (2, None, {"gap_2": 1.5, "gap_3": 0.3}),
+            (3, None, {"gap_2": 0.2, "gap_3": 9.0}),
+            (1, None, {"gap_2": 30.0, "gap_3": 0.1}),
+        ],
+        draw=draw_ordinal,
+        scales={"gap_2": 1.0, "gap_3": 1.0},
+    ),
 }
+
+
+# ---------------------------------------------------------------- densities
 
 
 def label_of(name, y, trials):

@@ -21,43 +21,37 @@ from bdr_stan.models.two_classes import LogitModel, ProbitModel
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
 from bdr_stan.posterior.settings import SamplerSettings
 from builders import reference
-from builders.families import FAMILIES, scipy_log_density
+from builders.families import EXAMPLES, FAMILIES, scipy_log_density
 from builders.training import labelled_bags
 
 N = 14
-OF_FAMILIES = [f"bdr_{name}" for name in FAMILIES]
+OF_FAMILIES = {f"bdr_{name}": family for name, family in FAMILIES.items()}
 PROGRAMS = ["blr", "blr_logit", "bdr", "bdr_probit", *OF_FAMILIES]
 EXACT = ["blr", "blr_logit"]  # programs without shrinkage
 OF_CLASSES = ["blr_logit", "bdr_probit"]
 WITH_LABEL_SD = ["blr", "bdr"]
 # Parameters that say nothing of exact embeddings.
 SILENT = {"eta": 0.8, "u": np.linspace(-1, 2, N)}
-WITH_TRIALS = ["bdr_binomial", "bdr_beta_binomial"]
+WITH_TRIALS = [program for program, family in OF_FAMILIES.items() if "trials" in family.takes]
 
 
 def scales_of(program):
     """Names of the scales of the labels' distribution; of ordinal labels the gaps are one."""
     if program in OF_FAMILIES:
-        return list(FAMILIES[program[4:]].likelihood.scales)
+        return list(OF_FAMILIES[program].likelihood.scales)
     return [] if program in OF_CLASSES else ["sigma"]
 
 
 def labels(program, y, trials, rng):
     """Labels of the kind that the program takes, from numbers y."""
     h = (y - y.mean()) / y.std()
-    p = 1 / (1 + np.exp(-h))
     if program in OF_CLASSES:
         return (h > rng.logistic(0, 0.3, len(y))).astype(int)
-    return {
-        "bdr_poisson": lambda: rng.poisson(5 * np.exp(h)),
-        "bdr_negative_binomial": lambda: rng.poisson(5 * np.exp(h) * rng.gamma(3, 1 / 3, len(y))),
-        "bdr_gamma": lambda: np.exp(h) * rng.gamma(3, 1 / 3, len(y)),
-        "bdr_binomial": lambda: rng.binomial(trials, p),
-        "bdr_beta_binomial": lambda: rng.binomial(trials, rng.beta(4 * p, 4 * (1 - p))),
-        "bdr_beta": lambda: rng.beta(9 * p, 9 * (1 - p)),
-        "bdr_student_t": lambda: y + rng.standard_t(3, len(y)),
-        "bdr_ordinal": lambda: np.argsort(np.argsort(h)) * 4 // len(h),
-    }.get(program, lambda: y)()
+    if program not in OF_FAMILIES:
+        return y
+    family = OF_FAMILIES[program]
+    example, level = EXAMPLES[family.name], np.log(5) * (family.link == "log")
+    return example.draw(rng, level + h, trials, **example.scales)
 
 
 # ---------------------------------------------------------------- stock models
@@ -110,7 +104,7 @@ def _model(program, training, labels, exact):
         return LogitModel(embedding, labels)
     if program == "bdr_probit":
         return ProbitModel.of_training(training, labels)
-    family = FAMILIES[program[4:]]
+    family = OF_FAMILIES[program]
     labels = replace(labels, y=labels.y.astype(float))
     if exact:
         return FamilyModel(embedding, labels, family)
@@ -305,25 +299,16 @@ def mean_and_variance(program, data, p, i, h, nu):
         logit = program == "blr_logit"
         share = stats.logistic.cdf(h) if logit else stats.norm.cdf(h / np.sqrt(1 + nu))
         return share, share * (1 - share)
-    d, m, share = p.get("dispersion", 0.0), np.exp(h), stats.logistic.cdf(h)
-    n, df = data["trials_new"][i], 2 + p.get("df_above_2", 1.0)
+    n, scales, family = data["trials_new"][i], family_scales(program, p), OF_FAMILIES[program]
     if program == "bdr_ordinal":
-        scales = family_scales(program, p)
         each = np.exp([scipy_log_density("ordinal", k, h, None, scales) for k in range(4)])
         level = (np.arange(1, 5)[:, None] * each).sum(axis=0)
         return level, ((np.arange(1, 5)[:, None] - level) ** 2 * each).sum(axis=0)
-    return {
-        "bdr_poisson": (m, m),
-        "bdr_negative_binomial": (m, m + d**2 * m**2),
-        "bdr_gamma": (m, d**2 * m**2),
-        "bdr_binomial": (n * share, n * share * (1 - share)),
-        "bdr_beta_binomial": (
-            n * share,
-            n * share * (1 - share) * (1 + (n - 1) * d**2 / (1 + d**2)),
-        ),
-        "bdr_beta": (share, share * (1 - share) * d**2 / (1 + d**2)),
-        "bdr_student_t": (h, p.get("sigma", 1.0) ** 2 * df / (df - 2) * np.ones_like(h)),
-    }[program]
+    if family.link == "logit":
+        mean = stats.logistic.cdf(h) * (n if program in WITH_TRIALS else 1)
+    else:
+        mean = np.exp(h) if family.link == "log" else h
+    return mean, EXAMPLES[family.name].variance(mean, n, **scales)
 
 
 def generated_at(model, point, number, names, seed=1):

@@ -6,7 +6,7 @@ import arviz as az
 import numpy as np
 import pandas as pd
 import pytest
-from builders.families import scipy_log_density
+from builders.families import EXAMPLES, scipy_log_density
 from scipy.special import expit, logit
 from sklearn.model_selection import cross_val_predict
 
@@ -26,21 +26,26 @@ BAGS = Bags.from_list(
     [RNG.normal(m, 1, (n, 1)) for m, n in zip(CENTRES, SIZES)], ids=IDS, metadata=META
 )
 H = 0.5 + 0.7 * CENTRES
-P, MEAN = expit(H), META["people"].to_numpy() * np.exp(H)
-LABELS = {
-    "poisson": RNG.poisson(MEAN),
-    "negative_binomial": RNG.poisson(MEAN * RNG.gamma(4, 1 / 4, N)),
-    "binomial": RNG.binomial(META["votes"], P),
-    "beta_binomial": RNG.binomial(META["votes"], RNG.beta(20 * P, 20 * (1 - P))),
-    "beta": RNG.beta(20 * P, 20 * (1 - P)),
-    "gamma": MEAN * RNG.gamma(9, 1 / 9, N),
-    "student_t": H + 0.3 * RNG.standard_t(3, N),
-    "lognormal": np.exp(H + 0.3 * RNG.normal(size=N)),
-}
-TAKES = {
-    **{name: {"trials": "votes"} for name in ("binomial", "beta_binomial")},
-    **{name: {"exposure": "people"} for name in ("poisson", "negative_binomial", "gamma")},
-}
+
+
+def columns_of(family):
+    """Arguments that go with labels of a family: names of columns."""
+    columns = {"trials": "votes", "exposure": "people"}
+    return {what: column for what, column in columns.items() if what in family.takes}
+
+
+TAKES = {name: columns_of(family) for name, family in FAMILIES.items()}
+
+
+def labels_of(rng, name, h):
+    """Labels of a family with linear predictors h, exposures not included."""
+    if "exposure" in TAKES[name]:
+        h = h + np.log(META["people"].to_numpy())
+    return EXAMPLES[name].draw(rng, h, META["votes"].to_numpy(), **EXAMPLES[name].scales)
+
+
+LABELS = {name: labels_of(RNG, name, H) for name in FAMILIES if name != "ordinal"}
+LABELS["lognormal"] = np.exp(H + 0.3 * RNG.normal(size=N))  # log labels are normal: no family
 QUICK = {"seed": 1, "progress": False}
 # The default kernel has a variance of linear effects, for each of four of which modes are sought.
 FEW_MODES = {"kernel": "rbf"}
@@ -126,24 +131,21 @@ def test_probabilities_of_counts_add_up(family, fitted):
     total = np.cumsum([predictive.pmf(np.full(3, float(k))) for k in range(top)], axis=0)
     at = predictive.cdf(np.full(3, top - 1.0))
     # cdf is right to a thousandth, of components drawn at random to two
-    np.testing.assert_allclose(total[-1], at, atol=0.006 if family == "beta_binomial" else 0.003)
+    np.testing.assert_allclose(total[-1], at, atol=0.006 if FAMILIES[family].is_mixture else 0.003)
 
 
 def test_labels_that_a_family_cannot_have_are_impossible(family, fitted):
     """Their density or probability is 0, and nothing is no number."""
     predictive = fitted.predictive(BAGS[:5])
-    impossible = {
-        "beta": [0.0, 1.0, -1.0, 2.0, 0.5],
-        "gamma": [0.0, -1.0, -0.5, 0.0, 1.0],
-        "lognormal": [0.0, -1.0, -0.5, 0.0, 1.0],
-        "student_t": None,
-    }.get(family, [-1.0, 0.5, 1e-9, -3.0, 1.0])
+    impossible = EXAMPLES["gamma" if family == "lognormal" else family].impossible
+    if not impossible:
+        return
+    labels = np.array([*impossible, LABELS[family][4]])
     if "trials" in TAKES.get(family, {}):
-        impossible[0] = META["votes"].iloc[0] + 1.0
-    if impossible is not None:
-        found = predictive.log_prob(impossible)
-        assert np.all(found[:4] == -np.inf) and np.isfinite(found[4])
-        assert not np.isnan(predictive.cdf(impossible)).any()
+        labels[0] = META["votes"].iloc[0] + 1.0
+    log_probabilities = predictive.log_prob(labels)
+    assert np.all(log_probabilities[:4] == -np.inf) and np.isfinite(log_probabilities[4])
+    assert not np.isnan(predictive.cdf(labels)).any()
 
 
 def test_likelihood_is_the_family_s_at_the_mode():
@@ -217,8 +219,8 @@ def test_report(family, fitted, tmp_path):
     assert f"<td>{family}</td>" in text or family in text
     per = next(iter(TAKES.get(family, {}).values()), None)
     assert (f"cases / {per}" in text) == (per is not None)
-    counts = family in ("poisson", "negative_binomial")
-    assert ("Hanging rootogram" in text) == counts
+    counts = family in FAMILIES and FAMILIES[family].likelihood.is_count
+    assert ("Hanging rootogram" in text) == (counts and "trials" not in TAKES[family])
     assert "Probability integral transform" in text
 
 
@@ -314,23 +316,19 @@ def test_an_offset_is_the_logarithm_of_an_exposure(name):
     np.testing.assert_allclose(offset.predict(BAGS, offset=np.log(people)), by_exposure, rtol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["binomial", "beta_binomial", "beta", "student_t", "ordinal"])
+@pytest.mark.parametrize("name", [name for name in FAMILIES if "exposure" not in TAKES[name]])
 def test_offsets_are_part_of_the_predictor(name):
     """Labels of an offset as large as their effects: with it the influence is the true one."""
     rng = np.random.default_rng(5)
     offset = rng.normal(0, 2, N)
     h = H + offset
-    labels = {
-        "binomial": lambda: rng.binomial(META["votes"], expit(h)),
-        "beta_binomial": lambda: rng.binomial(META["votes"], rng.beta(*beta_of(expit(h)))),
-        "beta": lambda: np.clip(rng.beta(*beta_of(expit(h))), 1e-6, 1 - 1e-6),
-        "student_t": lambda: h + 0.3 * rng.standard_t(3, N),
-        "ordinal": lambda: np.digitize(h + rng.logistic(size=N), [-1.0, 1.0]),
-    }
-    trials = {"trials": "votes"} if "trials" in FAMILIES[name].takes else {}
+    y = labels_of(rng, name, h)
+    if name == "ordinal":
+        y = np.digitize(h + rng.logistic(size=N), [-1.0, 1.0])
+    trials = TAKES[name]
     bags = with_column(offset)
     model = BDR(5, family=name, method="laplace", **FEW_MODES)
-    fitted = quiet(model, labels[name](), bags, **QUICK, offset="before", **trials)
+    fitted = quiet(model, y, bags, **QUICK, offset="before", **trials)
     at_zero = fitted.predictive(bags, offset=np.zeros(N))
     moved = fitted.predictive(bags)
     if name == "ordinal":
@@ -339,23 +337,19 @@ def test_offsets_are_part_of_the_predictor(name):
         assert np.corrcoef(logit(level), H)[0, 1] < -0.6
         return
     out_of = META["votes"].to_numpy() if trials else 1.0
-    link = np.asarray if name == "student_t" else logit
+    link = np.asarray if FAMILIES[name].link == "identity" else logit
     assert np.corrcoef(link(at_zero.mean / out_of), H)[0, 1] > 0.8
     change = link(moved.mean / out_of) - link(at_zero.mean / out_of)
     np.testing.assert_allclose(change, offset, atol=0.1, rtol=0.1)
     terms = fitted.predict_terms(bags)  # of what was estimated alone
     assert terms.equals(fitted.predict_terms(with_column(0.0)))
-    without = quiet(model, labels[name](), bags, **QUICK, **trials)
+    without = quiet(model, y, bags, **QUICK, **trials)
     assert np.corrcoef(link(without.predict(bags) / out_of), h)[0, 1] < 0.8
 
 
 def with_column(before):
     """The bags with one more column of metadata."""
     return Bags.from_list(list(BAGS), ids=IDS, metadata=META.assign(before=before))
-
-
-def beta_of(mean):
-    return 20 * mean, 20 * (1 - mean)
 
 
 def test_offsets_are_asked_for_and_kept(tmp_path):

@@ -4,7 +4,7 @@ import signal
 
 import numpy as np
 import pytest
-from builders.families import CASES, FAMILIES, label_of, scipy_log_density
+from builders.families import EXAMPLES, FAMILIES, label_of, scipy_log_density
 from scipy import integrate, optimize
 from scipy.special import polygamma
 
@@ -70,7 +70,7 @@ def by_adaptive_quadrature(name, y, mean, variance, trials, scales):
 @pytest.mark.parametrize("name", FAMILIES)
 def test_density_is_that_of_adaptive_quadrature(name, variance):
     rng = np.random.default_rng(0)
-    for y, trials, scales in CASES[name]:
+    for y, trials, scales in EXAMPLES[name].cases:
         mean = label_of(name, y, trials) + min(np.sqrt(variance), 2) * rng.normal()
         found = densities(name, y, mean, variance, trials, scales).value[0]
         expected = by_adaptive_quadrature(name, y, mean, variance, trials, scales)
@@ -81,7 +81,7 @@ def test_density_is_that_of_adaptive_quadrature(name, variance):
 @pytest.mark.parametrize("name", FAMILIES)
 def test_derivatives_are_those_of_differences(name, variance):
     step = 1e-3 * np.sqrt(variance)
-    for y, trials, scales in CASES[name]:
+    for y, trials, scales in EXAMPLES[name].cases:
         mean = label_of(name, y, trials) + 0.3 * np.sqrt(variance)
         found = densities(name, y, mean, variance, trials, scales)
         m = mean + step * np.array([-1, 1])
@@ -113,7 +113,7 @@ def test_derivatives_are_those_of_differences(name, variance):
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_without_variance_the_predictor_is_its_mean(name):
-    for y, trials, scales in CASES[name]:
+    for y, trials, scales in EXAMPLES[name].cases:
         mean = label_of(name, y, trials) + 0.2
         found = densities(name, y, mean, 0.0, trials, scales)
         expected = scipy_log_density(name, y, mean, trials, scales)
@@ -140,7 +140,7 @@ def no_hang():
 @pytest.mark.parametrize("name", FAMILIES)
 def test_labels_far_from_their_predictors_take_finitely_long(no_hang, name):
     """Densities of 0, and those that are no numbers as the predictor's exponential overflows."""
-    for y, trials, scales in CASES[name]:
+    for y, trials, scales in EXAMPLES[name].cases:
         for mean in (-1e4, -800.0, 0.0, 800.0, 1e4):
             for variance in (1e-8, 1.0, 1e4):
                 with np.errstate(all="ignore"):
@@ -151,7 +151,7 @@ def test_labels_far_from_their_predictors_take_finitely_long(no_hang, name):
 @pytest.mark.parametrize(("mean", "variance"), [(np.nan, 1.0), (0.0, np.nan), (np.inf, 1.0)])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_predictors_that_are_no_numbers_give_none(no_hang, name, mean, variance):
-    y, trials, scales = CASES[name][0]
+    y, trials, scales = EXAMPLES[name].cases[0]
     with np.errstate(all="ignore"):
         found = densities(name, y, [mean, 0.1], [variance, 1.0], trials, scales).value
     assert not np.isfinite(found[0])

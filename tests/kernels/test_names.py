@@ -8,6 +8,7 @@ import pytest
 from builders.kernels import COLUMNS, LENGTHS, composed
 from scipy.spatial.distance import pdist
 
+from bdr_stan import kernels
 from bdr_stan.bags import Bags
 from bdr_stan.kernels import (
     KERNELS,
@@ -25,13 +26,13 @@ from bdr_stan.kernels import (
     map_kernel,
     median_bandwidth,
     resolve_kernel,
+    shapes,
 )
 
 UNKNOWN = (
-    "kernel must be a Kernel, 'auto' or one of 'rbf', 'laplace', 'exponential', 'matern12', "
-    "'matern32', 'matern52', 'cauchy', 'rational quadratic', 'inverse multiquadric', 'student t', "
-    "with 'additive' before it where each column has a kernel of its own, or 'linear + ' to add "
-    "linear and quadratic effects of each column, found 'cosine'"
+    f"kernel must be a Kernel, 'auto' or one of {', '.join(map(repr, KERNELS))}, with 'additive' "
+    "before it where each column has a kernel of its own, or 'linear + ' to add linear and "
+    "quadratic effects of each column, found 'cosine'"
 )
 
 
@@ -47,6 +48,13 @@ def test_texts_of_many_columns_are_short():
     text = kernel_text(kernel + RBF(np.linspace(1, 2, 30)), names)
     some = "income_0, income_1, income_2, income_3, ... (30 columns)"
     assert text == f"linear and quadratic in {some} + RBF, lengths from 1 to 2"
+
+
+def test_every_kernel_of_a_name_is_a_public_name():
+    assert {kind.__name__ for kind in KERNELS.values()} == set(shapes.__all__)
+    for name in shapes.__all__:
+        assert getattr(kernels, name) is getattr(shapes, name)
+    assert set(shapes.__all__) < set(kernels.__all__)
 
 
 def test_every_name_is_a_kernel():

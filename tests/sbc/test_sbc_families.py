@@ -4,14 +4,14 @@ The simulators draw true embeddings, and labels of these, which the program sees
 """
 
 from dataclasses import replace
+from functools import cache, partial
 
 import numpy as np
 import pytest
 from builders import calibration, reference
 from builders.calibration import FALSE_ALARM, LANDMARKS, p_values, ranks
-from builders.families import FAMILIES
+from builders.families import EXAMPLES, FAMILIES
 from builders.terms import no_effects
-from scipy.special import expit
 
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.embedding.shrinkage import joint_basis, shrinkage_factors
@@ -30,28 +30,6 @@ TRIALS, EXPOSURE = 12.0, 3.0  # of every bag, whose order then does not matter
 START = {"rho": 0.3, "eta": 0.5}
 # Predictors on log and logit scales: counts of tens, not of millions, and shares off 0 and 1.
 SANE = {"intercept_scale": 0.5, "rho_median": 0.3, "rho_log_sd": 0.3}
-
-
-def draw(rng, name, h, scales):
-    """Labels with linear predictors h; written apart from the package."""
-    if name == "poisson":
-        return rng.poisson(np.exp(h))
-    if name == "negative_binomial":
-        shape = scales["dispersion"] ** -2
-        return rng.poisson(np.exp(h) * rng.gamma(shape, 1 / shape, len(h)))
-    if name == "gamma":
-        shape = scales["dispersion"] ** -2
-        return np.exp(h) * np.maximum(rng.gamma(shape, 1 / shape, len(h)), 1e-300)
-    if name == "student_t":
-        return h + scales["sigma"] * rng.standard_t(2 + scales["df_above_2"], len(h))
-    if name == "ordinal":
-        thresholds = np.cumsum([0.0, scales["gap_2"], scales["gap_3"]])
-        return np.searchsorted(thresholds, h + rng.logistic(size=len(h)))
-    p = expit(h)
-    if name in ("beta", "beta_binomial"):
-        precision = scales["dispersion"] ** -2
-        p = np.clip(rng.beta(p * precision, (1 - p) * precision), 1e-12, 1 - 1e-12)
-    return p if name == "beta" else rng.binomial(int(TRIALS), p)
 
 
 def simulate(rng, name):
@@ -74,7 +52,8 @@ def simulate(rng, name):
         for mu, N in zip(p.mu, p.sizes)
     ]
     h = true["intercept"] + (np.array(embeddings) - p.m0) @ true["weights"] + known_part(name)
-    return replace(p, y=draw(rng, name, h, scales).astype(float)), true | scales
+    y = EXAMPLES[name].draw(rng, h, int(TRIALS), **scales)
+    return replace(p, y=y.astype(float)), true | scales
 
 
 def known_part(name):
@@ -131,43 +110,33 @@ def log_likelihoods(p, weights, intercept, eta, *, name, rho=None, **scales):
     return found.value.reshape(mean.shape).sum(axis=1)
 
 
-@pytest.fixture(scope="module")
-def ranked():
-    """Ranks of the simulations of each family, by their names."""
-    model = compile_program("bdr_glm", progress=False)
-    return {
-        name: ranks(
-            model,
-            lambda rng, name=name: simulate(rng, name),
-            lambda model, p, seed, name=name: fit(model, p, seed, name=name),
-            lambda p, name=name, **parameters: log_likelihoods(p, name=name, **parameters),
-            SIMULATIONS,
-            seed=20 + k,  # else the families share their truths, and so do the ranks below
-            together=True,
-        )
-        for k, name in enumerate(FAMILIES)
-    }
-
-
-def test_parameters_of_all_families_are_calibrated(ranked):
-    """Ranks of what all families have, of all simulations together."""
-    shared = set.intersection(*(set(each) for each in ranked.values()))
-    assert shared >= {"intercept", "rho", "eta", "weight 0", "log likelihood"}
-    found = p_values(
-        {name: np.concatenate([each[name] for each in ranked.values()]) for name in shared}
+@cache
+def ranked(name):
+    """Ranks of the simulations of a family."""
+    return ranks(
+        compile_program("bdr_glm", progress=False),
+        partial(simulate, name=name),
+        partial(fit, name=name),
+        partial(log_likelihoods, name=name),
+        SIMULATIONS,
+        # else the families share their truths, and so do the ranks of all
+        seed=20 + list(FAMILIES).index(name),
+        together=True,
     )
-    assert min(found.values()) > FALSE_ALARM, found
 
 
-def test_each_family_is_calibrated(ranked):
-    """Ranks of a family's own scales, and its log likelihood, in coarser bins."""
-    own = {
-        f"{family} {name}": values
-        for family, each in ranked.items()
-        for name, values in each.items()
-        if name in ("log likelihood", *FAMILIES[family].likelihood.scales)
-    }
-    # Four dispersions, and two scales of Student's t and of categories
-    assert len(own) == len(FAMILIES) + 8
-    found = p_values(own, bins=5)
-    assert min(found.values()) > FALSE_ALARM, found
+def test_parameters_of_all_families_are_calibrated():
+    """Ranks of what all families have, of all simulations together."""
+    every = [ranked(name) for name in FAMILIES]
+    shared = set.intersection(*map(set, every))
+    assert shared >= {"intercept", "rho", "eta", "weight 0", "log likelihood"}
+    of_uniform = p_values({name: np.concatenate([each[name] for each in every]) for name in shared})
+    assert min(of_uniform.values()) > FALSE_ALARM, of_uniform
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_each_family_is_calibrated(name):
+    """Ranks of its own scales, and its log likelihood, in coarser bins."""
+    parameters = ("log likelihood", *FAMILIES[name].likelihood.scales)
+    of_uniform = p_values({each: ranked(name)[each] for each in parameters}, bins=5)
+    assert min(of_uniform.values()) > FALSE_ALARM, of_uniform

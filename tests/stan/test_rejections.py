@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
+from bdr_stan.families import FAMILIES, NormalNumbers
 from bdr_stan.posterior import sampling
 from bdr_stan.posterior.model import StanInput
 from bdr_stan.posterior.settings import SamplerSettings
 
+LAST = max(family.program_number for family in (*FAMILIES.values(), NormalNumbers()))
 WHITENING = {
     "information": [0.0, 0.0],
     "linear_term": [0.0, 0.0],
@@ -239,7 +241,7 @@ def test_no_weight_has_a_flat_prior(name, column):
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        ({"family": 11}, "family must be a number from 1 to 10, found 11"),
+        ({"family": LAST + 1}, f"family must be a number from 1 to {LAST}, found {LAST + 1}"),
         ({"family": 9}, "n_scales must be 1 where family is 9, found 0"),
         ({"family": 6}, "n_scales must be 1 where family is 6, found 0"),
         ({"known_part": [0.0, INF, 0.0, 0.0]}, "known_part[2] must be finite, found inf"),

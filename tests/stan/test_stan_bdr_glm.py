@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from builders import reference
-from builders.families import CASES, FAMILIES, label_of, scipy_log_density
+from builders.families import EXAMPLES, FAMILIES, label_of, scipy_log_density
 from builders.terms import no_effects
 from scipy import stats
 from scipy.special import logsumexp, roots_hermitenorm
@@ -31,7 +31,8 @@ def problem_of(name, n=9, d=3):
     """Bags of several sizes with labels of a family, their trials, and scales of the family."""
     rng = np.random.default_rng(5)
     p = reference.random_problem(rng, n=n, d=d)
-    cases = [CASES[name][k % len(CASES[name])] for k in range(n)]
+    cases = EXAMPLES[name].cases
+    cases = [cases[k % len(cases)] for k in range(n)]
     scales = cases[0][2]
     trials = None if cases[0][1] is None else np.array([float(case[1]) for case in cases])
     priors = {k: v for k, v in p.priors.items() if k != "sigma_scale"}
