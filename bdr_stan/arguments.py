@@ -45,48 +45,48 @@ _GUESSES = {
 
 
 @functools.lru_cache(maxsize=1000)  # getattr with a default repeats the lookup
-def near(name: str, known: tuple[str, ...], n: int = 1, cutoff: float = 0.8) -> list[str]:
+def near(name: str, possible: tuple[str, ...], n: int = 1, cutoff: float = 0.8) -> list[str]:
     """Suggestions for an unknown name: of a common guess its meaning, else n similar names."""
     guess = _GUESSES.get(name, "")
-    if re.split(r"\W", guess)[0] in known:
+    if re.split(r"\W", guess)[0] in possible:
         return [guess]
-    return get_close_matches(name, known, n=n, cutoff=cutoff)
+    return get_close_matches(name, possible, n=n, cutoff=cutoff)
 
 
 def answered(function: F) -> F:
     """Decorate a method: TypeError for an unknown keyword, ValueError for a flag not of bool."""
-    known = inspect.signature(function).parameters
-    takes_any = any(p.kind is p.VAR_KEYWORD for p in known.values())
-    flags = [name for name, p in known.items() if p.annotation in (bool, bool | None)]
+    accepted = inspect.signature(function).parameters
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in accepted.values())
+    flags = [name for name, p in accepted.items() if p.annotation in (bool, bool | None)]
     is_constructor = function.__name__ == "__init__"
 
     @functools.wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
-        unknown = () if takes_any else [name for name in kwargs if name not in known]
+        unknown = () if takes_any else [name for name in kwargs if name not in accepted]
         if unknown:
             owner: Any = args[0] if isinstance(args[0], type) else type(args[0])
             method = owner.__name__ if is_constructor else f"{owner.__name__}.{function.__name__}"
             answer = _answer(
                 unknown[0],
-                tuple(known)[1:],
+                tuple(accepted)[1:],
                 getattr(owner, "fit", None) if is_constructor else None,
             )
             raise TypeError(f"{method}() takes no argument {unknown[0]!r}: {answer}")
-        given = {**dict(zip(known, args)), **kwargs}
+        values = {**dict(zip(accepted, args)), **kwargs}
         if not is_constructor:  # which checks nothing, as scikit-learn requires
-            check_flags(**{name: given[name] for name in flags if given.get(name) is not None})
+            check_flags(**{name: values[name] for name in flags if values.get(name) is not None})
         return function(*args, **kwargs)
 
     return cast(F, checked)
 
 
-def _answer(name, known, fit):
+def _answer(name, accepted, fit):
     """Replacement of the argument `name`; `fit` is the method that may accept it."""
-    if meant := near(name, known):
+    if meant := near(name, accepted):
         return f"did you mean {meant[0]!r}?"
     if fit and (meant := near(name, tuple(inspect.signature(fit).parameters))):
         return f"give {meant[0]} to fit"
-    return f"its arguments are {', '.join(known)}"
+    return f"its arguments are {', '.join(accepted)}"
 
 
 def unknown_attribute(owner: Any, name: str) -> Any:
@@ -94,7 +94,7 @@ def unknown_attribute(owner: Any, name: str) -> Any:
     kind = type(owner)
     if hasattr(kind, name):  # a property that raised this error
         return object.__getattribute__(owner, name)
-    known = tuple(each for each in [*dir(kind), *vars(owner)] if not each.startswith("_"))
-    meant = [] if name.startswith("_") else near(name, known)
+    accepted = tuple(each for each in [*dir(kind), *vars(owner)] if not each.startswith("_"))
+    meant = [] if name.startswith("_") else near(name, accepted)
     advice = f"; did you mean {meant[0]!r}?" if meant else ""
     raise AttributeError(f"{kind.__name__!r} object has no attribute {name!r}{advice}")

@@ -66,9 +66,9 @@ def require_stanli(what: str) -> None:
     """ImportError without the tested stanli, RuntimeError in another thread than the main one."""
     require_main_thread()
     require(f"{what} needs stanli, which is not installed: {STANLI_HINT}", "stanli")
-    found = stanli_version()
-    if found != STANLI_VERSION:
+    version = stanli_version()
+    if version != STANLI_VERSION:
         raise ImportError(
-            f"{what} needs stanli {STANLI_VERSION}, found {found}, which is not tested: "
+            f"{what} needs stanli {STANLI_VERSION}, found {version}, which is not tested: "
             f"{STANLI_HINT}"
         )

@@ -106,9 +106,9 @@ def _completed(
     for name in _WITH_ENTRIES:
         entries = _entries(doc.get(name, ""))
         for other in others:
-            known = {each for names in entries for each in names}.union(in_text)
-            found = _entries(other.get(name, ""))
-            added = {k: v for k, v in found.items() if k in entries or known.isdisjoint(k)}
+            described = {each for names in entries for each in names}.union(in_text)
+            inherited = _entries(other.get(name, ""))
+            added = {k: v for k, v in inherited.items() if k in entries or described.isdisjoint(k)}
             entries = added | entries
         if name == "Parameters":
             # A group of parameters is described at its first parameter.

@@ -165,15 +165,15 @@ def working_in(folder: Path) -> "list[psutil.Process]":
     import psutil
 
     writes = [f"file={name}{os.sep}" for name in {folder, folder.resolve()}]
-    found = []
+    processes = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):  # ended meanwhile, or another user's
             command = process.cmdline()
             works = any(text in argument for argument in command for text in writes)
             works = works or process.environ().get("TMPDIR") == str(folder)
             if works and process.pid != os.getpid():
-                found.append(process)
-    return found
+                processes.append(process)
+    return processes
 
 
 def end_all_in(folder: Path) -> None:
@@ -186,9 +186,9 @@ def end_all_in(folder: Path) -> None:
 
     deadline, quiet = time.monotonic() + 10, 0
     while quiet < 2 and time.monotonic() < deadline:
-        found = working_in(folder)
-        for process in found:
+        processes = working_in(folder)
+        for process in processes:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
-        quiet = 0 if found else quiet + 1
+        quiet = 0 if processes else quiet + 1
         time.sleep(0.02)

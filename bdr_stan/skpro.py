@@ -151,22 +151,22 @@ class SkproRegressor(BaseProbaRegressor):
         """Bags of the rows of X, with its columns as their metadata, and their ids."""
         bags = as_bags(self.bags, in_parts=True, samples=True)
         ids = _ids(X, bags.id_name if self.bag is None else self.bag)
-        known = pd.Index(bags.index)
-        rows = known.get_indexer(ids)
+        index = pd.Index(bags.index)
+        rows = index.get_indexer(ids)
         unknown = np.flatnonzero(rows < 0)
         if len(unknown):
-            shown = ", ".join(repr(plain(name)) for name in known[:_SHOWN])
+            shown = ", ".join(repr(plain(name)) for name in index[:_SHOWN])
             raise ValueError(
                 f"row {unknown[0]} of X names the bag {plain(ids[unknown[0]])!r} "
-                f"({len(unknown)} such rows), but bags has {len(known)} others, such as {shown}: "
+                f"({len(unknown)} such rows), but bags has {len(index)} others, such as {shown}: "
                 "pass the bags of all rows, of fits and predictions, as bags"
             )
         chosen = bags.take(rows)
-        own = X.set_axis(pd.Index(ids), axis=0)
+        metadata = X.set_axis(pd.Index(ids), axis=0)
         if chosen.metadata is not None:
-            rest = chosen.metadata.drop(columns=own.columns, errors="ignore")
-            own = pd.concat([own, rest.set_axis(own.index, axis=0)], axis=1)
-        chosen.metadata = own
+            rest = chosen.metadata.drop(columns=metadata.columns, errors="ignore")
+            metadata = pd.concat([metadata, rest.set_axis(metadata.index, axis=0)], axis=1)
+        chosen.metadata = metadata
         return chosen, ids
 
 

@@ -152,8 +152,8 @@ class Task:
         """Number of landmarks of a candidate, in the table."""
         if not isinstance(candidate.landmarks, str):
             return len(candidate.landmarks)
-        own = candidate.landmarks == "one per bag"
-        return len(self.training.y) if own else candidate.n_landmarks
+        of_bags = candidate.landmarks == "one per bag"
+        return len(self.training.y) if of_bags else candidate.n_landmarks
 
 
 def mean_scores(calls: Iterable[Any]) -> dict[str, float]:

@@ -139,7 +139,7 @@ def _checked_survey(bags, places, positives, examined, kernel, name=None):
         bags.features,
         bags.columns,
         whose=f"the surveys{bracket}",
-        known="the bags have",
+        source="the bags have",
     )
     if len(places) < _LEAST_PLACES:
         raise ValueError(

@@ -201,26 +201,26 @@ class BagsBase:
         columns: TableColumns | None = None,
         *,
         whose: str = "the bags",
-        known: str = "the model was fitted to",
+        source: str = "the model was fitted to",
     ) -> None:
-        """Raise ValueError unless `whose` points have the same columns as `known` says."""
+        """Raise ValueError unless `whose` points have the columns of `source`, a clause."""
         if not same_transformer(columns, features, self.columns, self.features):
             raise ValueError(
-                f"the columns of {whose} were made by another transformer than those that {known}, "
-                "or only one of them by a transformer: read the table with like=, the fitted model "
-                "or the training bags"
+                f"the columns of {whose} were made by another transformer than the columns that "
+                f"{source}, or only one of them by a transformer: read the table with like=, the "
+                "fitted model or the training bags"
             )
         if self.n_features != n_features:
             raise ValueError(
-                f"{whose} have {self.n_features} features per point, but {known} {n_features}: "
+                f"{whose} have {self.n_features} features per point, but {source} {n_features}: "
                 "pass the same columns in the same order"
             )
         if self.features is None or features is None:
             return
-        for k, (found, name) in enumerate(zip(self.features, features)):
-            if found != name:
+        for k, (column, name) in enumerate(zip(self.features, features)):
+            if column != name:
                 raise ValueError(
-                    f"column {k} of {whose} is {found!r}, but {known} {name!r} there: "
+                    f"column {k} of {whose} is {column!r}, but {source} {name!r} there: "
                     "pass the same columns in the same order"
                 )
 

@@ -202,7 +202,7 @@ class TableColumns:
 
 
 def same_transformer(
-    known: TableColumns | None,
+    recorded_columns: TableColumns | None,
     known_names: Sequence[str] | None,
     other: TableColumns | None,
     other_names: Sequence[str] | None,
@@ -212,13 +212,13 @@ def same_transformer(
     Points without a record of a table are compared by their names, unless the names before and
     after the transformer are the same.
     """
-    transformers = [None if c is None else c.transformer for c in (known, other)]
+    transformers = [None if c is None else c.transformer for c in (recorded_columns, other)]
     if transformers[0] is transformers[1]:
         return True
-    if known is not None and other is not None:
+    if recorded_columns is not None and other is not None:
         return None not in transformers and same_content(*transformers)
-    recorded = known if other is None else other
-    names = known_names if known is None else other_names
+    recorded = recorded_columns if other is None else other
+    names = known_names if recorded_columns is None else other_names
     assert recorded is not None
     return names is None or recorded.features != list(recorded.names)
 

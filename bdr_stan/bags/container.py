@@ -191,7 +191,7 @@ class Bags(Readers):
                 features,
                 stacks[0].columns,
                 whose=f"the bags at position {k}",
-                known="those before have",
+                source="those before have",
             )
         weights = None
         if any(part.replicate_weights is not None for part in stacks):

@@ -111,8 +111,8 @@ def _compiler():
 
 
 def _make():
-    found = shutil.which(make_program())
-    return _finding("make", found, "" if found else "not found", "sudo apt-get install make")
+    make = shutil.which(make_program())
+    return _finding("make", make, "" if make else "not found", "sudo apt-get install make")
 
 
 def _cache():
@@ -138,8 +138,8 @@ def _programs():
 
 def _stanli():
     """The interpreter of Stan that needs no compiler, an extra."""
-    found = stanli_version()
-    good = found or f"not installed, and optional: {STANLI_HINT}"
-    problem = f"{found}, but only {STANLI_VERSION} is tested and used"
-    problem = "" if found in (None, STANLI_VERSION) else problem
+    version = stanli_version()
+    good = version or f"not installed, and optional: {STANLI_HINT}"
+    problem = f"{version}, but only {STANLI_VERSION} is tested and used"
+    problem = "" if version in (None, STANLI_VERSION) else problem
     return _finding("stanli", good, problem, STANLI_HINT)

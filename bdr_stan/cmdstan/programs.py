@@ -161,9 +161,9 @@ def resolved_text(program: PathName) -> str:
 def _resolved(text, includes):
     """The text with includes, name -> path, in their places, but those in comments."""
 
-    def content(found):
-        path = includes.get(next(filter(None, found.groups()), None))
-        return found[0] if path is None else _resolved(_text(path).rstrip("\n"), includes)
+    def content(line):
+        path = includes.get(next(filter(None, line.groups()), None))
+        return line[0] if path is None else _resolved(_text(path).rstrip("\n"), includes)
 
     return _COMMENT_OR_INCLUDE.sub(content, text)
 
@@ -307,11 +307,11 @@ def _model(entry, name):
     """The model of a compiled program, which needs no stanc for its metadata."""
     import cmdstanpy
 
-    known = about(entry)
+    facts = about(entry)
 
     class CompiledModel(cmdstanpy.CmdStanModel):
         def src_info(self) -> dict[str, Any]:
-            return known
+            return facts
 
     with cmdstanpy.disable_logging():  # which would report a missing CmdStan
         return CompiledModel(stan_file=entry / f"{name}.stan", exe_file=entry / name)
@@ -335,8 +335,8 @@ def _build(entry, made_from, home):
         for link, path in _links(source).items():
             Path(folder, link).symlink_to(path)
         shutil.copyfile(source, Path(folder, f"{name}.stan"))
-        known = json.loads(_stanc(home, folder, made_from, "--info"))
-        known.pop("included_files", None)  # paths of this folder
+        facts = json.loads(_stanc(home, folder, made_from, "--info"))
+        facts.pop("included_files", None)  # paths of this folder
         _stanc(home, folder, made_from, f"--o={name}.hpp")
         if recipe(source) != made_from:
             raise ToolchainError(f"{source} was changed meanwhile: compile it again")
@@ -350,7 +350,7 @@ def _build(entry, made_from, home):
             error = _trial(new / name)
             if error:
                 raise ToolchainError(f"{source} compiled, but does not run: {error}")
-            seal(new, known)
+            seal(new, facts)
 
 
 def _links(source):
@@ -410,16 +410,16 @@ def _include_folders(source):
 
 def _includes(source, folders):
     """Files that a program includes, directly or not, name -> path; stanc reports missing ones."""
-    found = {}
+    paths = {}
     pending = [source]
     while pending:
         for match in _INCLUDE.finditer(_text(pending.pop())):
             name = next(filter(None, match.groups()))
             path = next((f / name for f in folders if (f / name).is_file()), None)
-            if path is not None and name not in found:
-                found[name] = path
+            if path is not None and name not in paths:
+                paths[name] = path
                 pending.append(path)
-    return found
+    return paths
 
 
 def _text(path):

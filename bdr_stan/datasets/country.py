@@ -1,16 +1,51 @@
-"""A simulated country as the files that mappers have: rasters and polygons."""
+"""Districts with counts: a simulated country as rasters and polygons, and real counties."""
 
+import gzip
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bdr_stan.extras import require_maps
 from bdr_stan.types import Array, PathName
 
+if TYPE_CHECKING:
+    import geopandas
+
 _CRS = "EPSG:32736"  # UTM 36 south, metres
 _PIXEL = 1000.0  # metres
 _CORNER = 500_000.0, 8_500_000.0
 COVARIATES = ("elevation", "rainfall", "vegetation", "travel_time")
+
+
+def sids_counties() -> "geopandas.GeoDataFrame":
+    """The 100 counties of North Carolina with births and sudden infant deaths of two periods.
+
+    The borders are in degrees. Needs the extra "maps". Source: Cressie (1993), "Statistics for
+    Spatial Data"; ``sids.txt`` next to the file has the licence.
+
+    Returns
+    -------
+    geopandas.GeoDataFrame, columns county (text), births_1974 and deaths_1974 (numbers of 1974 to
+    1978), births_1979 and deaths_1979 (of 1979 to 1984), geometry
+
+    Raises
+    ------
+    ImportError
+        The extra is not installed.
+
+    Examples
+    --------
+    >>> from bdr_stan.datasets import sids_counties
+    >>> counties = sids_counties()
+    >>> len(counties), int(counties["deaths_1974"].sum())
+    (100, 667)
+    """
+    require_maps()
+    import geopandas
+
+    with gzip.open(Path(__file__).parent / "sids.geojson.gz") as file:
+        return geopandas.read_file(file)
 
 
 def country_files(

@@ -184,6 +184,6 @@ def checked_validation(
         bags.features,
         bags.columns,
         whose="the validation bags",
-        known="the training bags have",
+        source="the training bags have",
     )
     return held_out, labels

@@ -63,11 +63,11 @@ def regrouped(bags: Bags, polygons: Any, id: str = "district", *, fractional: bo
     bag, pixels = cells_of_districts(table, source.grid, fractional=fractional)
     cells, first = np.unique(source.cell, return_index=True)
     index = np.minimum(np.searchsorted(cells, pixels.cell), len(cells) - 1)
-    point, found = first[index], cells[index] == pixels.cell
-    points = np.where(found[:, None], bags.points[point], np.nan)
+    point, inside = first[index], cells[index] == pixels.cell
+    points = np.where(inside[:, None], bags.points[point], np.nan)
     weights = None
     if bags.weights is not None:  # of the whole pixel, times its share in the polygon
-        weights = np.where(found, bags.weights[point] / source.share[point], np.nan) * pixels.share
+        weights = np.where(inside, bags.weights[point] / source.share[point], np.nan) * pixels.share
     elif fractional:
         weights = pixels.share
     features = bags.features or [f"column {k}" for k in range(bags.n_features)]

@@ -210,7 +210,7 @@ def _draw_map(ax, name, values, effect):
 
 @names_as_written
 def robustness(
-    found: Robustness, *, largest: float | None = None, ax: "Axes | None" = None
+    result: Robustness, *, largest: float | None = None, ax: "Axes | None" = None
 ) -> "Axes":
     """Contours of the mean contrast that remains after adjusting for an omitted cause.
 
@@ -221,14 +221,14 @@ def robustness(
 
     Parameters
     ----------
-    found : Robustness, from `Contrast.robustness`
+    result : Robustness, from `Contrast.robustness`
     largest : float, 0 < largest < 1, end of both axes; default 1.4 times the largest strength of
         robustness value and covariates
     ax : matplotlib Axes, which are returned; None for a new figure
 
     Raises
     ------
-    TypeError : `found` is not a Robustness.
+    TypeError : `result` is not a Robustness.
     ValueError : `largest` is not between 0 and 1.
 
     Examples
@@ -239,21 +239,22 @@ def robustness(
     >>> plots.robustness(robust).get_xlabel()
     "c_d: share of the contrast's precision"
     """
-    if not isinstance(found, Robustness):
+    if not isinstance(result, Robustness):
         raise TypeError(
-            f"found must be a Robustness, from contrast.robustness(), found {type(found).__name__}"
+            "result must be a Robustness, from contrast.robustness(), found a "
+            f"{type(result).__name__}"
         )
     if largest is None:
-        strengths = [found.value, *np.ravel(list(found.strengths.values()))]
+        strengths = [result.value, *np.ravel(list(result.strengths.values()))]
         largest = min(_ROOM * max(strengths), 0.99)
     elif not is_number(largest) or not 0 < largest < 1:
         raise ValueError(f"largest must be a share between 0 and 1, found {largest!r}")
     c = np.linspace(0, largest, _STRENGTHS)
     c_d, c_y = np.meshgrid(c, c)
-    sign, root = np.sign(found.mean), np.sqrt(c_y * c_d / (1 - c_d) * found.n_residual)
-    remaining = found.mean - sign * root * found.sd
-    nearest = found.lower if sign > 0 else found.upper
-    end = remaining + np.sqrt((1 - c_y) / (1 - c_d)) * (nearest - found.mean)
+    sign, root = np.sign(result.mean), np.sqrt(c_y * c_d / (1 - c_d) * result.n_residual)
+    remaining = result.mean - sign * root * result.sd
+    nearest = result.lower if sign > 0 else result.upper
+    end = remaining + np.sqrt((1 - c_y) / (1 - c_d)) * (nearest - result.mean)
 
     ax = one_axes((5.4, 4.4)) if ax is None else ax
     lines = ax.contour(c_d, c_y, remaining, 8, colors=GUIDE, linewidths=0.8, linestyles="solid")
@@ -264,14 +265,14 @@ def robustness(
     ax.contour(c_d, c_y, remaining, [0.0], colors=MISSES, linewidths=2)
     ax.contour(c_d, c_y, end, [0.0], colors=MISSES, linewidths=1.5, linestyles="dashed")
     ax.plot([], [], color=MISSES, lw=2, label="the mean can be 0")
-    interval = f"the {found.level:.0%} interval can reach 0"
+    interval = f"the {result.level:.0%} interval can reach 0"
     ax.plot([], [], color=MISSES, lw=1.5, ls="--", label=interval)
-    for name, (of_labels, of_contrast) in found.strengths.items():
-        at = of_contrast, of_labels
-        ax.plot(*at, "o", color=COVERS)
-        ax.annotate(name, at, (5, 3), textcoords="offset points", fontsize="small")
+    for name, (of_labels, of_contrast) in result.strengths.items():
+        place = of_contrast, of_labels
+        ax.plot(*place, "o", color=COVERS)
+        ax.annotate(name, place, (5, 3), textcoords="offset points", fontsize="small")
     ax.set(xlim=(0, largest), ylim=(0, largest))
-    ax.set_title(f"contrast {found.mean:.3g} without an omitted cause")
+    ax.set_title(f"contrast {result.mean:.3g} without an omitted cause")
     ax.set_xlabel("c_d: share of the contrast's precision")
     ax.set_ylabel("c_y: share of the labels' residual variance")
     ax.legend(framealpha=1, edgecolor="none", fontsize="small", loc="upper right")

@@ -88,7 +88,7 @@ class FitSummary:
         return getattr(self.model, "classes_", None)
 
     @cached_property
-    def known(self) -> dict[str, Array]:
+    def label_data(self) -> dict[str, Array]:
         """Trials or exposure of the labels, shape (n,), by name; none for most fits."""
         names = ("trials", "exposure")
         return {name: self.constants[name] for name in names if name in self.constants}
@@ -97,7 +97,7 @@ class FitSummary:
     def per(self) -> str | None:
         """What labels are divided by in the report: the trials or the exposure, by their column."""
         columns = self.model.result_.settings.get("label_columns", {})
-        return next((columns.get(name, name) for name in self.known), None)
+        return next((columns.get(name, name) for name in self.label_data), None)
 
     @cached_property
     def labels(self) -> Array:
@@ -105,13 +105,14 @@ class FitSummary:
         kept = self.model.result_.labels
         if self.classes is not None:
             return self.classes[kept.astype(int)]
-        return kept / next(iter(self.known.values()), 1.0)
+        return kept / next(iter(self.label_data.values()), 1.0)
 
     @cached_property
     def loo(self) -> LeaveOneOut | None:
         """Leave-one-out predictions of the labels, or None if the fit has no draws for them."""
         loo = self.loo_of_counts
-        return loo.divided_by(next(iter(self.known.values()))) if self.known and loo else loo
+        divisors = list(self.label_data.values())
+        return loo.divided_by(divisors[0]) if divisors and loo else loo
 
     @cached_property
     def loo_of_counts(self) -> LeaveOneOut | None:
@@ -129,10 +130,10 @@ class FitSummary:
             return class_predictive(self.classes, self.loo.class_probabilities(len(self.classes)))
         if self.bags is None or self.needs_trials:
             return None
-        if self.known or getattr(self.model, "counts_labels", False):
-            known = {name: pd.Series(v, self.bags.index) for name, v in self.known.items()}
-            draws = self.model.predictive(self.bags, **known).sample(_DRAWS, seed=0)
-            divisor = next(iter(self.known.values()), 1.0)
+        if self.label_data or getattr(self.model, "counts_labels", False):
+            by_id = {name: pd.Series(v, self.bags.index) for name, v in self.label_data.items()}
+            draws = self.model.predictive(self.bags, **by_id).sample(_DRAWS, seed=0)
+            divisor = next(iter(self.label_data.values()), 1.0)
             return LeaveOneOut(draws / divisor, self.labels)
         if hasattr(self.model, "predict_points"):
             # As new bags: the fitted bag effects depend on the labels.
@@ -152,7 +153,7 @@ class FitSummary:
     @property
     def needs_trials(self) -> bool:
         """Whether predictions need trials that neither the fit nor its bags include."""
-        return not self.known and getattr(self.model, "needs_trials", False)
+        return not self.label_data and getattr(self.model, "needs_trials", False)
 
 
 def without_points(what: str) -> str:

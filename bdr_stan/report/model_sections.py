@@ -40,7 +40,7 @@ def data_and_model(fit: FitSummary) -> Section:
     if fit.model.columns_of_bags:
         facts["columns of the bags"] = ", ".join(fit.model.columns_of_bags)
     facts |= fit.model.label_model.facts
-    for name, values in fit.known.items():
+    for name, values in fit.label_data.items():
         facts[name] = f"{values.min():.4g} to {values.max():.4g}"
     for name, of in {"label_sd": "", "relative_label_sd": ", relative to them"}.items():
         if name in fit.constants:

@@ -200,8 +200,8 @@ def _of_new_bags(fit):
     p = fit.model.familiarity(fit.bags)["familiarity"]
     odd = p.sort_values().index[: int(np.sum(p <= UNFAMILIAR))]
     named = ", ".join(map(str, odd[:_N_UNFAMILIAR])) + (", ..." * (len(odd) > _N_UNFAMILIAR))
-    found = f"Outliers are {named}" if len(odd) else f"No {fit.id_name} is an outlier"
-    return [f"{text} {found}, with a p-value of at most {UNFAMILIAR}."]
+    outliers = f"Outliers are {named}" if len(odd) else f"No {fit.id_name} is an outlier"
+    return [f"{text} {outliers}, with a p-value of at most {UNFAMILIAR}."]
 
 
 def _number_blocks(fit):
@@ -346,10 +346,10 @@ def calibration(fit: FitSummary) -> Section | None:
 
 def _rootogram(fit):
     """Frequencies of counts, of fits to counts that are not out of trials."""
-    if not getattr(fit.model, "counts_labels", False) or "trials" in fit.known:
+    if not getattr(fit.model, "counts_labels", False) or "trials" in fit.label_data:
         return
     predictive = fit.predictive if fit.loo_of_counts is None else fit.loo_of_counts
-    if fit.loo_of_counts is None and fit.known:
+    if fit.loo_of_counts is None and fit.label_data:
         return  # draws of rates, not of counts
     y = fit.model.result_.labels
     yield picture(

@@ -61,7 +61,7 @@ def set_kernels(
     others = None if others is None else as_bags(others)
     sides = [bags] if others is None else [bags, others]
     sides[-1].check_like(
-        bags.n_features, bags.features, bags.columns, whose="the others", known="the bags have"
+        bags.n_features, bags.features, bags.columns, whose="the others", source="the bags have"
     )
     kernels = list(kernels)
     if not kernels:

@@ -19,6 +19,6 @@ LIKELIHOODS: dict[str, Likelihood] = {
 def likelihood_named(name: str) -> Likelihood:
     """The likelihood of this name, words joined by "_" or a blank; ValueError if there is none."""
     if (name := str(name).replace("_", " ")) not in LIKELIHOODS:
-        names = ", ".join(repr(known.replace(" ", "_")) for known in LIKELIHOODS)
+        names = ", ".join(repr(each.replace(" ", "_")) for each in LIKELIHOODS)
         raise ValueError(f"likelihood must be one of {names}, found {name!r}")
     return LIKELIHOODS[name]
