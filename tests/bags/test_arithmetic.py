@@ -136,11 +136,11 @@ def test_like(bags):
         ((3,), {}, "the bags have 2 features per point, but the model was fitted to 3: "
          "pass the same columns in the same order"),
         ((3, ["age", "income", "height"]), {}, "the bags have 2 features per point"),
-        ((1,), {"whose": "the validation bags", "known": "the training bags"},
+        ((1,), {"whose": "the validation bags", "source": "the training bags"},
          "the validation bags have 2 features per point, but the training bags 1: pass the same"),
         ((2, ["income", "age"]), {}, "column 0 of the bags is 'age', but the model was fitted to "
          "'income' there: pass the same columns in the same order"),
-        ((2, ["age", "height"]), {"whose": "the others", "known": "the bags have"},
+        ((2, ["age", "height"]), {"whose": "the others", "source": "the bags have"},
          "column 1 of the others is 'income', but the bags have 'height' there: pass the same"),
     ],
 )  # fmt: skip
