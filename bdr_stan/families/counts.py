@@ -49,8 +49,8 @@ class PoissonCounts(Family):
     link = "log"
     of_totals: ClassVar[Likelihood] = POISSON
     needs = (
-        "counts are 0, 1, 2, ..; for other labels > 0 use family='gamma' or 'lognormal', for rates "
-        "give the counts and their exposure"
+        "counts are 0, 1, 2, ...; for other labels > 0 use family='gamma' or 'lognormal', for "
+        "rates give the counts and their exposure"
     )
     program_number = POISSON.program_number
     wider: ClassVar[str | None] = "negative_binomial"
@@ -82,7 +82,7 @@ class BinomialCounts(Family):
     name = "binomial"
     link = "logit"
     of_totals: ClassVar[Likelihood | None] = BINOMIAL
-    needs = "counts are 0, 1, 2, .. out of the trials: round counts, multiply shares by them"
+    needs = "counts are 0, 1, 2, ... out of the trials: round counts, multiply shares by them"
     program_number = 5
     wider: ClassVar[str | None] = "beta_binomial"
 

@@ -118,7 +118,7 @@ class Likelihood(LabelDistribution):
         check_each(bags, labels, np.isfinite(labels), "label", "leave these bags out")
         check_plausible(bags, labels)
         if self.is_count:
-            rule = f"the {self.name} likelihood needs counts 0, 1, 2, .."
+            rule = f"the {self.name} likelihood needs counts 0, 1, 2, ..."
             if not self.has_trials:
                 rule += "; for other totals choose likelihood='normal' or 'exponential'"
             check_counts(bags, labels, "label", rule)
