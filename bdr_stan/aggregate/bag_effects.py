@@ -81,7 +81,7 @@ class TrainingEffects:
             if str(name) not in number_of:
                 raise ValueError(
                     f"district {name!r} of {what} {i} is not a bag of the fit: pass ids of "
-                    "training bags, or None for places that lie in none of them"
+                    "training bags, or None for places outside all of them"
                 )
             numbers[i] = number_of[str(name)]
         return numbers

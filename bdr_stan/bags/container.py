@@ -545,7 +545,7 @@ def as_bags(X: BagsLike, *, in_parts: bool = False, samples: bool = False) -> An
             raise ValueError("there are no bags: pass at least one bag of points")
         if isinstance(X, PartitionedBags) and not in_parts:
             raise TypeError(
-                "this needs all points in memory, but these bags lie in partitions: pass "
+                "this needs all points in memory, but these bags are in partitions: pass "
                 "bags.load(), or some of them, as bags[:1000].load()"
             )
         return X

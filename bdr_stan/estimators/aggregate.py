@@ -317,12 +317,12 @@ class AggregateRegressor(Ranking, EcologicalInference, DoubtedRates, RatePredict
             check_in_memory(self.stan_file, bags)
         if self._link.can_thin:
             raise TypeError(
-                f"link {self._link.name!r} needs all points in memory, but these bags lie in "
+                f"link {self._link.name!r} needs all points in memory, but these bags are in "
                 "partitions: pass bags.load(), or use the link 'square' or 'identity'"
             )
         if self.learn_kernel:
             raise TypeError(
-                "learn_kernel=True needs points in memory, but these bags lie in "
+                "learn_kernel=True needs points in memory, but these bags are in "
                 "partitions: fit to some of them, as bags[:500].load(), then to all with the "
                 "kernel_ of that fit and learn_kernel=False"
             )
@@ -331,7 +331,7 @@ class AggregateRegressor(Ranking, EcologicalInference, DoubtedRates, RatePredict
     def _check_effects_in_parts(self, bags):
         if self.bag_effects and isinstance(bags, PartitionedBags):
             raise TypeError(
-                "bag_effects need the points of each bag in memory, but these bags lie in "
+                "bag_effects need the points of each bag in memory, but these bags are in "
                 "partitions: pass bags.load()"
             )
 

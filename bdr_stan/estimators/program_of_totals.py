@@ -174,6 +174,6 @@ def check_in_memory(program, bags):
     """Raise TypeError for bags with points in partitions."""
     if isinstance(bags, PartitionedBags):
         raise TypeError(
-            f"{program} takes all points in memory, but these bags lie in "
+            f"{program} takes all points in memory, but these bags are in "
             "partitions: pass bags.load()"
         )

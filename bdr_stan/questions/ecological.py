@@ -245,7 +245,7 @@ def _subset_rates(model, bags, y, subset, **label_data):
     bags, subset = model.like_training(bags), model.like_training(subset)
     if not (isinstance(bags, Bags) and isinstance(subset, Bags)):
         raise TypeError(
-            "bounds need points in memory, but these lie in partitions: use bags.load()"
+            "bounds need points in memory, but these are in partitions: use bags.load()"
         )
     if {"label_sd", "relative_label_sd"} & set(model.result_.constants):
         raise ValueError(

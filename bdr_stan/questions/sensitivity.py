@@ -261,7 +261,7 @@ class Sensitivity(Fit):
         for points in getattr(bags, "samples", {"": bags}).values():
             if not isinstance(points, Bags):
                 raise TypeError(
-                    "sensitivity needs the points of each bag in memory, but these lie in "
+                    "sensitivity needs the points of each bag in memory, but these are in "
                     "partitions: pass bags.load()"
                 )
         labels, embedding = self.labels_of_new(bags, **label_data), self.embedding_of(bags)

@@ -1,8 +1,8 @@
 """Totals of mean lambda that are numbers: normal, exponential and gamma.
 
 The gamma has the standard deviation dispersion lambda: a relative error that is the same for bags
-of every size. If the variance were proportional to the mean, that of large bags would vanish, which
-is wrong for rainfall or costs in a region.
+of every size. If the variance were proportional to the mean, the relative error of large bags would
+vanish, which is wrong for rainfall or costs in a region.
 """
 
 from collections.abc import Callable, Mapping
