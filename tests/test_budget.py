@@ -22,7 +22,7 @@ BUDGETS = {
     "models": 3650,
     "plots": 950,
     "posterior": 2300,
-    "predictive": 2560,
+    "predictive": 2570,
     "questions": 3580,
     "report": 1400,
     "results": 1300,

@@ -33,7 +33,7 @@ class AggregatePredictive(NumericMixture):
 
     Raises
     ------
-    ValueError : parameters of other names than the likelihood has.
+    ValueError : parameters of other names or shapes than the likelihood has, or below 0.
 
     Examples
     --------
@@ -67,8 +67,13 @@ class AggregatePredictive(NumericMixture):
                 f"parameters of the {likelihood.name} likelihood are {sorted(names)}, found "
                 f"{sorted(parameters)}"
             )
-        self.scales = {name: np.asarray(parameters.pop(name)) for name in likelihood.scales}
-        self.of_bags = {name: np.asarray(values) for name, values in parameters.items()}
+        arrays = {name: np.asarray(values, float) for name, values in parameters.items()}
+        for name, values in arrays.items():
+            shapes = [(n_bags,)] if name == "trials" else [(n_draws,), (n_draws, n_bags)]
+            if values.shape not in shapes or not np.all(values >= 0):
+                raise ValueError(f"{name} must be numbers >= 0 of shape {shapes[0]}")
+        self.scales = {name: arrays.pop(name) for name in likelihood.scales}
+        self.of_bags = arrays
         super().__init__(components, n_bags, n_draws, weights)
 
     @property

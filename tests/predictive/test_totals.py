@@ -233,6 +233,10 @@ def test_mix_weighs_the_draws_of_all(rng, name):
         ("binomial", {"dispersion": [1, 1]}, r"are \['trials'\], found \['dispersion'\]"),
         ("binomial", {}, r"of the binomial likelihood are \['trials'\], found \[\]"),
         ("negative binomial", {}, r"are \['dispersion'\], found \[\]"),
+        ("binomial", {"trials": [3, 4]}, r"trials must be numbers >= 0 of shape \(1,\)"),
+        ("binomial", {"trials": [np.nan]}, "trials must be numbers >= 0"),
+        ("negative binomial", {"dispersion": [0.1]}, r"dispersion must be .* of shape \(2,\)"),
+        ("negative binomial", {"dispersion": [0.1, -1]}, "dispersion must be numbers >= 0"),
     ],
 )
 def test_what_a_likelihood_does_not_take_or_lacks(name, given, message):
