@@ -30,6 +30,21 @@ class Labels:
     columns: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def n(self) -> int:
+        """Number of the labels."""
+        return len(self.y)
+
+    @property
+    def mean(self) -> float:
+        """Average of the labels, units of y."""
+        return float(np.mean(self.y))
+
+    @property
+    def sd(self) -> float:
+        """Standard deviation of the labels, units of y."""
+        return float(np.std(self.y))
+
+    @property
     def given(self) -> dict[str, Array]:
         """Trials, exposure and offset, by name, if there are any."""
         values = {name: getattr(self, name) for name in WITH_LABELS}

@@ -13,7 +13,13 @@ import numpy as np
 
 from bdr_stan.bags import PartitionedBags
 from bdr_stan.embedding.compression import Rows, merged
-from bdr_stan.embedding.mean_embedding import BagSums, Deviations, results_by_part, scatter_factors
+from bdr_stan.embedding.mean_embedding import (
+    BagSums,
+    Deviations,
+    moments_of_inverse,
+    results_by_part,
+    scatter_factors,
+)
 from bdr_stan.embedding.size_nodes import SizeNodes, at_nodes, cheapest_nodes, with_fewest_rows
 from bdr_stan.labels import Labels
 from bdr_stan.types import Array, ArrayLike
@@ -71,10 +77,21 @@ class RowSums:
 class CompressedEmbedding:
     """Replaces an `Embedding` if labels are known and normal; for members see there."""
 
-    sizes: Array
+    sizes: Array | None  # None if the rows of the sums stand for the sizes, too
     covariance: Array | None
     origin: Array  # shape (d,)
     sums: RowSums
+
+    @property
+    def n_bags(self) -> int:
+        return round(self.sums.powers[-1, -1])
+
+    @property
+    def weighted_sizes(self) -> tuple[Array, Array]:
+        if self.sizes is not None:
+            return self.sizes, np.ones(len(self.sizes))
+        rows = self.sums.rows
+        return rows.bag_size, rows.sign * np.add.reduceat(rows.rows[:, -2] ** 2, rows.start)
 
     @property
     def m0(self) -> Array:
@@ -85,7 +102,7 @@ class CompressedEmbedding:
         rows, d = self.sums.rows, len(self.origin)
         ones = rows.rows[:, -2:-1]
         e = rows.rows[:, :d] - ones * self._shift
-        return Deviations(e, rows.bag_size[rows.group], rows.sign[rows.group], len(self.sizes))
+        return Deviations(e, rows.bag_size[rows.group], rows.sign[rows.group], self.n_bags)
 
     @property
     def extremes(self) -> Array:
@@ -97,15 +114,16 @@ class CompressedEmbedding:
         return total[:-1, :-1] - np.outer(total[:-1, -1], total[:-1, -1]) / total[-1, -1]
 
     def error_of_trace(self, within: float) -> float:
-        n, deviations, shift = len(self.sizes), self.deviations, self._shift
+        n, deviations, shift = self.n_bags, self.deviations, self._shift
         c = np.r_[np.ones(len(shift)), -2 * shift, shift @ shift]  # |e - shift|^2 = f'c
-        squares, inverse = self.sums.powers[-1] @ c, 1.0 / self.sizes
+        squares = self.sums.powers[-1] @ c
+        mean_inverse, inverse_variance = moments_of_inverse(*self.weighted_sizes)
         factor = n / (n - 1)
         crossed = deviations.average(np.sum(deviations.rows**2, axis=1) / deviations.size)
         # Sums of squares and products about the averages.
         of_squares = c @ self.sums.powers @ c - squares**2 / n
-        of_both = n * crossed - squares * inverse.mean()
-        of_inverse = n * np.var(inverse)
+        of_both = n * crossed - squares * mean_inverse
+        of_inverse = n * inverse_variance
         total = factor**2 * of_squares - 2 * factor * within * of_both + within**2 * of_inverse
         return float(np.sqrt(max(total, 0) / (n - 1) / n))
 
@@ -133,7 +151,7 @@ class CompressedEmbedding:
     @property
     def _shift(self):
         d = len(self.origin)
-        return self.sums.powers[-1, d : 2 * d] / len(self.sizes)
+        return self.sums.powers[-1, d : 2 * d] / self.n_bags
 
 
 def compressed_embedding(

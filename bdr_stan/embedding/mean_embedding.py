@@ -53,6 +53,13 @@ class Deviations(NamedTuple):
         return (self.rows.T * (self.sign * weight)) @ self.rows
 
 
+def moments_of_inverse(sizes: Array, weights: Array) -> tuple[float, float]:
+    """Mean and variance of 1 / N over the bags, from `weighted_sizes`."""
+    inverse = 1.0 / sizes
+    mean = np.average(inverse, weights=weights)
+    return float(mean), max(float(np.average((inverse - mean) ** 2, weights=weights)), 0.0)
+
+
 class Movement(NamedTuple):
     """How far the mean embeddings of bags move if their points change."""
 
@@ -81,6 +88,11 @@ class Embedding:
     def m0(self) -> Array:
         """Average of the mean embeddings, shape (d,)."""
         return self.mean.mean(axis=0)
+
+    @property
+    def weighted_sizes(self) -> tuple[Array, Array]:
+        """Sizes, and weights with which smooth functions of them sum to sums over the bags."""
+        return self.sizes, np.ones(len(self.sizes))
 
     @property
     def deviations(self) -> Deviations:

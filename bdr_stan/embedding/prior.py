@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.embedding.mean_embedding import Embedding, moments_of_inverse
 from bdr_stan.embedding.shrinkage import between_bag_covariance, variance_between
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.kernels import RBF, Kernel, check_bandwidth
@@ -112,7 +112,8 @@ def eta_prior(
     The estimate solves E |mu_hat_i - m0|^2 = eta tr(R) + tr(Sigma) / N_i. Only the "empirical" R
     estimates the covariance between bags, so only there the standard error `scale_log_sd` applies.
     """
-    within = np.trace(covariance) * np.mean(1.0 / embedding.sizes)
+    sizes, n_bags = embedding.weighted_sizes
+    within = np.trace(covariance) * np.average(1.0 / sizes, weights=n_bags)
     between = variance_between(_mean_square(embedding), within)
     estimated = embedding_prior == "empirical"
     return {
@@ -127,15 +128,16 @@ def scale_log_sd(embedding: Embedding, covariance: Array) -> float:
     It has errors of the trace, of one direction and of covariances that depend on the sizes, see
     ``docs/explanation/model.md``.
     """
-    n, inverse_sizes = len(embedding.sizes), 1.0 / embedding.sizes
+    n, (sizes, n_bags) = embedding.deviations.n_bags, embedding.weighted_sizes
     if n < 2:
         return _LOG_SD_LIMITS[1]
     total, scatter = _mean_square(embedding), np.trace(covariance)
+    mean_inverse, inverse_variance = moments_of_inverse(sizes, n_bags)
     trace = embedding.error_of_trace(scatter)
     one_direction = np.sqrt(2 / (n - 1)) * total
-    by_size = scatter * np.std(inverse_sizes)  # |cov| <= sd(tr Sigma_i) sd(1 / N_i)
+    by_size = scatter * np.sqrt(inverse_variance)  # |cov| <= sd(tr Sigma_i) sd(1 / N_i)
     error = np.hypot(max(trace, one_direction), by_size)
-    between = variance_between(total, scatter * np.mean(inverse_sizes))
+    between = variance_between(total, scatter * mean_inverse)
     return float(np.clip(error / between, *_LOG_SD_LIMITS))
 
 

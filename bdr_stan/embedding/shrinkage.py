@@ -23,11 +23,11 @@ def between_bag_covariance(embedding: Embedding, covariance: Array) -> Array:
     E (mu_hat_i - m0)(mu_hat_i - m0)' = B + Sigma / N_i, with weights that favour large bags.
     Negative variances are set to 0 in coordinates with Sigma = I.
     """
-    deviations, sizes = embedding.deviations, embedding.sizes
+    deviations, (sizes, n_bags) = embedding.deviations, embedding.weighted_sizes
     squares = np.sum(deviations.rows**2, axis=1)
     total, within = deviations.average(squares), float(np.trace(covariance))
-    between = variance_between(total, within * float(np.mean(1 / sizes)))
-    weights = _share_between(between, within, sizes)  # which shrink the trace
+    between = variance_between(total, within * float(np.average(1 / sizes, weights=n_bags)))
+    weights = n_bags * _share_between(between, within, sizes)  # which shrink the trace
     total_weight = weights.sum()
     Sigma = covariance + _RELATIVE_RIDGE * within / len(covariance) * np.eye(len(covariance))
     moments = deviations.scatter(_share_between(between, within, deviations.size) / total_weight)
@@ -90,17 +90,18 @@ def reliability(embedding: Embedding, basis: Array, lam: Array, w: Array) -> flo
     between / (between + within / N), which is also its weight in the average (Carroll et al. 2006,
     section 3.2).
     """
-    deviations, sizes, within = embedding.deviations, embedding.sizes, float(lam @ w**2)
+    deviations, within = embedding.deviations, float(lam @ w**2)
+    sizes, n_bags = embedding.weighted_sizes
     squares = (deviations.rows @ (basis @ w)) ** 2
     total = deviations.average(squares)
     if total <= 0:
         return 0.0
-    between = variance_between(total, within * float(np.mean(1 / sizes)))
-    weights = _share_between(between, within, sizes)
+    between = variance_between(total, within * float(np.average(1 / sizes, weights=n_bags)))
+    weights = n_bags * _share_between(between, within, sizes)
     moment = np.sum(deviations.sign * _share_between(between, within, deviations.size) * squares)
     between = max(float(moment - within * np.sum(weights / sizes)) / weights.sum(), 1e-9 * total)
     shares = _share_between(between, within, sizes)
-    return float(np.sum(shares**2) / np.sum(shares))
+    return float(np.sum(n_bags * shares**2) / np.sum(n_bags * shares))
 
 
 def attenuation(reliability: float) -> str:

@@ -207,10 +207,10 @@ def varying_effects(kernel: Kernel, landmarks: Array, embedding: Embedding) -> t
 
 def p_value(embedding: Embedding, features: Array) -> float:
     """P-value of equal means of these features, (d,) booleans, in all bags."""
-    embedding, sizes = embedding.columns(features), embedding.sizes
+    embedding, (sizes, n_bags) = embedding.columns(features), embedding.weighted_sizes
     assert embedding.covariance is not None
     values, axes = np.linalg.eigh(embedding.covariance)
     varying = values > 1e-9 * values[-1]  # levels of a category sum to 1
     between = np.diag(axes.T @ embedding.scatter @ axes)[varying] / values[varying]
-    degrees = varying.sum() * (len(sizes) - 1)
-    return float(f.sf(between.sum() / degrees, degrees, np.sum(sizes - 1)))
+    degrees = varying.sum() * (embedding.deviations.n_bags - 1)
+    return float(f.sf(between.sum() / degrees, degrees, np.sum(n_bags * (sizes - 1))))

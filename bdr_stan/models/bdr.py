@@ -55,7 +55,7 @@ class BLRModel(EmbeddingModel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.level = float(np.mean(self.y))
+        self.level = self.labels.mean
 
     @cached_property
     def deviations(self) -> Deviations:
@@ -68,7 +68,7 @@ class BLRModel(EmbeddingModel):
         return self.embedding.labelled(
             self.deviations.rows,
             self.y,
-            self.embedding.sizes if by_size else np.ones(len(self.y)),
+            self.embedding.sizes if by_size else np.ones(self.labels.n),
             self.labels.error_variance,
             lossless=self.lossless,
         )
@@ -79,12 +79,14 @@ class BLRModel(EmbeddingModel):
         return ["sigma_point"] if self.label_noise == "size" else []
 
     def default_priors(self) -> dict[str, float]:
+        labels, sizes = self.labels, self.embedding.weighted_sizes
         prior_variance = self.coordinates.prior_variance(self.deviations.rows)
+        average = self.deviations.average(prior_variance)
         return {
-            **weight_priors(self.y, self.deviations.average(prior_variance), self.n_covariates),
-            **(size_noise_prior(self.y, self.embedding.sizes) if self.size_scales else {}),
+            **weight_priors(labels.mean, labels.sd, average, self.n_covariates),
+            **(size_noise_prior(labels.sd, *sizes) if self.size_scales else {}),
             **self.embedding_priors,
-            **term_priors(self.terms, float(np.std(self.y))),
+            **term_priors(self.terms, labels.sd),
         }
 
     def variables(self) -> Variables:
@@ -118,7 +120,7 @@ class BDRModel(BLRModel):
     @property
     def follows_scales(self) -> bool:
         """Whether the coordinates follow the mode as the labels' scales change."""
-        return len(self.y) >= _MIN_BAGS_FOR_MODE_SHIFT
+        return self.labels.n >= _MIN_BAGS_FOR_MODE_SHIFT
 
     def whitening(self, scales: Mapping[str, float], mode: Mode) -> dict[str, Any]:
         whitened = super().whitening(scales, mode)

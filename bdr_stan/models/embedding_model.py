@@ -85,7 +85,7 @@ class EmbeddingModel(LatentGaussianModel):
                 **options,
             )
             judged = model = model_of(training.embedding, labels, *arguments)
-            n = len(labels.y)
+            n = labels.n
             if n > 2 * cls.most_bags:
                 some = np.random.default_rng(0).choice(n, int(cls.most_bags), replace=False)
                 judged = model_of(training.embedding.take(some), labels.take(some), *arguments)

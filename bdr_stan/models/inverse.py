@@ -138,7 +138,8 @@ def inverse_model(
     """
     embedding, error_variance = training.embedding, 0.0 if label_sd is None else label_sd**2
     by_size = label_noise == "size"
-    defaults = {**PRIORS, **(size_noise_prior(y, embedding.sizes) if by_size else {})}
+    sizes = embedding.weighted_sizes
+    defaults = {**PRIORS, **(size_noise_prior(float(np.std(y)), *sizes) if by_size else {})}
     priors = with_user_values(defaults, prior)
 
     def labels_with(sigma_point):

@@ -25,9 +25,12 @@ _MIN_LOG_SHARE = -20.0  # of a negligible noise
 LABEL_NOISE = ("constant", "size")
 
 
-def size_noise_prior(y: Array, sizes: Array) -> dict[str, float]:
-    """Default prior of sigma_point, wide enough to explain the whole variance of the labels."""
-    return {"sigma_point_scale": float(np.std(y) / np.sqrt(np.mean(1 / sizes)))}
+def size_noise_prior(spread: float, sizes: Array, weights: Array) -> dict[str, float]:
+    """Default prior of sigma_point, wide enough to explain the whole variance of the labels.
+
+    `spread` is their standard deviation; `sizes` and `weights` as `Embedding.weighted_sizes`.
+    """
+    return {"sigma_point_scale": float(spread / np.sqrt(np.average(1 / sizes, weights=weights)))}
 
 
 @dataclass(frozen=True)

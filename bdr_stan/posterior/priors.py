@@ -134,14 +134,16 @@ def family_texts(scales: Mapping[str, Any]) -> Texts:
     }
 
 
-def weight_priors(y: Array, prior_variance: ArrayLike, n_covariates: int = 0) -> dict[str, float]:
-    """Default priors of intercept, covariates, noise and weights, from labels y, shape (n,).
+def weight_priors(
+    location: float, spread: float, prior_variance: ArrayLike, n_covariates: int = 0
+) -> dict[str, float]:
+    """Default priors of intercept, covariates, noise and weights, from mean and sd of the labels.
 
-    rho_median is such that the regression's prior sd over the bags is sd(y); `prior_variance` is
-    the prior variance of each bag's predictive mean at rho = 1, shape (n,), or its average.
+    rho_median is such that the regression's prior sd over the bags is that of the labels;
+    `prior_variance` is the prior variance of each bag's predictive mean at rho = 1, shape (n,), or
+    its average.
     """
-    spread = float(np.std(y))
-    priors = predictor_priors(float(np.mean(y)), spread, prior_variance, n_covariates)
+    priors = predictor_priors(location, spread, prior_variance, n_covariates)
     return {**priors, "sigma_scale": spread}
 
 

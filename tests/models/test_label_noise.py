@@ -75,7 +75,7 @@ def test_no_nearby_scales_have_more_evidence(rng):
 def test_prior_alone_would_explain_the_labels(rng):
     sizes = rng.choice([1.0, 7.0, 40.0], 100_000)
     y = rng.normal(3, 2, 100_000)
-    scale = size_noise_prior(y, sizes)["sigma_point_scale"]
+    scale = size_noise_prior(y.std(), sizes, np.ones(len(sizes)))["sigma_point_scale"]
     noise = scale / np.sqrt(sizes) * rng.normal(size=100_000)
     assert noise.std() == pytest.approx(y.std(), rel=0.03)
 

@@ -49,7 +49,7 @@ def test_log_prior_of_a_model_without_some_scales():
 
 def test_priors_of_a_regression_are_on_the_scale_of_the_labels(rng):
     y, variance = 100 + 20 * rng.normal(size=50), rng.gamma(2.0, size=50)
-    found = weight_priors(y, variance)
+    found = weight_priors(y.mean(), y.std(), variance)
     spread = np.sqrt(np.mean((y - y.mean()) ** 2))
     assert found == pytest.approx({
         "intercept_location": y.mean(),
@@ -58,7 +58,7 @@ def test_priors_of_a_regression_are_on_the_scale_of_the_labels(rng):
         "rho_median": spread / np.sqrt(variance.mean()),
         "rho_log_sd": 1.5,
     })  # fmt: skip
-    in_cents = weight_priors(100 * y, variance)
+    in_cents = weight_priors(100 * y.mean(), 100 * y.std(), variance)
     for name in found:
         factor = 1 if name == "rho_log_sd" else 100
         assert in_cents[name] == pytest.approx(factor * found[name])
