@@ -22,6 +22,7 @@ _NAMES_OF = {
     "estimators.joint": ["JointRegressor"],
     "estimators.stacked": ["Stacked", "StackedClassifier"],
     "estimators.base": ["load"],
+    "estimators.sums": ["Basis", "Summary"],
     "kernels": [
         *("RBF", "Exponential", "Laplace", "Matern32", "Matern52", "Cauchy", "InverseMultiquadric"),
         *("RationalQuadratic", "StudentT", "Polynomial", "Linear"),

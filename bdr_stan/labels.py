@@ -79,3 +79,13 @@ class Labels:
         taken = {name: array[bags] for name, array in arrays.items() if array is not None}
         data = {name: array[bags] for name, array in self.program_data.items()}
         return replace(self, **taken, program_data=data)
+
+
+@dataclass(frozen=True)
+class SummedLabels(Labels):
+    """Labels of which only their number, mean and standard deviation are left."""
+
+    y: Any = field(default_factory=lambda: np.empty(0))
+    n: int = 0  # type: ignore[assignment]
+    mean: float = 0.0  # type: ignore[assignment]
+    sd: float = 0.0  # type: ignore[assignment]

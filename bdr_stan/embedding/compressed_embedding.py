@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from bdr_stan.bags import PartitionedBags
+from bdr_stan.bags import Bags, PartitionedBags
 from bdr_stan.embedding.compression import Rows, merged
 from bdr_stan.embedding.mean_embedding import (
     BagSums,
@@ -166,17 +166,36 @@ def compressed_embedding(
     progress: Callable[[int, int], None] | None = None,
 ) -> CompressedEmbedding:
     """Sums over all bags in one pass, of labels with noise `by_size` or not; rest as in `embed`."""
-    sizes, d = bags.effective_sizes, features.n_columns
-    factors = scatter_factors(bags, sizes, covariance, tau)
+    sizes = bags.effective_sizes
     x = np.empty((len(bags), 0)) if covariates is None else covariates
-    columns = np.column_stack([x, np.ones(len(bags)), labels.y])
-    error_variance = None if labels.label_sd is None else labels.label_sd**2
-    per_bag = sizes, columns, error_variance
     nodes = cheapest_nodes(
         sizes if by_size else np.ones(len(bags)),
-        np.zeros(len(bags)) if error_variance is None else error_variance,
-        d + columns.shape[1],
+        np.broadcast_to(labels.error_variance, len(bags)),
+        features.n_columns + x.shape[1] + 2,
     )
+    options: Any = {"covariance": covariance, "tau": tau, "progress": progress}
+    origin, total, scatter = sums_at_nodes(bags, features, labels, nodes, x, by_size, **options)
+    return CompressedEmbedding(sizes, scatter, origin, total)
+
+
+def sums_at_nodes(
+    bags: Bags | PartitionedBags,
+    features: Any,
+    labels: Labels,
+    nodes: list[SizeNodes],
+    covariates: Array,
+    by_size: bool = True,
+    *,
+    covariance: str | None,
+    tau: float,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[Array, RowSums, Array | None]:
+    """Origin of the embeddings, sums over the bags, and within-bag covariance; as in `embed`."""
+    sizes, d = bags.effective_sizes, features.n_columns
+    factors = scatter_factors(bags, sizes, covariance, tau)
+    columns = np.column_stack([covariates, np.ones(len(bags)), labels.y])
+    error_variance = None if labels.label_sd is None else labels.label_sd**2
+    per_bag = sizes, columns, error_variance
     origin = features.gram().mean(axis=0)
     of_bags = partial(RowSums.from_bags, origin=origin, nodes=nodes, by_size=by_size)
     joined = BagSums.empty(int(bags.cut.sum()), d, scatter=factors is not None)
@@ -185,5 +204,4 @@ def compressed_embedding(
     )
     total = reduce(RowSums.plus, (sums for _, sums in results))
     scatter = tau**2 * np.eye(d) if covariance == "identity" else joined.scatter
-    total = replace(total, rows=with_fewest_rows(total.rows))
-    return CompressedEmbedding(sizes, scatter, origin, total)
+    return origin, replace(total, rows=with_fewest_rows(total.rows)), scatter

@@ -118,6 +118,16 @@ class Terms:
             numbers[:, k] = [new[value] for value in values]
         return numbers
 
+    def check_levels(self, bags: BagsBase) -> None:
+        """Raise ValueError for a level of a group that no training bag has."""
+        for name, levels in self.groups.items():
+            for i, value in enumerate(_values(bags, name)):
+                if value not in levels:
+                    raise ValueError(
+                        f"group {name!r} of {bags.name(i)} is {value!r}, which the basis does not "
+                        "have: make it with a bag of each level"
+                    )
+
     def warn_of_new(self, bags: BagsBase) -> None:
         """Warn of levels that no training bag has, and of bags far outside of smooth functions."""
         for name, levels in self.groups.items():

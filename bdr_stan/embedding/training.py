@@ -49,7 +49,7 @@ class TrainingFeatures:
 
     feature_map: FeatureMap
     kernel: Kernel
-    embedding: Embedding  # or a `CompressedEmbedding`, within a fit
+    embedding: Any  # an `Embedding`, or within a fit a `CompressedEmbedding`; None before the pass
     record: BagsRecord
     covariates: Covariates | None = None
     # Whether labels may change the variance of the kernel's linear effects.
@@ -75,15 +75,29 @@ class TrainingFeatures:
     @property
     def constants(self) -> dict[str, tuple[Array, list[str]]]:
         """What predictions need of the training bags: name -> (values, dimensions)."""
-        return {
-            "landmarks": (self.landmarks, ["landmark", "feature"]),
-            "bag_size": (self.embedding.sizes, ["bag"]),
-        }
+        landmarks = {"landmarks": (self.landmarks, ["landmark", "feature"])}
+        if not len(self.record):  # a fit from sums
+            return landmarks
+        return landmarks | {"bag_size": (self.embedding.sizes, ["bag"])}
 
     @property
     def terms(self) -> Terms:
         """Groups and smooth functions of the regression."""
         return NO_TERMS if self.covariates is None else self.covariates.terms
+
+    def are_tested(self, covariance: str | None, n_points: float, n_bags: int) -> bool:
+        """Whether effects that do not differ between bags are dropped: the points must show it.
+
+        Bags of two points on average show the variance within bags.
+        """
+        return self.free_linear_variance and covariance != "identity" and n_points >= 2 * n_bags
+
+    def with_varying_effects(self, embedding: Any) -> Self:
+        """These features with an embedding, without the effects that do not differ between bags."""
+        kernel, used = varying_effects(self.kernel, self.landmarks, embedding)
+        feature_map = landmark_features(kernel, self.landmarks[used])
+        embedding = embedding.columns(used)
+        return replace(self, feature_map=feature_map, kernel=kernel, embedding=embedding)
 
     def take(self, bags: ArrayLike) -> Self:
         """Features of the bags with these indices, with the same covariance."""
@@ -116,19 +130,19 @@ def training_features(
     `CompressedEmbedding` of many bags in partitions.
     """
     bags = as_bags(bags, in_parts=True)
+    choices: Any = {
+        "kernel": kernel,
+        "bandwidth": bandwidth,
+        "bandwidth_scale": bandwidth_scale,
+        "n_landmarks": n_landmarks,
+        "landmarks": landmarks,
+    }
     named = covariates or (), groups or (), smooths or ()
-    learned = learn_covariates(bags, *named) if any(named) else None
+    features = chosen_features(bags, *named, **choices, seed=seed)
+    feature_map, learned = features.feature_map, features.covariates
     x = None if learned is None else learned.transform(bags)
-    kernel = name_for(kernel, bags.n_features)
-    with_effects = isinstance(kernel, str) and kernel.startswith(LINEAR_PLUS)
-    if isinstance(kernel, str) and not with_effects:
-        warn_of_skewed_columns(bags)
-    kernel = resolve_kernel(kernel, bandwidth, bags, seed=seed, scale=bandwidth_scale)
-    chosen = landmarks_of_kernel(kernel, bags, n_landmarks, method=landmarks, seed=seed)
-    feature_map = landmark_features(kernel, chosen)
-    # Bags of two points on average show the variance within bags.
-    enough_points = np.sum(bags.effective_sizes - 1) >= len(bags)
-    tested = with_effects and covariance != "identity" and enough_points
+    n_points = float(np.sum(bags.effective_sizes))
+    tested = features.are_tested(covariance, n_points, len(bags))
     estimated = "average" if tested and covariance is None else covariance
     share = Share()
     options: Any = {"covariance": estimated, "tau": tau, "progress": share.update}
@@ -141,15 +155,43 @@ def training_features(
         else:
             embedding = replace(embed(bags, feature_map, **options), covariates=x)
     if tested:
-        kernel, used = varying_effects(kernel, chosen, embedding)
-        feature_map, embedding = landmark_features(kernel, chosen[used]), embedding.columns(used)
+        features = features.with_varying_effects(embedding)
     elif covariance is None and isinstance(bags, Bags):
-        embedding = replace(embedding, covariance=_covariance_of_some(bags, feature_map))
-    check_kernel_reaches(kernel, embedding.extremes)
+        within = _covariance_of_some(bags, feature_map)
+        features = replace(features, embedding=replace(embedding, covariance=within))
+    else:
+        features = replace(features, embedding=embedding)
+    check_kernel_reaches(features.kernel, features.embedding.extremes)
     if len(bags) > 1:
-        _check_bags_differ(kernel, embedding.extremes)
+        _check_bags_differ(features.kernel, features.embedding.extremes)
+    return features
+
+
+def chosen_features(
+    bags: BagsBase,
+    covariates: Sequence[str],
+    groups: Sequence[str],
+    smooths: Sequence[Any],
+    *,
+    kernel: str | Kernel,
+    bandwidth: ArrayLike | str,
+    bandwidth_scale: float,
+    n_landmarks: int,
+    landmarks: str | ArrayLike,
+    seed: Seed,
+) -> TrainingFeatures:
+    """Kernel, landmarks and encodings by these bags, which are not embedded yet."""
+    named = covariates, groups, smooths
+    learned = learn_covariates(bags, *named) if any(named) else None
+    kernel = name_for(kernel, bags.n_features)
+    with_effects = isinstance(kernel, str) and kernel.startswith(LINEAR_PLUS)
+    if isinstance(kernel, str) and not with_effects:
+        warn_of_skewed_columns(bags)
+    kernel = resolve_kernel(kernel, bandwidth, bags, seed=seed, scale=bandwidth_scale)
+    chosen = landmarks_of_kernel(kernel, bags, n_landmarks, method=landmarks, seed=seed)
     record = BagsRecord.from_bags(bags)
-    return TrainingFeatures(feature_map, kernel, embedding, record, learned, with_effects)
+    feature_map = landmark_features(kernel, chosen)
+    return TrainingFeatures(feature_map, kernel, None, record, learned, with_effects)
 
 
 def _covariance_of_some(bags, feature_map):

@@ -1,6 +1,6 @@
 """Base of all estimators: the result that a fit keeps, and saved fits."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from importlib import import_module
@@ -95,7 +95,7 @@ class BagEstimator(PredictionTable, BaseEstimator):
         label = settings.get("label_name")
         lines = [
             repr(self),
-            f"Fitted to {len(self.result_.labels)} bags of {self.n_features_in_} columns"
+            f"Fitted to {self.result_.n_bags} bags of {self.n_features_in_} columns"
             + (f" from {Path(settings['file']).name}" if settings.get("file") else "")
             + (f", label {label!r}" if label else "")
             + (f", in {settings['seconds']:.1f} s" if "seconds" in settings else ""),
@@ -244,7 +244,7 @@ class BagEstimator(PredictionTable, BaseEstimator):
         settings = self.result_.settings
         samples = settings.get("samples")
         if samples is None:
-            return self._like(bags, settings, need_weights, self.columns_of_bags)
+            return self.bags_like(bags, settings, need_weights, self.columns_of_bags)
         by_name = getattr(bags, "samples", bags)
         if not isinstance(by_name, Mapping) or not set(by_name) <= set(samples):
             what = list(by_name) if isinstance(by_name, Mapping) else f"a {type(bags).__name__}"
@@ -260,21 +260,23 @@ class BagEstimator(PredictionTable, BaseEstimator):
         like = {
             name: part
             if len(part) == 0
-            else self._like(part, samples[name], need_weights, named.get(name, []))
+            else self.bags_like(part, samples[name], need_weights, named.get(name, []))
             for name, part in by_name.items()
         }
         for name in set(samples) - {name for name, part in like.items() if len(part)}:
             warn(f"no bag has points of {name!r}: predictions leave open what these would say")
         return bags.with_samples(like) if isinstance(bags, Samples) else Samples(like)
 
-    def _like(self, bags, settings, need_weights, named):
+    def bags_like(
+        self, bags: Any, settings: Mapping[str, Any], need_weights: bool, named: Sequence[str]
+    ) -> Any:
         """The same for bags, or one of their samples; `named` are columns of a table's metadata."""
         columns, names = settings.get("columns"), settings.get("feature_names")
         if columns is not None and is_table(bags):
             frame, bag = cast(Any, bags), cast(str, columns.bag)
             read = Bags.from_dask if hasattr(frame, "to_delayed") else Bags.from_dataframe
             of_fit = SimpleNamespace(columns_=columns)
-            bags = read(frame, bag, weight=columns.weight, metadata=named or None, like=of_fit)
+            bags = read(frame, bag, weight=columns.weight, metadata=list(named) or None, like=of_fit)
         bags = as_bags(bags, in_parts=self.takes_parts).like(columns)
         bags.check_like(settings["n_features"], names, columns)
         if need_weights and settings.get("weighted") and not bags.weighted:
@@ -460,6 +462,16 @@ def _described(estimator, arrays):
     return config, groups
 
 
+def estimator_from_file(name: str, params: dict[str, Any], path: str) -> BagEstimator:
+    """An unfitted estimator; its `stan_file`, if any, is marked as loaded from a file."""
+    if params.get("stan_file") is not None:
+        params["stan_file"] = StanFileOfFit(params["stan_file"])
+        params["stan_file"].fit = path
+    if name not in _CLASSES:  # its module was not imported yet
+        getattr(import_module("bdr_stan"), name, None)
+    return _CLASSES[name](**params)
+
+
 def _restored(groups, config, arrays, notes, path):
     """Fitted estimator from its configuration and groups."""
 
@@ -467,13 +479,7 @@ def _restored(groups, config, arrays, notes, path):
         return {n: decode(v, arrays, made) for n, v in values.items()}
 
     def made(name, **params):
-        """An unfitted estimator; its `stan_file`, if any, is marked as loaded from a file."""
-        if params.get("stan_file") is not None:
-            params["stan_file"] = StanFileOfFit(params["stan_file"])
-            params["stan_file"].fit = path
-        if name not in _CLASSES:  # its module was not imported yet
-            getattr(import_module("bdr_stan"), name, None)
-        return _CLASSES[name](**params)
+        return estimator_from_file(name, params, path)
 
     members = []
     for k, member in enumerate(config["members"]):

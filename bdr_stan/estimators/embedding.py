@@ -18,6 +18,7 @@ from bdr_stan.estimators.own_program import is_plain
 from bdr_stan.estimators.posterior import PosteriorEstimator
 from bdr_stan.estimators.program_of_bags import ProgramOfBags
 from bdr_stan.estimators.samples import SeveralSamples
+from bdr_stan.estimators.sums import FromSums, Summary
 from bdr_stan.estimators.validation import (
     LANDMARKS,
     check_landmarks,
@@ -46,7 +47,8 @@ from bdr_stan.user_warnings import warn
 
 @estimator
 class EmbeddingEstimator(
-    Conformal, DoubtedPredictions, Familiar, SeveralSamples, ProgramOfBags, PosteriorEstimator
+    *(Conformal, DoubtedPredictions, Familiar, SeveralSamples, FromSums, ProgramOfBags),
+    PosteriorEstimator,
 ):
     """Base of the Bayesian estimators on mean embeddings, of labels and of classes.
 
@@ -87,7 +89,7 @@ class EmbeddingEstimator(
     def fit(
         self,
         bags: BagsLike,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         *,
         label_sd: ArrayLike | str | None = None,
         trials: ArrayLike | str | None = None,
@@ -126,8 +128,14 @@ class EmbeddingEstimator(
             election; or the name of a column. For all families except the normal ones.
         """
         started = time.monotonic()
-        bags = as_bags(bags, in_parts=True, samples=self.takes_samples)
         label_data = {"trials": trials, "exposure": exposure, "offset": offset}
+        if isinstance(bags, Summary):
+            self._check_sums(bags, {"y": y, "label_sd": label_sd, **label_data})
+            settings = self._settings(chains, warmup, draws, seed, progress, **cmdstan_options)
+            return self._fit_sums(bags, settings, started)
+        if y is None:
+            raise TypeError("fit needs the labels y of the bags; only a Summary contains them")
+        bags = as_bags(bags, in_parts=True, samples=self.takes_samples)
         labels = self.read_labels(bags, y, label_sd=label_sd, stan_data=stan_data, **label_data)
         settings = self._settings(chains, warmup, draws, seed, progress, **cmdstan_options)
         training = self._training_features(bags, settings.seed, progress, labels)

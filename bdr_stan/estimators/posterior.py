@@ -301,7 +301,7 @@ class PosteriorEstimator(BagEstimator):
         html = super()._html_repr()
         if "result_" not in vars(self):
             return html
-        bags = len(self.result_.labels)
+        bags = self.result_.n_bags
         return f"{html}<pre>Fitted to {bags} bags. {escape(self.report())}</pre>"
 
     # ------------------------------------------------------------ parts of a fit
@@ -413,7 +413,7 @@ class PosteriorEstimator(BagEstimator):
             model, posterior, record, labels, settings, prior_texts=texts, **kept
         )
         self.set_result(result, {})
-        n_bags = len(record)
+        n_bags = labels.n
         for trouble in sampling_warnings(self.diagnostics()):
             warn(f"{trouble} {FEW_BAGS.format(n=n_bags)}" if n_bags < 20 else trouble)
         return self

@@ -80,6 +80,11 @@ class Result:
             return self.members[0].result_.labels
         return self.groups["observed_data"]["y"].values
 
+    @property
+    def n_bags(self) -> int:
+        """Number of the training bags."""
+        return self.settings.get("n_bags", len(self.labels))
+
     def has_draws(self, name: str) -> bool:
         """Whether there are draws of a parameter."""
         return name in self.groups["posterior"]
