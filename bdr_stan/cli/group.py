@@ -46,6 +46,12 @@ class OneSentence(click.Group):
                 text = re.sub(r"^\[Errno \d+\] ", "", str(error)) or type(error).__name__
                 raise click.ClickException(self._in_options(ctx, text)) from error
 
+    def resolve_command(self, ctx, args):
+        """The command of the arguments: ``fit`` of summaries has options of its own."""
+        if args[:1] == ["fit"] and any(word.endswith(".sums") for word in args):
+            args = ["fit-sums", *args[1:]]
+        return super().resolve_command(ctx, args)
+
     def _in_options(self, ctx, text):
         """A message with the options of the command instead of arguments in Python."""
         command = self.commands.get(ctx.invoked_subcommand)

@@ -137,7 +137,7 @@ def show_table(table: "pd.DataFrame") -> None:
 def show_fit(model: Any, every: bool = False) -> None:
     """Print the scalar parameters of a fit, or all parameters, and its sampling report."""
     groups = model.result_.groups
-    posterior, n_bags = groups["posterior"], groups["observed_data"].sizes["bag"]
+    posterior, n_bags = groups["posterior"], model.result_.n_bags
     click.echo(f"{type(model).__name__} ({model.method}): {n_bags} bags, {_landmarks(model)}")
     scalars = [
         name

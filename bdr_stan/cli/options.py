@@ -96,10 +96,7 @@ _csv = _all_of(
     )
 )
 
-labelled_table = _all_of(
-    click.argument("data", type=PATH),
-    option("--bag COLUMN", "Bag of each point.", required=True),
-    option("--label COLUMN", "Label, constant within a bag.", required=True),
+columns_of_points = _all_of(
     *_table(
         {
             "--features A,B,...": "Columns of a point: numbers, or texts as categories.  "
@@ -112,6 +109,22 @@ labelled_table = _all_of(
             "--weight COLUMN": "Weight of a point within its bag.",
         }
     ),
+)
+
+missing = _all_of(
+    option(
+        "--missing [error|drop|indicator]",
+        "Missing values: an error, drop the points, or impute and add an indicator column.",
+        default="error",
+    ),
+    _csv,
+)
+
+labelled_table = _all_of(
+    click.argument("data", type=PATH),
+    option("--bag COLUMN", "Bag of each point.", required=True),
+    option("--label COLUMN", "Label, constant within a bag.", required=True),
+    columns_of_points,
     sample_tables,
     *_table(
         {
@@ -123,12 +136,7 @@ labelled_table = _all_of(
             "for --family, except normal and lognormal]",
         }
     ),
-    option(
-        "--missing [error|drop|indicator]",
-        "Missing values: an error, drop the points, or impute and add an indicator column.",
-        default="error",
-    ),
-    _csv,
+    missing,
 )
 
 model_settings = _all_of(

@@ -110,23 +110,28 @@ class LabelledTable:
         features, missing = names.pop("features"), options.pop("missing")
         return cls(data, tables, roles, label_data, features, names, missing)
 
-    def read(self, model: str, stan_data: Sequence[str] = ()) -> "tuple[Bags | Samples, Array]":
-        """The bags, also with columns for the data of a user's program, and their labels."""
+    def bags(self, stan_data: Sequence[str] = ()) -> "Bags":
+        """The bags, of several samples the first, with columns for the data of a user's program."""
         named = {role: _flat(names or []) for role, names in self.columns_of_bags.items()}
         named["stan_data"] = list(stan_data)
         columns = {role: [column] for role, column in {**self.roles, **self.label_data}.items()}
         check_roles(**columns, features=self.features or [], **named)
-        bag, label = str(self.roles["bag"]), self.roles["label"]
-        metadata = [label, *filter(None, self.label_data.values()), *_flat(named.values())]
+        of_labels = filter(None, [self.roles["label"], *self.label_data.values()])
+        metadata = [*of_labels, *_flat(named.values())]
         bags = read_bags(
             self.data,
-            bag,
+            str(self.roles["bag"]),
             features=self.features,
             weight=self.roles["weight"],
-            metadata=metadata,
+            metadata=metadata or None,
             missing=self.missing,
         )
         click.echo(f"Columns of a point: {', '.join(bags.features or ())}")
+        return bags
+
+    def read(self, model: str, stan_data: Sequence[str] = ()) -> "tuple[Bags | Samples, Array]":
+        """The bags, also with columns for the data of a user's program, and their labels."""
+        bags, label = self.bags(stan_data), self.roles["label"]
         assert bags.metadata is not None  # the label is there
         y = bags.metadata[label]
         # If some are numbers, `fit` names the first bag with a label that is not.
@@ -141,6 +146,7 @@ class LabelledTable:
         from bdr_stan import Samples
 
         first, *others = self.samples
+        bag = str(self.roles["bag"])
         read = {name: read_bags(self.samples[name], bag, missing=self.missing) for name in others}
         every = Samples({first: bags, **read})
         if len(every) > len(bags):

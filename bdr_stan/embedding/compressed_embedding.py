@@ -174,8 +174,8 @@ def compressed_embedding(
         features.n_columns + x.shape[1] + 2,
     )
     options: Any = {"covariance": covariance, "tau": tau, "progress": progress}
-    origin, total, scatter = sums_at_nodes(bags, features, labels, nodes, x, by_size, **options)
-    return CompressedEmbedding(sizes, scatter, origin, total)
+    total, scatter = sums_at_nodes(bags, features, labels, nodes, x, by_size, **options)
+    return CompressedEmbedding(sizes, scatter, features.gram().mean(axis=0), total)
 
 
 def sums_at_nodes(
@@ -189,8 +189,8 @@ def sums_at_nodes(
     covariance: str | None,
     tau: float,
     progress: Callable[[int, int], None] | None = None,
-) -> tuple[Array, RowSums, Array | None]:
-    """Origin of the embeddings, sums over the bags, and within-bag covariance; as in `embed`."""
+) -> tuple[RowSums, Array | None]:
+    """Sums over the bags, and the covariance within bags; rest as in `embed`."""
     sizes, d = bags.effective_sizes, features.n_columns
     factors = scatter_factors(bags, sizes, covariance, tau)
     columns = np.column_stack([covariates, np.ones(len(bags)), labels.y])
@@ -204,4 +204,4 @@ def sums_at_nodes(
     )
     total = reduce(RowSums.plus, (sums for _, sums in results))
     scatter = tau**2 * np.eye(d) if covariance == "identity" else joined.scatter
-    return origin, replace(total, rows=with_fewest_rows(total.rows)), scatter
+    return replace(total, rows=with_fewest_rows(total.rows)), scatter

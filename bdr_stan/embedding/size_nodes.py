@@ -34,6 +34,7 @@ class SizeNodes:
 
     log_sizes: _Interval
     log_variances: _Interval | None  # None for labels without known errors
+    error: float = _INTERPOLATION_ERROR
 
     def of(self, rows: Rows) -> Array:
         """Which groups move, (G,) booleans."""
@@ -109,12 +110,12 @@ def _cheapest_interval(log_size: Array, cost: Array, per_node: int) -> _Interval
     return interval
 
 
-def _n_nodes(length):
+def _n_nodes(length, error=_INTERPOLATION_ERROR):
     """Chebyshev nodes on an interval of log N or log v of this length, also an array."""
     # The largest ellipse with foci at the interval's ends in the strip of imaginary parts below pi.
     half_axis = 2 * np.pi / np.maximum(length, 1e-9)
     rate = half_axis + np.sqrt(1 + half_axis**2)
-    return np.ceil(-np.log(_INTERPOLATION_ERROR) / np.log(rate)).astype(int)
+    return np.ceil(-np.log(error) / np.log(rate)).astype(int)
 
 
 def _range(x: Array) -> _Interval:
@@ -125,22 +126,22 @@ def _interpolated(rows: Rows, nodes: SizeNodes) -> list[Rows]:
     """The groups at the nodes; first, if this is faster, at nodes of short panels."""
     u, (low, high) = np.log(rows.bag_size), nodes.log_sizes
     between = nodes.log_variances
-    n_variances = 1 if between is None else _n_nodes(between[1] - between[0])
-    n_panel_nodes = _n_nodes((high - low) / _N_PANELS) * n_variances
+    n_variances = 1 if between is None else _n_nodes(between[1] - between[0], nodes.error)
+    n_panel_nodes = _n_nodes((high - low) / _N_PANELS, nodes.error) * n_variances
     if len(rows.rows) > 2 * _N_PANELS * n_panel_nodes * rows.rows.shape[1]:
         panel = ((u - low) / (high - low) * (_N_PANELS - 1e-9)).astype(int)
         parts = [panel == k for k in np.unique(panel)]
-        of_panels = [_at_nodes(rows.subset(p), _range(u[p]), between) for p in parts]
+        of_panels = [_at_nodes(rows.subset(p), nodes, _range(u[p])) for p in parts]
         rows = Rows.stacked([with_fewest_rows(Rows.stacked(list(panel))) for panel in of_panels])
-    return list(_at_nodes(rows, nodes.log_sizes, between))
+    return list(_at_nodes(rows, nodes, nodes.log_sizes))
 
 
-def _at_nodes(rows: Rows, log_sizes: _Interval, log_variances: _Interval | None) -> Iterator[Rows]:
-    """The groups of each sign at each node, at most as many rows as columns."""
-    u, of_size = _lagrange(np.log(rows.bag_size), log_sizes)
+def _at_nodes(rows: Rows, nodes: SizeNodes, log_sizes: _Interval) -> Iterator[Rows]:
+    """The groups of each sign at each node of these sizes, at most as many rows as columns."""
+    u, of_size = _lagrange(np.log(rows.bag_size), log_sizes, nodes.error)
     variances, of_variance = np.zeros(1), np.ones((len(of_size), 1))
-    if log_variances is not None:
-        v, of_variance = _lagrange(np.log(rows.known_variance), log_variances)
+    if nodes.log_variances is not None:
+        v, of_variance = _lagrange(np.log(rows.known_variance), nodes.log_variances, nodes.error)
         variances = np.exp(v)
     for j, size in enumerate(np.exp(u)):
         for k, variance in enumerate(variances):
@@ -156,12 +157,12 @@ def _at_nodes(rows: Rows, log_sizes: _Interval, log_variances: _Interval | None)
                     yield Rows(R, *(np.array([value]) for value in values))
 
 
-def _lagrange(x: Array, interval: _Interval) -> tuple[Array, Array]:
+def _lagrange(x: Array, interval: _Interval, error: float) -> tuple[Array, Array]:
     """Chebyshev nodes of the interval, shape (m,), and Lagrange polynomials at x, (n, m)."""
     low, high = interval
     if low == high:
         return np.array([low]), np.ones((len(x), 1))
-    nodes = chebpts1(_n_nodes(high - low))
+    nodes = chebpts1(_n_nodes(high - low, error))
     m = len(nodes)
     # Chebyshev polynomials are orthogonal over the nodes: L_j = 1/m + 2/m sum_k T_k(x_j) T_k.
     inverse = chebvander(nodes, m - 1).T * (2 / m)

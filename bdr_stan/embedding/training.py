@@ -168,7 +168,7 @@ def training_features(
 
 
 def chosen_features(
-    bags: BagsBase,
+    bags: Any,
     covariates: Sequence[str],
     groups: Sequence[str],
     smooths: Sequence[Any],

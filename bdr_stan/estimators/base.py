@@ -24,13 +24,12 @@ from bdr_stan.estimators.validation import StanFileOfFit
 from bdr_stan.questions.prediction_table import PredictionTable
 from bdr_stan.questions.protocol import FOR_MODULES, Fit
 from bdr_stan.results import files
-from bdr_stan.results.encoding import decode, encode, packed, unpacked
-from bdr_stan.results.inference_data import InferenceData, build, dataset
+from bdr_stan.results.encoding import decode, encode
+from bdr_stan.results.inference_data import InferenceData, build
 from bdr_stan.results.result import Result
 from bdr_stan.types import Array, ArrayLike, PathName, Seed, check_seed
 from bdr_stan.user_warnings import warn
 
-_ARRAYS = "bdr_stan_arrays"  # group of a file that holds arrays of parameters and settings
 _OF_FITS = ("result_", "notes_")
 _REQUESTS = "_metadata_request"  # place of scikit-learn's requests of set_fit_request etc.
 _CLASSES: dict[str, type["BagEstimator"]] = {}
@@ -151,12 +150,8 @@ class BagEstimator(PredictionTable, BaseEstimator):
             raise TypeError(f"notes must be a dict, found {notes!r}")
         arrays: dict[str, np.ndarray] = {}
         config, groups = _described(self, arrays)
-        vectors, shapes = packed(arrays)
-        groups[_ARRAYS] = dataset(
-            vectors, {name: [f"{name}_row"] for name in vectors}, sample=False
-        )
-        config = {"bdr_stan": __version__, **config, "arrays": shapes, "notes": notes or {}}
-        files.write(path, groups, config)
+        config = {"bdr_stan": __version__, **config, "notes": notes or {}}
+        files.write(path, groups, config, arrays)
 
     @classmethod
     def load(cls, path: PathName) -> Self:
@@ -276,7 +271,9 @@ class BagEstimator(PredictionTable, BaseEstimator):
             frame, bag = cast(Any, bags), cast(str, columns.bag)
             read = Bags.from_dask if hasattr(frame, "to_delayed") else Bags.from_dataframe
             of_fit = SimpleNamespace(columns_=columns)
-            bags = read(frame, bag, weight=columns.weight, metadata=list(named) or None, like=of_fit)
+            bags = read(
+                frame, bag, weight=columns.weight, metadata=list(named) or None, like=of_fit
+            )
         bags = as_bags(bags, in_parts=self.takes_parts).like(columns)
         bags.check_like(settings["n_features"], names, columns)
         if need_weights and settings.get("weighted") and not bags.weighted:
@@ -426,8 +423,7 @@ def load(path: PathName) -> BagEstimator:
     """
     groups, config = files.read(path)
     try:
-        vectors = {str(n): array.values for n, array in groups.pop(_ARRAYS).items()}
-        arrays = unpacked(vectors, config["arrays"])
+        arrays = files.arrays_of(groups, config)
         return _restored(groups, config, arrays, config["notes"], str(path))
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise ValueError(_why_not_restored(path, config)) from error

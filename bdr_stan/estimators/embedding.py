@@ -47,7 +47,12 @@ from bdr_stan.user_warnings import warn
 
 @estimator
 class EmbeddingEstimator(
-    *(Conformal, DoubtedPredictions, Familiar, SeveralSamples, FromSums, ProgramOfBags),
+    Conformal,
+    DoubtedPredictions,
+    Familiar,
+    SeveralSamples,
+    FromSums,
+    ProgramOfBags,
     PosteriorEstimator,
 ):
     """Base of the Bayesian estimators on mean embeddings, of labels and of classes.
@@ -257,7 +262,7 @@ class EmbeddingEstimator(
     def report(self) -> str:
         """Diagnostics, kernel, and labels that the errors of the model do not describe; a str."""
         lines, kind = [super().report()], self.label_model
-        if self.result_.has_draws("sigma") and kind.is_linear:
+        if self.result_.has_draws("sigma") and kind.is_linear and len(self.result_.labels):
             lines += label_advice(self.result_.labels, float(self.result_.draws("sigma").mean()))
         overdispersion = self.result_.settings.get("overdispersion")
         if overdispersion is not None:

@@ -1,19 +1,17 @@
-"""Fits from sums: summaries of bags, which add up, in the place of the bags.
+"""Fits from sums: summaries of bags, which add up, instead of the bags.
 
 With normal labels the posterior depends on the bags through sums only, see "Lossless compression"
-in ``docs/explanation/computation.md``. A `Basis` fixes what the sums are of; each site turns its
-bags into a `Summary`; a fit to the total is the fit to all bags together.
+in ``docs/explanation/computation.md``. A `Basis` fixes the features to sum; each site turns its
+bags into a `Summary`; a fit to the total is the fit to all bags.
 """
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from dataclasses import asdict, dataclass, fields, replace
 from hashlib import sha256
 from typing import Any, Self
 
 import numpy as np
-import pandas as pd
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -21,43 +19,42 @@ from bdr_stan import __version__
 from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.bags.record import RECORDED, BagsRecord
 from bdr_stan.embedding.compressed_embedding import CompressedEmbedding, RowSums, sums_at_nodes
-from bdr_stan.embedding.compression import Rows, merged
+from bdr_stan.embedding.compression import Rows
 from bdr_stan.embedding.covariates import Covariates
 from bdr_stan.embedding.landmarks import check_kernel_reaches
 from bdr_stan.embedding.mean_embedding import embed
 from bdr_stan.embedding.size_nodes import SizeNodes, with_fewest_rows
 from bdr_stan.embedding.training import TrainingFeatures, chosen_features
 from bdr_stan.estimators.base import estimator_from_file
-from bdr_stan.estimators.validation import check_positive
 from bdr_stan.kernels import landmark_features
 from bdr_stan.labels import SummedLabels
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.questions.protocol import Fit
 from bdr_stan.results import files
-from bdr_stan.results.encoding import decode, encode, packed, unpacked
-from bdr_stan.results.inference_data import dataset
-from bdr_stan.types import Array, ArrayLike, PathName, check_counts
+from bdr_stan.results.encoding import decode, encode
+from bdr_stan.types import Array, ArrayLike, PathName, check_counts, is_number
 
-_ARRAYS = "bdr_stan_arrays"
-_SUMMED = ("powers", "by_points", "scatter")  # of a Summary, besides its rows
+_INTERPOLATION_ERROR = 1e-12  # of log likelihoods at sizes between the nodes
 
 
-class _Saved:
-    """Base of what is saved to a file of its own."""
+class _InFile:
+    """Base of objects with a `config` of numbers, text and arrays, in a file of their own."""
+
+    config: Any
+    from_config: Any
 
     def save(self, path: PathName) -> None:
-        """Write to one file; an existing file is replaced once the new one is complete.
+        """Write to one file.
 
         Parameters
         ----------
         path : str or Path
+            An existing file is replaced once the new one is complete.
         """
         arrays: dict[str, Array] = {}
-        content = encode(self.config(), arrays, type(self).__name__)  # type: ignore[attr-defined]
-        vectors, shapes = packed(arrays)
-        variables = dataset(vectors, {name: [f"{name}_row"] for name in vectors}, sample=False)
-        config = {"bdr_stan": __version__, type(self).__name__: content, "arrays": shapes}
-        files.write(path, {_ARRAYS: variables}, config)
+        what = type(self).__name__
+        content = encode(self.config(), arrays, what)
+        files.write(path, {}, {"bdr_stan": __version__, what: content}, arrays)
 
     @classmethod
     def load(cls, path: PathName) -> Self:
@@ -69,28 +66,23 @@ class _Saved:
 
         Raises
         ------
-        FileNotFoundError
-            The file does not exist.
-        ValueError
-            The file is damaged, or contains something else.
+        FileNotFoundError, ValueError
+            There is no such file; it is damaged, or contains something else.
         """
         what = cls.__name__
         try:
             groups, config = files.read(path)
         except ValueError as error:
-            raise ValueError(
-                f"{path} holds no {what}, or is cut short: copy or write it again"
-            ) from error
+            raise ValueError(f"{path} holds no {what}, or is cut short: copy it again") from error
         if what not in config:
             raise ValueError(f"{path} holds no {what}: give a file that {what}.save has written")
+
+        def made(name, **params):
+            return estimator_from_file(name, params, str(path))
+
         try:
-            vectors = {str(name): array.values for name, array in groups[_ARRAYS].items()}
-            arrays = unpacked(vectors, config["arrays"])
-
-            def made(name: str, **params: Any) -> Any:
-                return estimator_from_file(name, params, str(path))
-
-            return cls.from_config(decode(config[what], arrays, made))  # type: ignore[attr-defined]
+            arrays = files.arrays_of(groups, config)
+            return cls.from_config(decode(config[what], arrays, made))
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise ValueError(
                 f"{path} holds a {what} of bdr_stan {config.get('bdr_stan')}, which version "
@@ -99,43 +91,38 @@ class _Saved:
 
 
 @dataclass(frozen=True)
-class Basis(_Saved):
-    """What several sites agree on: kernel, landmarks, encodings of columns, and a model.
+class Basis(_InFile):
+    """What several sites agree on: a model, its kernel and landmarks, encodings of columns.
 
-    Made by ``BDR(...).basis(bags)`` and passed to the sites as a file. It contains the landmarks,
-    which are points or averages of points of `bags`, and no labels.
+    ``BDR(...).basis(bags)`` creates it; the sites receive it as a file. It contains the landmarks,
+    which are points or averages of points of those bags, and no labels.
 
-    Attributes
+    Parameters
     ----------
     estimator : BDR, Shrinkage or BLR
-        Not fitted, with the parameters of the model.
+        The model, not fitted.
     features : TrainingFeatures
         Kernel, landmarks and encodings, without embeddings.
     largest_size : float
         Points of the largest bag that a summary may have.
+    digest : str
+        Identifies the basis.
     """
 
     estimator: Any
     features: TrainingFeatures
     largest_size: float
+    digest: str = ""
 
-    @property
-    def landmarks(self) -> Array:
-        """Landmarks of the kernel, shape (d, p), units of the points."""
-        return self.features.landmarks
-
-    @cached_property
-    def digest(self) -> str:
-        """Identification of the basis: two with the same digest are equal."""
-        arrays: dict[str, Array] = {}
-        text = json.dumps(encode(self.config(), arrays, "Basis"), sort_keys=True, default=str)
-        content = sha256(text.encode())
-        for array in arrays.values():
-            content.update(np.ascontiguousarray(array).tobytes())
-        return content.hexdigest()[:16]
+    def __post_init__(self) -> None:
+        if not self.digest:
+            arrays: dict[str, Array] = {}
+            content = json.dumps(encode(self.config(), arrays, "Basis"), default=str).encode()
+            content += b"".join(array.tobytes() for array in arrays.values())
+            object.__setattr__(self, "digest", sha256(content).hexdigest()[:16])
 
     def summarise(self, bags: BagsLike, y: ArrayLike, *, min_bags: int = 10) -> "Summary":
-        """Sums over bags and their labels: all that a fit needs of them.
+        """Sum over bags and their labels whatever a fit needs.
 
         Parameters
         ----------
@@ -144,77 +131,71 @@ class Basis(_Saved):
         y : array or Series, shape (n,)
             Labels, as for `fit`.
         min_bags : int, default 10
-            Fewest bags of a summary. A summary is not anonymous: of few bags the embeddings and
-            labels can be computed from it. If it is above 1, each level of a covariate or group
-            must also have more than one bag.
+            Fewest bags. A summary is not anonymous: the embeddings and labels of few bags can be
+            computed from it. Unless it is 1, each level of a covariate or group also needs two
+            bags.
 
         Returns
         -------
         Summary
-            Of about a hundred matrices of d by d numbers, whatever the number of bags.
+            Its size does not depend on the number of bags.
 
         Raises
         ------
         ValueError, TypeError
-            Bags unlike those of the basis, fewer than `min_bags`, or larger than `largest_size`.
+            Bags unlike the bags of the basis, fewer than `min_bags`, or larger than `largest_size`.
         """
         check_counts(min_bags=min_bags)
-        record, model = self.features.record, self.estimator
-        bags = model.bags_like(bags, record.settings, True, model.columns_of_bags)
+        model, features = self.estimator, self.features
+        bags = model.bags_like(bags, features.record.settings, True, model.columns_of_bags)
         labels = model.label_model.of_model(model.read_labels(bags, y))
-        self._check(bags, min_bags)
-        learned = self.features.covariates
+        sizes, learned = bags.effective_sizes, features.covariates
+        self._check(bags, sizes, min_bags)
         x = np.empty((len(bags), 0)) if learned is None else learned.transform(bags)
-        covariance, tau = getattr(model, "covariance", None), getattr(model, "tau", 1.0)
-        sizes = bags.effective_sizes
-        several = sizes > 1 + 1e-9
-        if covariance is None and self.features.free_linear_variance:
-            covariance = "average"
+        nodes = [SizeNodes((0.0, float(np.log(self.largest_size))), None, _INTERPOLATION_ERROR)]
+        several, covariance = sizes > 1 + 1e-9, self.covariance
         estimated = covariance if covariance == "identity" or several.any() else None
-        _, sums, scatter = sums_at_nodes(
-            bags, self.features.feature_map, labels, self._nodes, x, covariance=estimated, tau=tau
-        )
-        weight = float({"average": several.sum(), "pooled": np.sum(sizes - 1)}.get(covariance, 1.0))
-        d = len(sums.powers) // 2
+        options: Any = {"covariance": estimated, "tau": getattr(model, "tau", 1.0)}
+        sums, scatter = sums_at_nodes(bags, features.feature_map, labels, nodes, x, **options)
+        d = sums.extremes.shape[1]
+        sums = replace(sums, extremes=np.zeros((2, d)))  # numbers of single bags do not leave
+        weights = {"average": several.sum(), "pooled": np.sum(sizes - 1)}
+        weight = float(weights.get(str(covariance), 1.0))
         return Summary(
-            self,
-            sums.rows,
-            sums.powers,
-            sums.by_points,
-            np.zeros((d, d)) if scatter is None else scatter * weight,
-            weight,
+            self, sums, np.zeros((d, d)) if scatter is None else scatter * weight, weight
         )
 
-    def _check(self, bags, min_bags):
-        """Raise ValueError for too few bags, too large ones, or new or unique levels."""
+    @property
+    def covariance(self) -> str | None:
+        """How the covariance within bags is estimated; None if the model needs none."""
+        default = "average" if self.features.free_linear_variance else None
+        return getattr(self.estimator, "covariance", default)
+
+    def _check(self, bags, sizes, min_bags):
+        """Raise ValueError for too few bags, too large ones, and new or unique levels."""
         if len(bags) < min_bags:
             raise ValueError(
                 f"{len(bags)} bags are too few for a summary: their labels could be computed from "
                 f"it, so at least min_bags={min_bags} are needed"
             )
-        sizes = bags.effective_sizes
-        if sizes.max() > self.largest_size:
+        largest = int(np.argmax(sizes))
+        if sizes[largest] > self.largest_size:
             raise ValueError(
-                f"{bags.name(int(np.argmax(sizes)))} has {sizes.max():.6g} points, but the largest "
-                f"bag of the basis may have {self.largest_size:.6g}: make the basis with a larger "
-                "largest_size"
+                f"{bags.name(largest)} has {sizes[largest]:.6g} points, but the largest bag of the "
+                f"basis may have {self.largest_size:.6g}: make the basis with a larger largest_size"
             )
-        learned = self.features.covariates
-        if learned is None:
+        if self.features.covariates is None:
             return
-        learned.terms.check_levels(bags)
-        levels = {n: v for n, v in learned.levels.items() if v is not None} | learned.terms.groups
-        for name in levels if min_bags > 1 else ():
-            counts = pd.Series(np.asarray(bags.metadata[name])).value_counts()
+        terms, levels = self.features.terms, self.features.covariates.levels
+        terms.check_levels(bags)
+        named = [*(name for name, values in levels.items() if values is not None), *terms.groups]
+        for name in named if min_bags > 1 else ():
+            counts = bags.metadata[name].value_counts()
             if counts.min() == 1:
                 raise ValueError(
                     f"{counts.idxmin()!r} of {name!r} occurs in one bag: its label could be "
                     "computed from the summary, so merge it with another level or leave the bag out"
                 )
-
-    @property
-    def _nodes(self):
-        return [SizeNodes((0.0, float(np.log(self.largest_size))), None)]
 
     def config(self) -> dict[str, Any]:
         """As numbers and text, for a file."""
@@ -227,6 +208,7 @@ class Basis(_Saved):
             "covariates": None if features.covariates is None else features.covariates.config(),
             "free_linear_variance": features.free_linear_variance,
             "largest_size": self.largest_size,
+            "digest": self.digest,
         }
 
     @classmethod
@@ -242,41 +224,46 @@ class Basis(_Saved):
             None if covariates is None else Covariates.from_config(covariates),
             config["free_linear_variance"],
         )
-        return cls(config["estimator"], features, config["largest_size"])
+        return cls(config["estimator"], features, config["largest_size"], config["digest"])
 
 
 @dataclass(frozen=True)
-class Summary(_Saved):
+class Summary(_InFile):
     """Sums over bags and their labels, which add up: ``model.fit(here + there)``.
 
-    Attributes
+    Parameters
     ----------
     basis : Basis
-    n_bags : int
-        Number of bags.
+        What the sums are of.
+    sums : RowSums
+        At nodes of the sizes of bags.
+    scatter : array, shape (d, d)
+        Sum over the bags of their covariances, times their weights.
+    scatter_weight : float
+        Sum of these weights.
+    parts : tuple of str
+        Identifications of the summaries that were added.
     """
 
     basis: Basis
-    rows: Rows  # [e, x, 1, y] at nodes of the sizes
-    powers: Array  # as in `RowSums`
-    by_points: Array
-    scatter: Array  # sum over the bags of their covariances, times their weights, (d, d)
+    sums: RowSums
+    scatter: Array
     scatter_weight: float
-    parts: tuple[str, ...] = ()  # identifications of the summaries that were added
+    parts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.parts:
-            content = sha256(self.powers.tobytes() + self.by_points.tobytes())
+            content = sha256(self.sums.powers.tobytes() + self.sums.by_points.tobytes())
             object.__setattr__(self, "parts", (content.hexdigest()[:16],))
 
     @property
     def n_bags(self) -> int:
         """Number of bags."""
-        return round(self.powers[-1, -1])
+        return round(self.sums.powers[-1, -1])
 
     def __repr__(self) -> str:
-        sites = f" in {len(self.parts)} parts" if len(self.parts) > 1 else ""
-        return f"Summary({self.n_bags} bags{sites}, basis {self.basis.digest})"
+        parts = f" in {len(self.parts)} parts" if len(self.parts) > 1 else ""
+        return f"Summary({self.n_bags} bags{parts}, basis {self.basis.digest})"
 
     def __add__(self, other: Any) -> "Summary":
         if not isinstance(other, Summary):
@@ -292,48 +279,40 @@ class Summary(_Saved):
                 f"both summaries contain the part {min(twice)}, so its bags would count twice: add "
                 "each part once"
             )
-        rows = with_fewest_rows(merged(Rows.stacked([self.rows, other.rows])))
-        sums = {name: getattr(self, name) + getattr(other, name) for name in _SUMMED}
+        sums = self.sums.plus(other.sums)
+        sums = replace(sums, rows=with_fewest_rows(sums.rows))
+        total = replace(self, sums=sums, parts=tuple(sorted(self.parts + other.parts)))
+        if self.basis.covariance == "identity":
+            return total
         weight = self.scatter_weight + other.scatter_weight
-        if self._covariance == "identity":
-            sums["scatter"], weight = self.scatter, self.scatter_weight
-        parts = tuple(sorted(self.parts + other.parts))
-        return replace(self, rows=rows, **sums, scatter_weight=weight, parts=parts)
+        return replace(total, scatter=self.scatter + other.scatter, scatter_weight=weight)
 
     def __radd__(self, other: Any) -> "Summary":
-        """The summary itself if `other` is 0, as for ``sum(summaries)``."""
-        return self if isinstance(other, int) and other == 0 else NotImplemented
-
-    @property
-    def _covariance(self):
-        return getattr(self.basis.estimator, "covariance", None)
+        return self if isinstance(other, int) and other == 0 else NotImplemented  # of ``sum``
 
     @property
     def features(self) -> TrainingFeatures:
-        """Training features of all bags, in the form that a fit needs."""
-        features, d = self.basis.features, len(self.scatter)
-        within = None
-        if self._covariance is not None or features.free_linear_variance:
+        """Training features of all bags."""
+        features, covariance, within = self.basis.features, self.basis.covariance, None
+        if covariance is not None:
             if self.scatter_weight == 0:
                 raise ValueError(
                     "all bags have one point, so the covariance within bags has nothing to "
                     "estimate from: make the basis with covariance='identity' and tau"
                 )
             within = self.scatter / self.scatter_weight
-        origin = features.feature_map.gram().mean(axis=0)
-        sums = RowSums(self.rows, self.powers, self.by_points, np.zeros((2, d)))
-        embedding = CompressedEmbedding(None, within, origin, sums)
-        features = replace(features, record=features.record.take(slice(0)))
-        n_points = float(self.by_points[-1, -1])
-        if features.are_tested(self._covariance, n_points, self.n_bags):
+        feature_map: Any = features.feature_map
+        embedding = CompressedEmbedding(None, within, feature_map.gram().mean(axis=0), self.sums)
+        n_points = float(self.sums.by_points[-1, -1])
+        if features.are_tested(covariance, n_points, self.n_bags):
             return features.with_varying_effects(embedding)
         return replace(features, embedding=embedding)
 
     @property
     def labels(self) -> SummedLabels:
         """Number, mean and standard deviation of the labels, in the form of the model."""
-        ones, y = self.rows.rows[:, -2:].T
-        sign, n = self.rows.sign[self.rows.group], self.n_bags
+        rows, n = self.sums.rows, self.n_bags
+        (ones, y), sign = rows.rows[:, -2:].T, rows.sign[rows.group]
         mean = float(np.sum(sign * ones * y) / n)
         variance = float(np.sum(sign * (y - ones * mean) ** 2) / n)
         return SummedLabels(n=n, mean=mean, sd=float(np.sqrt(max(variance, 0.0))))
@@ -341,35 +320,32 @@ class Summary(_Saved):
     def config(self) -> dict[str, Any]:
         """As numbers and text, for a file."""
         own = {field.name: getattr(self, field.name) for field in fields(self)}
-        return own | {"basis": self.basis.config(), "rows": vars_of(self.rows)}
+        return own | {"basis": self.basis.config(), "sums": asdict(self.sums)}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
         """The summary from its `config`."""
+        sums = {**config["sums"], "rows": Rows(**config["sums"]["rows"])}
         basis = Basis.from_config(config["basis"])
-        return cls(**{**config, "basis": basis, "rows": Rows(**config["rows"])})
+        return cls(**{**config, "basis": basis, "sums": RowSums(**sums)})
 
 
 class FromSums(Fit):
-    """Fits to summaries of bags, in the place of the bags."""
+    """Fits to summaries of bags."""
 
     def basis(
         self: Any, bags: BagsLike, *, largest_size: float = 100_000, seed: int | None = None
     ) -> Basis:
-        """Kernel, landmarks and encodings by some bags, for summaries of others.
+        """Fix kernel, landmarks and encodings by some bags, for summaries of others.
 
         Parameters
         ----------
         bags : Bags, list of arrays, or table
             Bags that may be shared, with all levels of categories, covariates and groups: public
-            points, or generated ones of the same columns and units.
+            points, or generated ones with the same columns and units.
         largest_size : float, default 100 000
-            Points of the largest bag that a summary may have. A summary has about 4 matrices for
-            each factor of 2.
-
-        Returns
-        -------
-        Basis
+            Points of the largest bag that a summary may have. Each factor of 2 adds about three
+            matrices to a summary.
 
         Raises
         ------
@@ -380,26 +356,25 @@ class FromSums(Fit):
         bags = as_bags(bags, in_parts=True)
         self.check_parameters()
         self._check_summable()
-        check_positive(largest_size=largest_size)
-        choices = {
-            name: getattr(self, name)
-            for name in ("bandwidth", "bandwidth_scale", "n_landmarks", "landmarks")
-        }
+        if not is_number(largest_size) or not 1 <= largest_size < np.inf:
+            raise ValueError(f"largest_size must be a number of at least 1, found {largest_size!r}")
+        names = ("bandwidth", "bandwidth_scale", "n_landmarks", "landmarks")
+        choices = {name: getattr(self, name) for name in names}
+        choices |= {"kernel": self.kernel_for(bags), "seed": self.checked_seed(seed)}
         columns = [getattr(self, role) or () for role in ("covariates", "groups", "smooths")]
-        seed = self.checked_seed(seed)
-        features = chosen_features(bags, *columns, kernel=self.kernel_for(bags), **choices, seed=seed)
+        features = chosen_features(bags, *columns, **choices)
         check_kernel_reaches(features.kernel, embed(bags, features.feature_map).extremes)
-        record = features.record.take(slice(0))
-        return Basis(clone(self), replace(features, record=record), float(largest_size))
+        features = replace(features, record=features.record.take(slice(0)))
+        return Basis(clone(self), features, float(largest_size))
 
-    def update(self: Any, bags: BagsLike, y: ArrayLike, **options: Any) -> Self:
-        """Fit again to the bags of a fit from sums and to new ones.
+    def update(self: Any, bags: BagsLike, y: ArrayLike, **options: Any) -> Any:
+        """Fit again, to the bags of a fit from sums and to new ones.
 
         Parameters
         ----------
         bags, y : new bags and their labels, as for `fit`
         **options
-            As for `fit`; by default the chains, draws and seed of the last fit.
+            As for `fit`; chains, draws and seed by default as in the last fit.
 
         Returns
         -------
@@ -407,23 +382,15 @@ class FromSums(Fit):
 
         Raises
         ------
-        ValueError
-            The fit is not from sums.
-        """
-        check_is_fitted(self, "result_")
-        summary = self.summary_ + self.summary_.basis.summarise(bags, y, min_bags=1)
-        arguments = self.result_.settings["run"]["arguments"]
-        return self.fit(summary, **{**arguments, **options})
-
-    @property
-    def summary_(self: Any) -> Summary:
-        """Sums over the training bags, of a fit from sums.
-
-        Raises
-        ------
         AttributeError
             The fit is not from sums.
         """
+        summary = self.summary_ + self.summary_.basis.summarise(bags, y, min_bags=1)
+        return self.fit(summary, **{**self.result_.settings["run"]["arguments"], **options})
+
+    @property
+    def summary_(self: Any) -> Summary:
+        """Sums over the training bags of a fit from sums."""
         check_is_fitted(self, "result_")
         content = self.result_.settings.get("summary")
         if content is None:
@@ -434,14 +401,15 @@ class FromSums(Fit):
         return Summary.from_config(content)
 
     def _check_summable(self: Any) -> None:
-        """Raise ValueError unless labels have sums, and the program takes them."""
+        """Raise ValueError unless labels have sums, and the program uses them."""
         name = type(self).__name__
         if not getattr(self, "compress", False):
-            raise ValueError(f"{name} needs each bag, not sums over them: use BDR, BLR or Shrinkage")
+            raise ValueError(
+                f"{name} needs each bag, not sums over them: use BDR, BLR or Shrinkage"
+            )
         if not self.label_model.is_normal:
             raise ValueError(
-                f"labels of family={self.family!r} have no sums: only of normal and lognormal "
-                "labels does the posterior depend on sums alone"
+                f"labels of family={self.family!r} have no sums, only normal and lognormal ones do"
             )
         if self.stan_file is not None:
             raise ValueError("a fit from sums runs the stock program: leave stan_file out")
@@ -451,18 +419,22 @@ class FromSums(Fit):
         self.check_parameters()
         self._check_summable()
         passed = [name for name, value in others.items() if value is not None]
+        if "label_sd" in passed:
+            raise TypeError(
+                "known errors of labels have no sums of bearable size, as each bag has a variance "
+                "of its own: fit to the bags, or leave label_sd out"
+            )
         if passed:
             raise TypeError(f"a Summary contains the labels: leave {passed[0]} out")
-        model = summary.basis.estimator
         for name in ("family", "covariance", "tau"):
-            here, there = (getattr(one, name, None) for one in (self, model))
-            if here != there and here is not None:
+            here, there = (getattr(one, name, None) for one in (self, summary.basis.estimator))
+            if here not in (None, there):
                 raise ValueError(
-                    f"the sums are of {name}={there!r}, but the model has {name}={here!r}: use the "
-                    "same in the basis and in the model"
+                    f"the sums are for {name}={there!r}, but the model has {name}={here!r}: use "
+                    "the same in the basis and in the model"
                 )
 
-    def _fit_sums(self: Any, summary: Summary, settings: SamplerSettings, started: float) -> Self:
+    def _fit_sums(self: Any, summary: Summary, settings: SamplerSettings, started: float) -> Any:
         """Fit to a summary that was checked."""
         training = summary.features
         self._check_same_covariates(training)
@@ -470,8 +442,3 @@ class FromSums(Fit):
         kept = {"summary": summary.config(), "n_bags": summary.n_bags}
         result = self.result_
         return self.set_result(replace(result, settings={**result.settings, **kept}))
-
-
-def vars_of(rows: Rows) -> dict[str, Array]:
-    """Arrays of rows, by name."""
-    return {field.name: getattr(rows, field.name) for field in fields(rows)}

@@ -139,7 +139,7 @@ def weight_priors(
 ) -> dict[str, float]:
     """Default priors of intercept, covariates, noise and weights, from mean and sd of the labels.
 
-    rho_median is such that the regression's prior sd over the bags is that of the labels;
+    rho_median is such that the regression's prior sd over the bags is `spread`;
     `prior_variance` is the prior variance of each bag's predictive mean at rho = 1, shape (n,), or
     its average.
     """

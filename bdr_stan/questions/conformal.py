@@ -23,7 +23,7 @@ from bdr_stan.questions.conformal_bayes import (
     kept_classes,
     kept_pieces,
 )
-from bdr_stan.questions.protocol import Fit
+from bdr_stan.questions.protocol import Fit, check_has_bags
 from bdr_stan.results.leave_one_out import GOOD_K
 from bdr_stan.types import Array, ArrayLike, DataFrame, is_integer
 from bdr_stan.user_warnings import warn
@@ -207,6 +207,7 @@ def _check_conformal(model: Any, level: float, by_size: bool | int) -> None:
             f"by_size must be True, False or a number of size classes >= 1, found {by_size!r}"
         )
     name, groups = type(model).__name__, model.result_.groups
+    check_has_bags(model, "conformal")
     if "label_sd" in model.result_.constants:
         raise ValueError(
             "conformal regions need new labels that are like the training labels, but these have "

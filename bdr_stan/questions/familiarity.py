@@ -20,7 +20,7 @@ from bdr_stan.embedding.saved_arrays import SavedArrays
 from bdr_stan.embedding.shrinkage import joint_basis
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.predictive.distributions import table_of_bags
-from bdr_stan.questions.protocol import Fit
+from bdr_stan.questions.protocol import Fit, check_has_bags
 from bdr_stan.types import Array, DataFrame
 
 _MIN_BAGS = 20  # with fewer no bag could be an outlier at the 5% level
@@ -172,6 +172,7 @@ class Familiar(Fit):
                 "familiarity needs bags with one sample, but the model was fitted to several: fit "
                 "one of the samples"
             )
+        check_has_bags(self, "familiarity")
         n = len(self.result_.labels)
         if n < _MIN_BAGS:
             raise ValueError(f"the fit is to {n} bags, but familiarity needs at least {_MIN_BAGS}")

@@ -9,7 +9,14 @@ from bdr_stan.parameters import describe
 # Names that estimators define, and describe, for questions and other modules; completions of a
 # user's prompt omit them.
 FOR_MODULES = {
-    *("bags_like", "check_complete", "check_samples", "checked_seed", "covariates_", "covariates_of"),
+    *(
+        "bags_like",
+        "check_complete",
+        "check_samples",
+        "checked_seed",
+        "covariates_",
+        "covariates_of",
+    ),
     *("draws", "embedding_of", "fit_of_sample", "kernel_for", "label_model", "labels_of_new"),
     *("like_training", "mean_totals", "noise_by_size", "own_program", "predictive_of_draws"),
     *("program_predictive", "program_ran_here", "program_step", "read_labels", "set_result"),
@@ -27,6 +34,15 @@ class Fit:
                 describe(method, cls.__mro__[1:])
                 setattr(cls, name, answered(method))
         super().__init_subclass__(**options)
+
+
+def check_has_bags(model: Any, question: str) -> None:
+    """Raise ValueError for a fit from sums, which has no labels and embeddings of single bags."""
+    if "summary" in model.result_.settings:
+        raise ValueError(
+            f"{question} needs the label and embedding of each training bag, but this fit is from "
+            "sums over the bags: fit to the bags, or ask a fit at one of the sites"
+        )
 
 
 def check_stock(model: Any) -> None:

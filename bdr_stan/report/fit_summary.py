@@ -11,6 +11,7 @@ from bdr_stan.aggregate.bag_effects import have_mean_points
 from bdr_stan.bags import Bags, PartitionedBags, Samples
 from bdr_stan.embedding.replicates import effective_sizes
 from bdr_stan.metrics import size_classes
+from bdr_stan.questions.protocol import check_has_bags
 from bdr_stan.results.leave_one_out import LeaveOneOut, class_predictive
 from bdr_stan.types import Array, DataFrame
 
@@ -173,6 +174,7 @@ def fit_summary(
     model: Any, bags: Bags | PartitionedBags | Samples | None, label: str
 ) -> FitSummary:
     """Summary of a fit; selects the training bags; ValueError unless `bags` include them."""
+    check_has_bags(model, "report_html")
     ids = list(map(str, model.result_.groups["observed_data"]["bag"].values))
     if isinstance(bags, Samples):
         lacking = [name for name in model.result_.settings["samples"] if name not in bags.samples]

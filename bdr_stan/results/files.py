@@ -7,7 +7,7 @@ import os
 import platform
 import secrets
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 
 from bdr_stan.extras import in_main_thread
-from bdr_stan.results.inference_data import Groups
-from bdr_stan.types import PathName, as_path, saving_to
+from bdr_stan.results.encoding import packed, unpacked
+from bdr_stan.results.inference_data import Groups, dataset
+from bdr_stan.types import Array, PathName, as_path, saving_to
 
+_ARRAYS = "bdr_stan_arrays"  # group of the arrays of the configuration
 CONFIG_ATTRIBUTE = "bdr_stan_config"
 CONTENTS_ATTRIBUTE = "bdr_stan_contents"  # variables of each group, to detect missing ones
 _MOST_BYTES_PER_BYTE = 1100  # of arrays per byte of a file; zlib compresses zeros to 1 / 1032
@@ -25,11 +27,16 @@ _MOST_BYTES_PER_BYTE = 1100  # of arrays per byte of a file; zlib compresses zer
 _UNREADABLE = (OSError, RuntimeError, LookupError, ValueError, TypeError, AttributeError)
 
 
-def write(path: PathName, groups: Groups, config: dict[str, Any]) -> None:
-    """Write groups and configuration to one NetCDF file, replacing it only when complete."""
+def write(
+    path: PathName, groups: Groups, config: dict[str, Any], arrays: Mapping[str, Array]
+) -> None:
+    """Write groups, configuration and its arrays to one NetCDF file, replaced when complete."""
     path = checked_output(path)
+    vectors, shapes = packed(arrays)
+    rows = {name: [f"{name}_row"] for name in vectors}
+    groups = {**groups, _ARRAYS: dataset(vectors, rows, sample=False)}
     attributes = {
-        CONFIG_ATTRIBUTE: json.dumps(config, default=_as_json),
+        CONFIG_ATTRIBUTE: json.dumps({**config, "arrays": shapes}, default=_as_json),
         CONTENTS_ATTRIBUTE: json.dumps({name: list(group) for name, group in groups.items()}),
     }
     with written_whole(path) as partial:
@@ -134,7 +141,13 @@ def _as_json(value: Any) -> Any:
     )
 
 
-def read(path: PathName) -> tuple[Groups, dict[str, Any]]:
+def arrays_of(groups: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Array]:
+    """The arrays of a file's configuration, which leave the groups."""
+    vectors = {str(name): array.values for name, array in groups.pop(_ARRAYS).items()}
+    return unpacked(vectors, config["arrays"])
+
+
+def read(path: PathName) -> tuple[dict[str, Any], dict[str, Any]]:
     """Groups and configuration of a file of `write`; ValueError for damaged or foreign files."""
     import h5netcdf
     import h5py
