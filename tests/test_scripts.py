@@ -67,6 +67,7 @@ SAYS = {
     "benchmarks/embedding.py": "scikit-learn",
     "benchmarks/families.py": "negative binomial regression: NLL",
     "benchmarks/edits.py": "| edited | urban |",
+    "benchmarks/sums.py": "bags per minute",
     "benchmarks/engines.py": "times CmdStan's processor time",
     "benchmarks/implausible_values.py": "| none |",
     "benchmarks/map_page.py": "5 layers, 50 districts: written in",

@@ -50,5 +50,5 @@ def test_refusals(sites, tmp_path):
     fails("there is no file", "fit", tmp_path / "b.sums", "-o", tmp_path / "fit.nc")
     public = [sites / "public.csv", "--bag", "ward", "-o", tmp_path / "b.nc"]
     fails("not in the range x>=1", "basis", *public, "--largest-size", 0, code=2)
-    fails("invalid choice", "basis", *public, "--family", "poisson", code=2)
+    fails("is not one of", "basis", *public, "--family", "poisson", code=2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["few.csv"]
