@@ -151,7 +151,7 @@ class BagEstimator(PredictionTable, BaseEstimator):
         arrays: dict[str, np.ndarray] = {}
         config, groups = _described(self, arrays)
         config = {"bdr_stan": __version__, **config, "notes": notes or {}}
-        files.write(path, groups, config, arrays)
+        files.write(path, *files.with_arrays(groups, config, arrays))
 
     @classmethod
     def load(cls, path: PathName) -> Self:

@@ -54,7 +54,8 @@ class _InFile:
         arrays: dict[str, Array] = {}
         what = type(self).__name__
         content = encode(self.config(), arrays, what)
-        files.write(path, {}, {"bdr_stan": __version__, what: content}, arrays)
+        config = {"bdr_stan": __version__, what: content}
+        files.write(path, *files.with_arrays({}, config, arrays))
 
     @classmethod
     def load(cls, path: PathName) -> Self:

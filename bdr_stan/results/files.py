@@ -27,16 +27,11 @@ _MOST_BYTES_PER_BYTE = 1100  # of arrays per byte of a file; zlib compresses zer
 _UNREADABLE = (OSError, RuntimeError, LookupError, ValueError, TypeError, AttributeError)
 
 
-def write(
-    path: PathName, groups: Groups, config: dict[str, Any], arrays: Mapping[str, Array]
-) -> None:
-    """Write groups, configuration and its arrays to one NetCDF file, replaced when complete."""
+def write(path: PathName, groups: Groups, config: dict[str, Any]) -> None:
+    """Write groups and configuration to one NetCDF file, replacing it only when complete."""
     path = checked_output(path)
-    vectors, shapes = packed(arrays)
-    rows = {name: [f"{name}_row"] for name in vectors}
-    groups = {**groups, _ARRAYS: dataset(vectors, rows, sample=False)}
     attributes = {
-        CONFIG_ATTRIBUTE: json.dumps({**config, "arrays": shapes}, default=_as_json),
+        CONFIG_ATTRIBUTE: json.dumps(config, default=_as_json),
         CONTENTS_ATTRIBUTE: json.dumps({name: list(group) for name, group in groups.items()}),
     }
     with written_whole(path) as partial:
@@ -139,6 +134,16 @@ def _as_json(value: Any) -> Any:
         f"the configuration contains a {type(value).__name__}, which JSON does not support: use "
         "text, numbers, lists and dicts in notes"
     )
+
+
+def with_arrays(
+    groups: Groups, config: Mapping[str, Any], arrays: Mapping[str, Array]
+) -> tuple[Groups, dict[str, Any]]:
+    """Groups and configuration with the arrays of the configuration, to write."""
+    vectors, shapes = packed(arrays)
+    rows = {name: [f"{name}_row"] for name in vectors}
+    group = dataset(vectors, rows, sample=False)
+    return {**groups, _ARRAYS: group}, {**config, "arrays": shapes}
 
 
 def arrays_of(groups: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Array]:
