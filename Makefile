@@ -16,6 +16,8 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
 # Side by side, BLAS's own threads would only wait for one another.
 test test-fast coverage shifts: export OPENBLAS_NUM_THREADS := 1
 test test-fast coverage shifts: export OMP_NUM_THREADS := 1
+# Compilers take half the time of -O3, and programs of the tests run briefly.
+test coverage shifts: export O := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-fast coverage shifts setup cmdstan programs lint docs gallery wheel test-wheel clean

@@ -291,3 +291,12 @@ def test_files_of_something_else(fit, summaries, tmp_path):
         Summary.load(tmp_path / "b.sums")
     with pytest.raises(FileNotFoundError, match="does not exist"):
         summaries[0].save(tmp_path / "no" / "a.sums")
+
+
+def test_a_file_of_a_version_with_other_contents(summaries, tmp_path, monkeypatch):
+    path = tmp_path / "a.sums"
+    config = summaries[0].config()
+    monkeypatch.setattr(Summary, "config", lambda self: {**config, "cumulants": 1.0})
+    summaries[0].save(path)
+    with pytest.raises(ValueError, match=r"holds a Summary of bdr_stan .*, which version .* cannot"):
+        Summary.load(path)

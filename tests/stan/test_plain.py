@@ -223,7 +223,7 @@ def test_log_lik_of_families_has_deviations_integrated_out(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["bdr", "bdr_probit", "bdr_gamma", "bdr_ordinal"])
+@pytest.mark.parametrize("name", ["bdr_probit", "bdr_ordinal"])
 def test_cmdstan_takes_bags_without_covariates_and_new_bags(name):
     from bdr_stan.cmdstan.programs import compile_program
 
