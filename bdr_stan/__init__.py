@@ -27,8 +27,7 @@ _NAMES_OF = {
         *("RationalQuadratic", "StudentT", "Polynomial", "Linear"),
     ],
     "predictive": [
-        *("Predictive", "ClassPredictive", "GridPredictive", "MulticlassPredictive", "Blend"),
-        *("AggregatePredictive", "PointPredictive", "Contrast"),
+        *("Predictive", "ClassPredictive", "AggregatePredictive", "PointPredictive", "Contrast"),
     ],
     "kernel_means.kernel_mean": ["KernelMean"],
     "model_selection": ["SpatialBlocks"],

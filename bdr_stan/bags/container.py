@@ -69,8 +69,9 @@ class Bags(Readers):
     features : names of the p columns, optional
     columns : TableColumns, optional
         How the points were made from the columns of a table; determines `features`.
-    pixels : bdr_stan.maps.Pixels, N_points of them, optional
-        The raster pixel of each point.
+    pixels : Pixels, N_points of them, optional
+        The raster pixel of each point: `row` and `col` from 0 on a `grid`, and `share`, the part of
+        the pixel in the district.
     copy : bool, default True
         Copy points that are an array in memory, so later changes to it have no effect here; False
         shares its memory. A memory map is not copied; weights, ids and metadata always are.
@@ -495,38 +496,13 @@ def as_bags(X: BagsLike) -> Bags: ...
 @overload
 def as_bags(X: BagsLike, *, in_parts: bool = ..., samples: bool = ...) -> Any: ...
 def as_bags(X: BagsLike, *, in_parts: bool = False, samples: bool = False) -> Any:
-    """User input as `Bags`.
+    """User input as `Bags`, unchanged if it is one.
 
-    Parameters
-    ----------
-    X : Bags, list of n arrays of shapes (n_points, p), or array, shape (n, n_points, p)
-    in_parts : bool, default False
-        Whether `PartitionedBags` are also accepted.
-    samples : bool, default False
-        Whether `Samples`, or a dict of such bags, are also accepted.
-
-    Returns
-    -------
-    Bags, `X` itself if it is one
-
-    Raises
-    ------
-    TypeError
-        X is a single table or 2-D array, which does not identify the bags; or its points are in
-        partitions, and `in_parts` is False.
-    ValueError
-        There are no bags, or points are invalid, see `Bags`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan.bags import as_bags
-    >>> as_bags([np.zeros((2, 3)), np.ones((5, 3))]).sizes
-    array([2, 5])
-    >>> as_bags(np.zeros((10, 3)))
-    Traceback (most recent call last):
-        ...
-    TypeError: X is a single array of shape (10, 3), not bags: pass a list of 2-D arrays, one ...
+    With `in_parts`, `PartitionedBags` are accepted, with `samples`,
+    `Samples` or a dict of such bags. TypeError for a single table or
+    2-D array, which does not identify the bags, and for points in
+    partitions without `in_parts`; ValueError without bags, and for
+    invalid points, see `Bags`.
     """
     if isinstance(X, Mapping):
         if any(isinstance(values, np.ndarray) and values.ndim == 2 for values in X.values()):

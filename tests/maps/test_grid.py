@@ -6,8 +6,7 @@ import rasterio
 from pyproj import CRS
 from rasterio.transform import Affine
 
-from bdr_stan.maps import Grid, Pixels
-from bdr_stan.maps.grid import name_of_crs, same_crs
+from bdr_stan.maps.grid import Grid, Pixels, name_of_crs, same_crs
 
 GRID = Grid(Affine(30, 0, 500, 0, -20, 900), CRS("EPSG:32736"), (4, 6))
 

@@ -9,7 +9,8 @@ import shapely
 from affine import Affine
 from pyproj import CRS
 
-from bdr_stan.maps import Grid, write_map_page
+from bdr_stan.maps import write_map_page
+from bdr_stan.maps.grid import Grid
 from bdr_stan.maps.page_data import borders, district_tables
 
 GRID = Grid(Affine(100, 0, 5000, 0, -100, 9000), CRS("EPSG:32736"), shape=(20, 30))
