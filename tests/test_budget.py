@@ -18,7 +18,7 @@ BUDGETS = {
     "families": 740,
     "kernel_means": 770,
     "kernels": 2460,
-    "maps": 1740,
+    "maps": 1700,
     "models": 3650,
     "plots": 950,
     "posterior": 2300,

@@ -57,13 +57,6 @@ class Pixels:
         """Cell number of each point, counted along rows; int64, shape (n,)."""
         return self.row.astype(np.int64) * self.grid.shape[1] + self.col
 
-    def cropped(self) -> "Pixels":
-        """The same pixels on the smallest grid that contains them."""
-        rows = slice(int(self.row.min()), int(self.row.max()) + 1)
-        cols = slice(int(self.col.min()), int(self.col.max()) + 1)
-        grid = self.grid.window(rows, cols)
-        return Pixels(self.row - rows.start, self.col - cols.start, self.share, grid)
-
 
 def pixels_of(bags: Any) -> Pixels:
     """Pixels of bags; ValueError if the bags are not from rasters."""

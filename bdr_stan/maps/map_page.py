@@ -45,7 +45,7 @@ def write_map_page(
     Parameters
     ----------
     path : str or Path of the HTML file, which is replaced if it exists; it is returned
-    maps : xarray.Dataset, e.g. from `rates_to_raster`, or GeoTIFF written from it
+    maps : xarray.Dataset, e.g. from `to_raster`, or GeoTIFF written from it
         One layer per variable. A dict, label -> Dataset or GeoTIFF, for example one per month, on
         one grid and of the same layers, has a slider, in the order of the dict.
     districts : GeoDataFrame in the CRS of the maps, e.g. from `district_table`, optional

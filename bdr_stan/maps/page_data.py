@@ -18,7 +18,7 @@ from bdr_stan.types import Array, DataArray, GeoDataFrame
 
 Maps: TypeAlias = "dict[str, dict[str, DataArray]]"  # time -> name of the layer -> layer
 _MOST_CELLS = 2**24  # that all browsers draw on one canvas
-_NAMED = re.compile(r"(quantile|exceedance)_(-?[0-9.]+(?:e[-+]?\d+)?)")  # by `rates_to_raster`
+_NAMED = re.compile(r"(quantile|exceedance)_(-?[0-9.]+(?:e[-+]?\d+)?)")  # by `to_raster`
 _STEPS = 2**16 - 2  # between the codes 1, of the lowest value, and 65535, of the highest
 _TOLERANCE = 0.2  # cells, of simplified borders
 
@@ -111,7 +111,7 @@ def open_maps(maps: Any) -> Maps:
         maps = {"": maps}
     if not isinstance(maps, Mapping):
         raise TypeError(
-            "maps must be an xarray.Dataset, such as rates_to_raster gives, a GeoTIFF or a dict of "
+            "maps must be an xarray.Dataset, such as to_raster gives, a GeoTIFF or a dict of "
             f"these, found a {type(maps).__name__}"
         )
     if not maps:
