@@ -20,7 +20,7 @@ BUDGETS = {
     "kernels": 2460,
     "maps": 1700,
     "models": 3650,
-    "plots": 950,
+    "plots": 880,
     "posterior": 2300,
     "predictive": 2410,
     "questions": 3580,

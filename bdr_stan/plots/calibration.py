@@ -200,12 +200,14 @@ def reliability(
 
     Parameters
     ----------
-    predictives, y, sizes, edges : see `plots.compare_by_size`, for classes
+    predictives : dict, name of a model -> predictive of classes, see `bdr_stan.metrics`
+    y, sizes, edges : see `plots.prediction`
     n_bins : int, default 5, bins of equal width of the predicted probability
 
     Raises
     ------
-    TypeError, ValueError : as `plots.compare_by_size`; or an unknown class.
+    TypeError : predictives that are not a dict.
+    ValueError : no model, arrays of different lengths, or an unknown class.
 
     Examples
     --------

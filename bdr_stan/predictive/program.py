@@ -21,8 +21,7 @@ class ProgramPredictive(NumericMixture):
     """Predictive distribution of the labels of n bags, by draws of a user's Stan program.
 
     ``components(i)`` returns ``y_new`` of the bags with indices `i`, and ``log_density(i, labels)``
-    their ``log_lik`` at labels, shapes (S, len(i)). If `is_count`, quantiles are whole numbers,
-    too.
+    their ``log_lik`` at labels, shapes (S, len(i)). Quantiles are counts if `is_count`.
     """
 
     def __init__(
