@@ -269,7 +269,6 @@ class Readers(BagsBase):
         bag: str,
         *columns: Any,
         lazy: bool = False,
-        client: Any = None,
         **options: Any,
     ) -> Any:
         """Bags from Parquet: a file, a folder of files, or a pattern (``points/*.parquet``).
@@ -282,10 +281,7 @@ class Readers(BagsBase):
         bag : column with the bag of each row
         lazy : bool, default False
             False loads all points into memory. True leaves them in the files, and each pass reads
-            them part by part, on the machines of a Dask cluster if there is one; needs the extra
-            "dask".
-        client : distributed.Client, optional
-            With `lazy`, see `from_dask`.
+            them part by part, see `from_dask`; needs the extra "dask".
         *columns, **options
             `features`, `weight`, `metadata` and the other arguments of `from_dataframe`; with
             `lazy` of `from_dask`.
@@ -301,8 +297,6 @@ class Readers(BagsBase):
         """
         roles, scale, options = _columns(bag, *columns, **options)
         if not lazy:
-            if client is not None:
-                raise ValueError("client goes with lazy=True: leave one out, or pass both")
             table = parquet_table(path, roles.like(options.get("like")))
             return cls._of_table(table, roles, scale, **options)._read_from(path)
         if roles.replicate_weights is not None:
@@ -316,7 +310,7 @@ class Readers(BagsBase):
                 "transform the table before it is written, or leave lazy out"
             )
         parts = parts_of(path, roles, options.get("like"))
-        bags = PartitionedBags.from_parts(cls, *parts, roles, client=client, **options)
+        bags = PartitionedBags.from_parts(cls, *parts, roles, **options)
         return bags._read_from(path)
 
     @classmethod
@@ -332,13 +326,13 @@ class Readers(BagsBase):
         missing: str = "error",
         like: Any = None,
         unseen: str = "error",
-        client: Any = None,
     ) -> PartitionedBags:
         """Bags of a Dask DataFrame with one row per point; the points stay in its partitions.
 
         Estimators on mean embeddings accept the result instead of `Bags`. The rows of a bag may be
         in any partitions and any order; less is sent if they are together. One pass over the
-        partitions counts points and checks all values here.
+        partitions counts points and checks all values here. Passes run on the running client of
+        this process, `distributed.Client`, otherwise in Dask's threads on this machine.
 
         Parameters
         ----------
@@ -348,9 +342,6 @@ class Readers(BagsBase):
         bag : column, or index, with the bag of each row
         features, weight, metadata, missing, like, unseen
             As in `from_dataframe`.
-        client : distributed.Client, optional
-            The cluster that computes; default the running client of this process, otherwise Dask's
-            threads on this machine.
 
         Raises
         ------
@@ -358,7 +349,7 @@ class Readers(BagsBase):
             Dask is not installed.
         TypeError, ValueError
             The message names the column and the partition: missing ids, columns with types that
-            differ between partitions, no points at all, a closed client.
+            differ between partitions, no points at all.
 
         Warns
         -----
@@ -368,7 +359,7 @@ class Readers(BagsBase):
         """
         roles = ColumnRoles(bag, features, weight, metadata)
         parts = parts_of_dask(ddf, roles, like)
-        options = {"missing": missing, "like": like, "unseen": unseen, "client": client}
+        options = {"missing": missing, "like": like, "unseen": unseen}
         return PartitionedBags.from_parts(cls, *parts, roles, **options)
 
     @classmethod
