@@ -27,7 +27,7 @@ from bdr_stan.bags.memory_map import memory_map, release, share_memory
 from bdr_stan.bags.partitions import PartitionedBags
 from bdr_stan.bags.readers import Readers
 from bdr_stan.bags.samples import Samples
-from bdr_stan.bags.tables import is_grouped, is_table
+from bdr_stan.bags.tables import is_table
 from bdr_stan.types import Array, ArrayLike, DataFrame, check_flags
 from bdr_stan.user_warnings import warn
 
@@ -272,15 +272,6 @@ class Bags(Readers):
         -----
         UserWarning
             Some bags have no such points and are excluded.
-
-        Examples
-        --------
-        >>> import pandas as pd
-        >>> from bdr_stan import Bags
-        >>> people = pd.DataFrame({"town": ["a", "a", "b"], "age": [31, 55, 42], "sex": [*"fmf"]})
-        >>> bags = Bags.from_dataframe(people, "town")
-        >>> bags.where(sex="f").sizes
-        array([1, 1])
         """
         rows = np.flatnonzero(points_that_meet(self, conditions))
         if self.weights is not None:
@@ -317,15 +308,6 @@ class Bags(Readers):
         pandas DataFrame, N_points rows
             The bag's id in a column called `id_name`, the columns of the points by their names,
             else x0, x1, ...; a column weight if the points have weights.
-
-        Examples
-        --------
-        >>> from bdr_stan import Bags
-        >>> Bags.from_list([[[1.0]], [[2.0], [3.0]]], features=["age"]).to_dataframe()
-           bag  age
-        0    0  1.0
-        1    1  2.0
-        2    1  3.0
         """
         import pandas as pd
 
@@ -538,8 +520,4 @@ def as_bags(X: BagsLike, *, in_parts: bool = False, samples: bool = False) -> An
         return Bags.from_list(X)
     if is_table(X):
         raise TypeError("X is a table, not bags: use Bags.from_dataframe(df, bag=...)")
-    if is_grouped(X):
-        raise TypeError(
-            f"X is a {type(X).__name__}, not bags: use Bags.from_dataframe(X, features=[...])"
-        )
     raise TypeError(f"X is a {type(X).__name__}, not bags: pass a list of 2-D arrays, one per bag")

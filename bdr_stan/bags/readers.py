@@ -29,7 +29,6 @@ from bdr_stan.bags.tables import (
     bag_codes,
     grouped_rows,
     grouping,
-    ungrouped,
 )
 from bdr_stan.types import Array, ArrayLike, DataFrame, PathName
 
@@ -69,14 +68,6 @@ class Readers(BagsBase):
         weights : list of n arrays, shapes (n_points,), optional
         ids, metadata, features
             As in `Bags`; data frames provide the names of their columns.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bdr_stan import Bags
-        >>> bags = Bags.from_list([np.zeros((2, 3)), np.ones((5, 3))], ids=["ann", "bob"])
-        >>> bags.sizes
-        array([2, 5])
         """
         if not isinstance(arrays, (Sequence, np.ndarray)) or isinstance(arrays, str):
             raise TypeError(
@@ -127,20 +118,6 @@ class Readers(BagsBase):
         weights, replicate_weights, copy, **options
             As in `Bags`; among the options `replicate_scale`, `metadata`, `features`, and `ids`
             with `sizes`.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bdr_stan import Bags
-        >>> points = np.array([[1.0], [2.0], [3.0]])
-        >>> bags = Bags.from_points(points, bag=["bob", "ann", "bob"])
-        >>> bags.ids
-        array(['bob', 'ann'], dtype='<U3')
-        >>> bags[0]
-        array([[1.],
-               [3.]])
-        >>> Bags.from_points(points, sizes=[1, 2]).sizes
-        array([1, 2])
         """
         if (bag is None) == (sizes is None):
             raise TypeError("pass exactly one of bag (the bag of each point) and sizes")
@@ -201,10 +178,10 @@ class Readers(BagsBase):
 
         Parameters
         ----------
-        df : table, or ``table.groupby(column)`` of pandas
-            From pandas, polars or pyarrow; with pyarrow installed, anything that has
-            ``__arrow_c_stream__``, for example a relation of DuckDB.
-        bag : column with the bag of each row; becomes `ids`; default the groupby column
+        df : table of pandas, polars or pyarrow
+            With pyarrow installed, anything that has ``__arrow_c_stream__``, for example a relation
+            of DuckDB.
+        bag : column with the bag of each row; becomes `ids`
         features : columns of a point, default all without another role
         weight : column of point weights, optional
         metadata : columns that are constant within each bag, optional
@@ -251,7 +228,8 @@ class Readers(BagsBase):
         array([[55.,  0.,  1.],
                [42.,  1.,  0.]])
         """
-        df, bag = ungrouped(df, bag)
+        if bag is None:
+            raise TypeError("give bag, the name of the column with the bag of each row")
         roles = ColumnRoles(bag, features, weight, metadata, replicate_weights)
         options = {"missing": missing, "transformer": transformer, "like": like, "unseen": unseen}
         return cls._of_table(df, roles, replicate_scale, **options)

@@ -10,7 +10,6 @@ from scipy.special import logsumexp
 from bdr_stan.bags.checks import checked_numbers
 from bdr_stan.bags.matching import match_to_ids
 from bdr_stan.predictive.distributions import Distributions, check_sample_size
-from bdr_stan.results.inference_data import InferenceData, build, dataset
 from bdr_stan.types import Array, ArrayLike, Seed
 
 # Mixture components (draws x bags) held in memory at a time: 8 MB per array.
@@ -174,23 +173,6 @@ class LabelMixture(Mixture):
             draws = rng.choice(self.n_draws, size=n, p=self.weights)
         labels = [self._labels(components, i, draws, rng) for i, components in self._chunks()]
         return np.concatenate(labels, axis=1)
-
-    def to_inference_data(self, *, seed: Seed = None) -> InferenceData:
-        """Labels drawn for the bags as an ArviZ object, with the ids of the bags as coordinates.
-
-        Parameters
-        ----------
-        seed : int or numpy Generator, optional
-
-        Returns
-        -------
-        InferenceData (ArviZ 0.x) or DataTree (1.x)
-            Group `predictions`: y, dimensions chain (1), draw (S) and bag (n), as `sample` draws
-            it.
-        """
-        ids = np.arange(len(self)) if self.ids is None else self.ids
-        labels = {"y": self.sample(seed=seed)[None]}
-        return build({"predictions": dataset(labels, {"y": ["bag"]}, {"bag": ids}, sample=True)})
 
     @abstractmethod
     def _log_density(self, components: Any, i: Array, labels: Array) -> Array:
