@@ -20,11 +20,11 @@ BUDGETS = {
     "kernels": 2460,
     "maps": 1670,
     "models": 3640,
-    "plots": 880,
+    "plots": 870,
     "posterior": 2300,
-    "predictive": 2390,
+    "predictive": 2330,
     "questions": 3580,
-    "report": 1400,
+    "report": 1360,
     "results": 1300,
 }
 

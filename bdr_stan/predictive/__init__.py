@@ -7,7 +7,7 @@ from importlib import import_module
 
 from bdr_stan.predictive.blend import Blend as Blend
 from bdr_stan.predictive.blend import mix
-from bdr_stan.predictive.classes import ClassPredictive
+from bdr_stan.predictive.classes import ClassPredictive as ClassPredictive
 from bdr_stan.predictive.classes import MulticlassPredictive as MulticlassPredictive
 from bdr_stan.predictive.classes import OrdinalPredictive as OrdinalPredictive
 from bdr_stan.predictive.contrast import Contrast
@@ -18,7 +18,7 @@ from bdr_stan.predictive.outcomes import OutcomePredictive as OutcomePredictive
 from bdr_stan.predictive.points import PointPredictive
 from bdr_stan.predictive.program import ProgramPredictive as ProgramPredictive
 from bdr_stan.predictive.robustness import Robustness
-from bdr_stan.predictive.totals import AggregatePredictive
+from bdr_stan.predictive.totals import AggregatePredictive as AggregatePredictive
 
 _OF_QUESTIONS = {
     "ConformalClasses": "conformal",
@@ -27,8 +27,6 @@ _OF_QUESTIONS = {
     "SelectionBounds": "sensitivity",
 }
 __all__ = [  # noqa: PLE0604
-    "AggregatePredictive",
-    "ClassPredictive",
     "Contrast",
     "PointPredictive",
     "Predictive",

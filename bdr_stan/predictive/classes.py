@@ -62,39 +62,11 @@ class _ClassMixture(LabelMixture):
 
 
 class ClassPredictive(_ClassMixture):
-    """Predictive distribution of the classes of n bags.
+    """Predictive distribution of the classes of n bags, mixtures of Bernoulli distributions.
 
-    For each bag a mixture, over the posterior draws, of Bernoulli distributions.
-
-    Parameters
-    ----------
-    log_probabilities : callable
-        ``log_probabilities(i)`` returns the log probabilities of the first and of the second class,
-        each of shape (S, len(i)), of the bags with integer indices `i`.
-    n_bags, n_draws, weights
-        As for `Predictive`.
-    classes : array, shape (2,)
-        The two labels; `mean` is the probability of the second.
-
-    Attributes
-    ----------
-    mean, sd : arrays, shape (n,)
-        Moments of the probability of the second class, over the posterior.
-    probabilities : array, shape (n, 2)
-        Probabilities of both classes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan import ClassPredictive
-    >>> p = np.array([[0.1, 0.5], [0.3, 0.9]])  # of "well", under each of two draws
-    >>> predictive = ClassPredictive(
-    ...     lambda i: (np.log(1 - p[:, i]), np.log(p[:, i])), 2, 2, np.array(["sick", "well"])
-    ... )
-    >>> predictive.mean, predictive.sd
-    (array([0.2, 0.7]), array([0.1, 0.2]))
-    >>> predictive.log_prob(["sick", "well"]).round(2)
-    array([-0.22, -0.36])
+    ``log_probabilities(i)`` returns the log probabilities of the first and of the second of the two
+    `classes`, each of shape (S, len(i)), of the bags with indices `i`. `mean` and `sd`, shape (n,),
+    are of the probability of the second class over the posterior.
     """
 
     @property
