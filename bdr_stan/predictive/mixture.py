@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import logsumexp
 
-from bdr_stan.bags.checks import checked_numbers
+from bdr_stan.bags.checks import as_vector, checked_numbers
 from bdr_stan.bags.matching import match_to_ids
 from bdr_stan.predictive.distributions import Distributions, check_sample_size
 from bdr_stan.types import Array, ArrayLike, Seed
@@ -193,10 +193,7 @@ class LabelMixture(Mixture):
 
     def _in_order(self, y: ArrayLike, convert: Callable[[ArrayLike], Array]) -> Array:
         """Labels in the order of the bags as an array of shape (n,)."""
-        y = convert(match_to_ids(y, self.ids))
-        if y.shape != (len(self),):
-            raise ValueError(f"y has shape {y.shape}, but there are {len(self)} bags")
-        return y
+        return as_vector(convert(match_to_ids(y, self.ids)), len(self), "y", "bag")
 
 
 class NumericMixture(LabelMixture):
