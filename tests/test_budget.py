@@ -22,7 +22,7 @@ BUDGETS = {
     "models": 3640,
     "plots": 870,
     "posterior": 2300,
-    "predictive": 2330,
+    "predictive": 2320,
     "questions": 3580,
     "report": 1360,
     "results": 1300,

@@ -1,8 +1,7 @@
 """Predictive distributions of any form: densities on a grid of labels."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 from scipy.integrate import cumulative_trapezoid
@@ -126,10 +125,6 @@ class GridPredictive(NumericMixture):
         """As for other distributions, of the bags `i`, but averaged over the draws, (1, m)."""
         density = self._density(i)
         return lambda labels: self._reader(i, labels)(density)[None]
-
-    @classmethod
-    def pooled(cls, predictives: Sequence[Self], weights: Array) -> Self:
-        raise TypeError("densities on grids have no draws to pool: use bdr_stan.predictive.mix")
 
     @property
     def numbers_per_bag(self) -> int:
