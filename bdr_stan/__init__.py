@@ -27,10 +27,7 @@ _NAMES_OF = {
         *("RBF", "Exponential", "Laplace", "Matern32", "Matern52", "Cauchy", "InverseMultiquadric"),
         *("RationalQuadratic", "StudentT", "Polynomial", "Linear"),
     ],
-    "predictive": [
-        *("Predictive", "ClassPredictive", "GridPredictive", "MulticlassPredictive", "Blend"),
-        *("AggregatePredictive", "PointPredictive", "Contrast"),
-    ],
+    "predictive": ["Predictive", "PointPredictive", "Contrast"],
     "kernel_means.kernel_mean": ["KernelMean"],
     "model_selection": ["SpatialBlocks"],
     "tuning": ["tune"],

@@ -50,7 +50,7 @@ def run(output="demo_output", quick=False):
         models[name], predictives[ROWS[name]] = model, model.predictive(test[drawn])
     models["BDR"].save(output / "fit.nc", notes={"bag": "bag", "label": "label"})
     y, sizes = truth[drawn], test.sizes[drawn]
-    figure = plots.compare_by_size(predictives, y, sizes, level=LEVEL, label="mean digit")
+    figure = plots.prediction(y, predictives, sizes, level=LEVEL, label="mean digit")
     figure.savefig(output / "demo.png", dpi=100)
     step(f"wrote {output / 'fit.nc'} and {output / 'demo.png'}")
 

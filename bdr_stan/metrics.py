@@ -288,7 +288,7 @@ def reliability(
     Examples
     --------
     >>> import numpy as np
-    >>> from bdr_stan import ClassPredictive
+    >>> from bdr_stan.predictive import ClassPredictive
     >>> from bdr_stan.metrics import reliability
     >>> p = np.array([[0.1, 0.2, 0.2, 0.8, 0.9, 0.9]])
     >>> predictive = ClassPredictive(

@@ -12,8 +12,8 @@ import click
 import numpy as np
 from scipy.special import gammaln, logsumexp, roots_legendre
 
-from bdr_stan import GridPredictive
 from bdr_stan.bags import Bags, as_bags
+from bdr_stan.predictive import GridPredictive
 from bdr_stan.predictive.grid import trapezoid_weights
 from data_gen import check_output, write_table
 

@@ -8,7 +8,7 @@ from sklearn.model_selection import train_test_split
 from bdr_stan import AggregateRegressor, Bags
 from bdr_stan.datasets import country_files
 from bdr_stan.kernels import map_kernel
-from bdr_stan.maps import district_table, rates_to_raster, write_map_page
+from bdr_stan.maps import district_table, to_raster, write_map_page
 
 quick = "--quick" in sys.argv
 folder, maps = Path("country"), Path("maps")  # what there is, and what is written
@@ -30,7 +30,7 @@ print(predicted.drop(columns="geometry").head().round(1).to_string())
 held = predicted["observed"].between(predicted["lower"], predicted["upper"]).mean()
 print(f"districts held out: NLL {-predictive.log_prob(y_test).mean():.2f}, 95% cover {held:.0%}")
 
-rates = rates_to_raster(model.predict_points(districts), districts, exceedance=[0.1])
+rates = to_raster(model.predict_points(districts), districts, exceedance=[0.1])
 maps.mkdir(exist_ok=True)
 rates.rio.to_raster(maps / "rates.tif")  # mean, sd, two quantiles and P(rate > 0.1)
 table = district_table(model.predictive(districts), districts, cases)

@@ -253,7 +253,7 @@ Reproduce: `{command} --output docs/validation`
     if args.output is not None:
         (args.output / "faces.md").write_text(text)
         shown = {s: predictives[name] for name, s in compared.items() if s in IN_FIGURE}
-        figure = plots.compare_by_size(shown, truth, sizes, EDGES, label="mean age, years")
+        figure = plots.prediction(truth, shown, sizes, EDGES, label="mean age, years")
         figure.savefig(args.output / "faces.png", dpi=160)
 
 

@@ -89,7 +89,7 @@ def draw_figure5(models, bags, y):
     bags = bags[chosen]
     shown = {name: models[name].predictive(bags) for name in names if name in models}
     shown = shown or {OPTIMAL: optimal_predictive(bags)}
-    return plots.compare_by_size(shown, y[chosen], bags.sizes, label=LABEL)
+    return plots.prediction(y[chosen], shown, bags.sizes, label=LABEL)
 
 
 def draw_calibration(table, n_bags):

@@ -45,7 +45,6 @@ TABLE = pd.DataFrame({"county": ["a", "a", "b"], "age": [30.0, 40.0, 50.0]})
         (lambda: Bags.from_dataframe(TABLE), "give bag, the name of the column with the bag"),
         (lambda: Bags.from_csv("people", group="county"), "required positional argument: 'bag'"),
         (lambda: Bags(BAGS), "for a list of arrays use Bags.from_list(arrays)"),
-        (lambda: BLR().fit(TABLE.groupby("county"), [0, 1]), "use Bags.from_dataframe(X, "),
     ],
 )
 def test_an_unknown_argument(call, says):

@@ -9,6 +9,7 @@ import numpy as np
 
 from bdr_stan.aggregate.rows import mean_points
 from bdr_stan.bags import Bags, values_of_bags
+from bdr_stan.bags.checks import as_vector
 from bdr_stan.types import Array, ArrayLike, Seed
 
 # Mean points that differ by less, in their standard deviations, are the same.
@@ -95,11 +96,7 @@ class TrainingEffects:
         if isinstance(district, bool):
             return itself, itself >= 0
         names = np.asarray(values_of_bags(bags, district, "district"), object)
-        if names.shape != (len(bags),):
-            raise ValueError(
-                f"district has shape {names.shape}, but there are {len(bags)} bags: pass the id of "
-                "a training bag for each"
-            )
+        names = as_vector(names, len(bags), "district", "bag")
         number = self.numbers(names, "bag")
         return number, (number >= 0) & (number == itself)
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from bdr_stan.bags import Bags
-from bdr_stan.bags.checks import checked_numbers
+from bdr_stan.bags.checks import as_vector, checked_numbers
 from bdr_stan.bags.missing_codes import CODES_OF_BAGS, ends_of, warn_of_codes
 from bdr_stan.types import Array, ArrayLike
 
@@ -32,10 +32,7 @@ def check_counts(bags: Bags, values: Array, what: str, rule: str) -> None:
 def checked_trials(bags: Bags, values: ArrayLike, y: Array | None = None) -> Array:
     """Numbers of trials of bags, shape (n,): whole, from 1, not below counts y; else an error."""
     trials = checked_numbers(values, "number of trials", bags.ids)
-    if trials.shape != (len(bags),):
-        raise ValueError(
-            f"trials has shape {trials.shape}, but there are {len(bags)} bags: one number per bag"
-        )
+    trials = as_vector(trials, len(bags), "trials", "bag")
     rule = "trials are whole numbers from 1: leave bags without any out"
     check_counts(bags, trials, "number of trials", rule)
     check_each(bags, trials, trials >= 1, "number of trials", rule)

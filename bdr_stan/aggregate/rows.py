@@ -112,36 +112,28 @@ class AggregateRows:
         return out
 
 
-def square_factors(
-    bags: Bags,
-    features: FeatureMap,
-    *,
-    tolerance: float = RANK_TOLERANCE,
-) -> AggregateRows:
-    """Factors Q_a of the bags for rates f^2: sum_j p_j (phi_j' theta)^2 = |Q_a theta|^2.
-
-    Singular values below `tolerance` times the largest are omitted.
-    """
+def square_factors(bags: Bags, features: FeatureMap) -> AggregateRows:
+    """Factors Q_a of the bags for rates f^2: sum_j p_j (phi_j' theta)^2 = |Q_a theta|^2."""
 
     def factor(rows, weights):
         scaled = rows[:, :-1] * np.sqrt(weights)[:, None]
-        return _triangular_factor(scaled, tolerance), weights @ rows[:, -1]
+        return _triangular_factor(scaled), weights @ rows[:, -1]
 
     parts = reduced_by_bag(bags, with_ones(features, residual_variance=True), factor)
     blocks = [
         part[0][0]
         if len(part) == 1
-        else _triangular_factor(np.vstack([block for block, _ in part]), tolerance)
+        else _triangular_factor(np.vstack([block for block, _ in part]))
         for part in parts
     ]
     rows = aggregate_rows(bags, np.vstack(blocks), np.array([len(block) for block in blocks]))
     return replace(rows, residual_variance=np.array([sum(c for _, c in part) for part in parts]))
 
 
-def _triangular_factor(rows, tolerance):
+def _triangular_factor(rows):
     """Fewer rows with nearly the same Gram matrix, ordered by their lengths."""
     s, V = np.linalg.svd(triangular(rows), full_matrices=False)[1:]
-    large = s > tolerance * s[0]
+    large = s > RANK_TOLERANCE * s[0]
     return s[large, None] * V[large]
 
 

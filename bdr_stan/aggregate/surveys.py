@@ -16,7 +16,7 @@ from bdr_stan.aggregate.outside_basis import horizons
 from bdr_stan.aggregate.rows import AggregateRows, point_rows
 from bdr_stan.aggregate.training import AggregateFeatures
 from bdr_stan.bags import Bags, BagsLike, as_bags, values_of_bags
-from bdr_stan.bags.checks import checked_numbers
+from bdr_stan.bags.checks import as_vector, checked_numbers
 from bdr_stan.bags.missing_codes import CODES_OF_BAGS, ends_of, warn_of_codes
 from bdr_stan.kernels import FeatureMap, Kernel, Product, fields_of
 from bdr_stan.types import Array, ArrayLike
@@ -173,11 +173,7 @@ def checked_examined(places: Bags, examined: ArrayLike | str, bracket: str = "")
 def _one_per_place(places, values, name):
     """Numbers of people at the places, shape (m,)."""
     numbers = checked_numbers(values_of_bags(places, values, name), name, places.ids, "place")
-    if numbers.shape != (len(places),):
-        raise ValueError(
-            f"{name} has shape {numbers.shape}, but there are {len(places)} survey places: pass "
-            "one number per place"
-        )
+    numbers = as_vector(numbers, len(places), name, "survey place")
     warn_of_codes({name: ends_of(numbers)}, "places", CODES_OF_BAGS)
     return numbers
 

@@ -3,8 +3,9 @@
 from bdr_stan.bags.checks import LARGEST_VALUE as LARGEST_VALUE
 from bdr_stan.bags.checks import values_are_usable as values_are_usable
 from bdr_stan.bags.chunks import Chunk as Chunk
-from bdr_stan.bags.columns import TableColumns
-from bdr_stan.bags.container import Bags, BagsLike, as_bags
+from bdr_stan.bags.columns import TableColumns as TableColumns
+from bdr_stan.bags.container import Bags, BagsLike
+from bdr_stan.bags.container import as_bags as as_bags
 from bdr_stan.bags.labels import check_classes as check_classes
 from bdr_stan.bags.labels import check_label_sd as check_label_sd
 from bdr_stan.bags.labels import check_labels as check_labels
@@ -15,4 +16,4 @@ from bdr_stan.bags.labels import values_of_bags as values_of_bags
 from bdr_stan.bags.partitions import PartitionedBags
 from bdr_stan.bags.samples import Samples
 
-__all__ = ["Bags", "BagsLike", "PartitionedBags", "Samples", "TableColumns", "as_bags"]
+__all__ = ["Bags", "BagsLike", "PartitionedBags", "Samples"]

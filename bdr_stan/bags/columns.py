@@ -31,40 +31,17 @@ _MAX_CATEGORIES = 100
 
 @dataclass(frozen=True)
 class TableColumns:
-    """Columns of a table that make a point.
+    """Columns of a table that make a point."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        Columns of the table, in the order of the points' columns.
-    categories : dict, name -> tuple
-        Values of the columns that are not numeric: each has an indicator column "name=value".
-    fills : dict, name -> float
-        Replacement of a missing number; an indicator column "name missing" follows its column. NaN
-        for categories: all their columns are then 0.
-    bag, weight : str, optional
-        Columns of the table with the bag and the weight of each row.
-    transformer : scikit-learn transformer, optional
-        Your own, fitted, which replaces all of this.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from bdr_stan import Bags
-    >>> people = pd.DataFrame({"town": ["a", "a", "b"], "age": [31, 55, 42], "sex": [*"fmf"]})
-    >>> columns = Bags.from_dataframe(people, "town").columns
-    >>> columns.names, columns.categories
-    (('age', 'sex'), {'sex': ('f', 'm')})
-    >>> columns.features, columns.sources
-    (['age', 'sex=f', 'sex=m'], array([0, 1, 1]))
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # columns of the table, in the order of the points' columns
+    # Values of the columns that are not numeric: each has an indicator column "name=value".
     categories: Mapping[str, tuple] = field(default_factory=dict)
+    # Replacements of missing numbers; an indicator column "name missing" follows the column. NaN
+    # for categories: all their columns are then 0.
     fills: Mapping[str, float] = field(default_factory=dict)
-    bag: str | None = None
+    bag: str | None = None  # columns of the table with the bag and the weight of each row
     weight: str | None = None
-    transformer: Any = None
+    transformer: Any = None  # the user's own, fitted, which replaces all of this
 
     @property
     def features(self) -> list[str]:

@@ -27,7 +27,7 @@ from bdr_stan.bags.memory_map import memory_map, release, share_memory
 from bdr_stan.bags.partitions import PartitionedBags
 from bdr_stan.bags.readers import Readers
 from bdr_stan.bags.samples import Samples
-from bdr_stan.bags.tables import is_grouped, is_table
+from bdr_stan.bags.tables import is_table
 from bdr_stan.types import Array, ArrayLike, DataFrame, check_flags
 from bdr_stan.user_warnings import warn
 
@@ -69,8 +69,9 @@ class Bags(Readers):
     features : names of the p columns, optional
     columns : TableColumns, optional
         How the points were made from the columns of a table; determines `features`.
-    pixels : bdr_stan.maps.Pixels, N_points of them, optional
-        The raster pixel of each point.
+    pixels : Pixels, N_points of them, optional
+        The raster pixel of each point: `row` and `col` from 0 on a `grid`, and `share`, the part of
+        the pixel in the district.
     copy : bool, default True
         Copy points that are an array in memory, so later changes to it have no effect here; False
         shares its memory. A memory map is not copied; weights, ids and metadata always are.
@@ -271,15 +272,6 @@ class Bags(Readers):
         -----
         UserWarning
             Some bags have no such points and are excluded.
-
-        Examples
-        --------
-        >>> import pandas as pd
-        >>> from bdr_stan import Bags
-        >>> people = pd.DataFrame({"town": ["a", "a", "b"], "age": [31, 55, 42], "sex": [*"fmf"]})
-        >>> bags = Bags.from_dataframe(people, "town")
-        >>> bags.where(sex="f").sizes
-        array([1, 1])
         """
         rows = np.flatnonzero(points_that_meet(self, conditions))
         if self.weights is not None:
@@ -316,15 +308,6 @@ class Bags(Readers):
         pandas DataFrame, N_points rows
             The bag's id in a column called `id_name`, the columns of the points by their names,
             else x0, x1, ...; a column weight if the points have weights.
-
-        Examples
-        --------
-        >>> from bdr_stan import Bags
-        >>> Bags.from_list([[[1.0]], [[2.0], [3.0]]], features=["age"]).to_dataframe()
-           bag  age
-        0    0  1.0
-        1    1  2.0
-        2    1  3.0
         """
         import pandas as pd
 
@@ -495,38 +478,13 @@ def as_bags(X: BagsLike) -> Bags: ...
 @overload
 def as_bags(X: BagsLike, *, in_parts: bool = ..., samples: bool = ...) -> Any: ...
 def as_bags(X: BagsLike, *, in_parts: bool = False, samples: bool = False) -> Any:
-    """User input as `Bags`.
+    """User input as `Bags`, unchanged if it is one.
 
-    Parameters
-    ----------
-    X : Bags, list of n arrays of shapes (n_points, p), or array, shape (n, n_points, p)
-    in_parts : bool, default False
-        Whether `PartitionedBags` are also accepted.
-    samples : bool, default False
-        Whether `Samples`, or a dict of such bags, are also accepted.
-
-    Returns
-    -------
-    Bags, `X` itself if it is one
-
-    Raises
-    ------
-    TypeError
-        X is a single table or 2-D array, which does not identify the bags; or its points are in
-        partitions, and `in_parts` is False.
-    ValueError
-        There are no bags, or points are invalid, see `Bags`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan.bags import as_bags
-    >>> as_bags([np.zeros((2, 3)), np.ones((5, 3))]).sizes
-    array([2, 5])
-    >>> as_bags(np.zeros((10, 3)))
-    Traceback (most recent call last):
-        ...
-    TypeError: X is a single array of shape (10, 3), not bags: pass a list of 2-D arrays, one ...
+    With `in_parts`, `PartitionedBags` are accepted, with `samples`,
+    `Samples` or a dict of such bags. TypeError for a single table or
+    2-D array, which does not identify the bags, and for points in
+    partitions without `in_parts`; ValueError without bags, and for
+    invalid points, see `Bags`.
     """
     if isinstance(X, Mapping):
         if any(isinstance(values, np.ndarray) and values.ndim == 2 for values in X.values()):
@@ -562,8 +520,4 @@ def as_bags(X: BagsLike, *, in_parts: bool = False, samples: bool = False) -> An
         return Bags.from_list(X)
     if is_table(X):
         raise TypeError("X is a table, not bags: use Bags.from_dataframe(df, bag=...)")
-    if is_grouped(X):
-        raise TypeError(
-            f"X is a {type(X).__name__}, not bags: use Bags.from_dataframe(X, features=[...])"
-        )
     raise TypeError(f"X is a {type(X).__name__}, not bags: pass a list of 2-D arrays, one per bag")

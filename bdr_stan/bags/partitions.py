@@ -17,7 +17,7 @@ from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.checks import offsets_of_sizes
 from bdr_stan.bags.column_roles import ColumnRoles, resolve_like
 from bdr_stan.bags.columns import TableColumns
-from bdr_stan.bags.parts import Part, PartReader, check_client, in_order
+from bdr_stan.bags.parts import Part, PartReader, in_order
 from bdr_stan.bags.scan import ScannedTable, merge_scans, scan
 from bdr_stan.extras import require
 from bdr_stan.types import Array
@@ -41,8 +41,6 @@ class PartitionedBags(BagsBase):
         With weights Kish's (sum w)^2 / sum w^2, else the sizes.
     totals : array, shape (n,)
         Sum of the weights of each bag, its size without weights.
-    client : distributed.Client, or None
-        The cluster that computes, if one was given.
     file : str, or None
         Path that the points are read from, if they are in files.
 
@@ -67,13 +65,11 @@ class PartitionedBags(BagsBase):
         sizes_in_parts: Sequence[Array],
         reader: PartReader,
         scanned: ScannedTable,
-        client: Any = None,
     ) -> None:
         self._parts, self._sizes_in_parts, self._reader = parts, sizes_in_parts, reader
         self._codes, self.ids = scanned.codes, scanned.ids
         self.sizes, self.effective_sizes = scanned.sizes, scanned.effective_sizes
         self.totals, self.metadata = scanned.totals, scanned.metadata
-        self.client = client
 
     @classmethod
     def from_parts(
@@ -86,7 +82,6 @@ class PartitionedBags(BagsBase):
         missing: str = "error",
         like: Any = None,
         unseen: str = "error",
-        client: Any = None,
     ) -> Self:
         """Bags of parts with these features: one pass counts, checks values and learns columns.
 
@@ -94,15 +89,14 @@ class PartitionedBags(BagsBase):
         the other arguments are as for `Bags.from_dask`.
         """
         columns = resolve_like(like, roles.features, missing, None, unseen)
-        check_client(client)
         reader = PartReader(kind, replace(roles, features=features), missing, unseen, columns)
-        results = list(in_order(scan, [(p.table, p.where) for p in parts], reader, client=client))
+        results = list(in_order(scan, [(p.table, p.where) for p in parts], reader))
         scans = [each for each, _ in results if each is not None]
         scanned = merge_scans(scans, [dropped for _, dropped in results], reader)
         with_rows = [part for part, (each, _) in zip(parts, results) if each is not None]
         roles = replace(reader.roles, metadata=None)  # which have been read
         reader = replace(reader, columns=scanned.columns, roles=roles)
-        return cls(with_rows, [each.sizes for each in scans], reader, scanned, client)
+        return cls(with_rows, [each.sizes for each in scans], reader, scanned)
 
     # ------------------------------------------------------------ properties
 
@@ -209,7 +203,7 @@ class PartitionedBags(BagsBase):
                 arguments.append((part.table, None if keep.all() else keep, rows))
         done, n_rows = 0, self._rows_in_parts
         n_rows = n_rows[n_rows > 0]
-        results = in_order(_on_part, arguments, (self._reader, function), client=self.client)
+        results = in_order(_on_part, arguments, (self._reader, function))
         for codes, n, result in zip(bags_of_parts, n_rows, results, strict=True):
             yield codes, result
             done += int(n)
@@ -227,9 +221,7 @@ class PartitionedBags(BagsBase):
             keep = self._codes[k] >= 0
             if len(here):
                 arguments.append((part.table, None if keep.all() else keep, here))
-        unordered = np.concatenate(
-            list(in_order(_rows_of_part, arguments, self._reader, client=self.client))
-        )
+        unordered = np.concatenate(list(in_order(_rows_of_part, arguments, self._reader)))
         points = np.empty_like(unordered)
         points[order] = unordered
         return points

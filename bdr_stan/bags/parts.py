@@ -60,17 +60,15 @@ def in_order(
     function: Callable[..., Any],
     arguments: Sequence[tuple[Any, ...]],
     shared: Any,
-    *,
-    client: Any = None,
 ) -> Iterator[Any]:
     """Results of ``function(*arguments[k], shared)`` in the order of k, computed by Dask.
 
     Delayed objects among the arguments are computed first; `shared` is sent once to each worker.
-    Without `client`, Dask uses the running client or else its default scheduler, usually threads.
+    Dask uses its running client or else its default scheduler, usually threads.
     """
     from dask import compute, config, delayed
 
-    client = check_client(client) or _running_client()
+    client = _running_client()
     shared = delayed(shared, name=f"bdr-stan-{uuid4().hex}", traverse=False)
     call = delayed(function, pure=False)
     tasks = [call(*of_task, shared) for of_task in arguments]
@@ -88,19 +86,6 @@ def in_order(
                 futures.popleft()  # frees the result on its worker
         finally:
             client.cancel(list(futures))
-
-
-def check_client(client: Any) -> Any:
-    """A running Dask client, or None; raises for anything else."""
-    if client is None:
-        return None
-    if not hasattr(client, "compute") or not hasattr(client, "status"):
-        raise TypeError(f"client must be a distributed.Client, found a {type(client).__name__}")
-    if client.status != "running":
-        raise ValueError(
-            f"the Dask client is {client.status}: connect again, and make the bags with the new one"
-        )
-    return client
 
 
 def _running_client():

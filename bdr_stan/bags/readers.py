@@ -29,7 +29,6 @@ from bdr_stan.bags.tables import (
     bag_codes,
     grouped_rows,
     grouping,
-    ungrouped,
 )
 from bdr_stan.types import Array, ArrayLike, DataFrame, PathName
 
@@ -69,14 +68,6 @@ class Readers(BagsBase):
         weights : list of n arrays, shapes (n_points,), optional
         ids, metadata, features
             As in `Bags`; data frames provide the names of their columns.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bdr_stan import Bags
-        >>> bags = Bags.from_list([np.zeros((2, 3)), np.ones((5, 3))], ids=["ann", "bob"])
-        >>> bags.sizes
-        array([2, 5])
         """
         if not isinstance(arrays, (Sequence, np.ndarray)) or isinstance(arrays, str):
             raise TypeError(
@@ -127,20 +118,6 @@ class Readers(BagsBase):
         weights, replicate_weights, copy, **options
             As in `Bags`; among the options `replicate_scale`, `metadata`, `features`, and `ids`
             with `sizes`.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bdr_stan import Bags
-        >>> points = np.array([[1.0], [2.0], [3.0]])
-        >>> bags = Bags.from_points(points, bag=["bob", "ann", "bob"])
-        >>> bags.ids
-        array(['bob', 'ann'], dtype='<U3')
-        >>> bags[0]
-        array([[1.],
-               [3.]])
-        >>> Bags.from_points(points, sizes=[1, 2]).sizes
-        array([1, 2])
         """
         if (bag is None) == (sizes is None):
             raise TypeError("pass exactly one of bag (the bag of each point) and sizes")
@@ -201,10 +178,10 @@ class Readers(BagsBase):
 
         Parameters
         ----------
-        df : table, or ``table.groupby(column)`` of pandas
-            From pandas, polars or pyarrow; with pyarrow installed, anything that has
-            ``__arrow_c_stream__``, for example a relation of DuckDB.
-        bag : column with the bag of each row; becomes `ids`; default the groupby column
+        df : table of pandas, polars or pyarrow
+            With pyarrow installed, anything that has ``__arrow_c_stream__``, for example a relation
+            of DuckDB.
+        bag : column with the bag of each row; becomes `ids`
         features : columns of a point, default all without another role
         weight : column of point weights, optional
         metadata : columns that are constant within each bag, optional
@@ -251,7 +228,8 @@ class Readers(BagsBase):
         array([[55.,  0.,  1.],
                [42.,  1.,  0.]])
         """
-        df, bag = ungrouped(df, bag)
+        if bag is None:
+            raise TypeError("give bag, the name of the column with the bag of each row")
         roles = ColumnRoles(bag, features, weight, metadata, replicate_weights)
         options = {"missing": missing, "transformer": transformer, "like": like, "unseen": unseen}
         return cls._of_table(df, roles, replicate_scale, **options)
@@ -269,7 +247,6 @@ class Readers(BagsBase):
         bag: str,
         *columns: Any,
         lazy: bool = False,
-        client: Any = None,
         **options: Any,
     ) -> Any:
         """Bags from Parquet: a file, a folder of files, or a pattern (``points/*.parquet``).
@@ -282,10 +259,7 @@ class Readers(BagsBase):
         bag : column with the bag of each row
         lazy : bool, default False
             False loads all points into memory. True leaves them in the files, and each pass reads
-            them part by part, on the machines of a Dask cluster if there is one; needs the extra
-            "dask".
-        client : distributed.Client, optional
-            With `lazy`, see `from_dask`.
+            them part by part, see `from_dask`; needs the extra "dask".
         *columns, **options
             `features`, `weight`, `metadata` and the other arguments of `from_dataframe`; with
             `lazy` of `from_dask`.
@@ -301,8 +275,6 @@ class Readers(BagsBase):
         """
         roles, scale, options = _columns(bag, *columns, **options)
         if not lazy:
-            if client is not None:
-                raise ValueError("client goes with lazy=True: leave one out, or pass both")
             table = parquet_table(path, roles.like(options.get("like")))
             return cls._of_table(table, roles, scale, **options)._read_from(path)
         if roles.replicate_weights is not None:
@@ -316,7 +288,7 @@ class Readers(BagsBase):
                 "transform the table before it is written, or leave lazy out"
             )
         parts = parts_of(path, roles, options.get("like"))
-        bags = PartitionedBags.from_parts(cls, *parts, roles, client=client, **options)
+        bags = PartitionedBags.from_parts(cls, *parts, roles, **options)
         return bags._read_from(path)
 
     @classmethod
@@ -332,13 +304,13 @@ class Readers(BagsBase):
         missing: str = "error",
         like: Any = None,
         unseen: str = "error",
-        client: Any = None,
     ) -> PartitionedBags:
         """Bags of a Dask DataFrame with one row per point; the points stay in its partitions.
 
         Estimators on mean embeddings accept the result instead of `Bags`. The rows of a bag may be
         in any partitions and any order; less is sent if they are together. One pass over the
-        partitions counts points and checks all values here.
+        partitions counts points and checks all values here. Passes run on the running client of
+        this process, `distributed.Client`, otherwise in Dask's threads on this machine.
 
         Parameters
         ----------
@@ -348,9 +320,6 @@ class Readers(BagsBase):
         bag : column, or index, with the bag of each row
         features, weight, metadata, missing, like, unseen
             As in `from_dataframe`.
-        client : distributed.Client, optional
-            The cluster that computes; default the running client of this process, otherwise Dask's
-            threads on this machine.
 
         Raises
         ------
@@ -358,7 +327,7 @@ class Readers(BagsBase):
             Dask is not installed.
         TypeError, ValueError
             The message names the column and the partition: missing ids, columns with types that
-            differ between partitions, no points at all, a closed client.
+            differ between partitions, no points at all.
 
         Warns
         -----
@@ -368,7 +337,7 @@ class Readers(BagsBase):
         """
         roles = ColumnRoles(bag, features, weight, metadata)
         parts = parts_of_dask(ddf, roles, like)
-        options = {"missing": missing, "like": like, "unseen": unseen, "client": client}
+        options = {"missing": missing, "like": like, "unseen": unseen}
         return PartitionedBags.from_parts(cls, *parts, roles, **options)
 
     @classmethod

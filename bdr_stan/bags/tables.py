@@ -62,23 +62,6 @@ def _read_stream(values):
         raise TypeError(f"{expected}, found {name}, a stream of one column") from None
 
 
-def is_grouped(table: Any) -> bool:
-    """Whether this is a result of pandas's ``groupby``."""
-    return hasattr(table, "obj") and hasattr(table, "ngroups")
-
-
-def ungrouped(table: Any, bag: str | None) -> tuple[Any, str]:
-    """A table and its column of bags, also from ``table.groupby(column)``."""
-    if is_grouped(table):
-        keys = table.keys if isinstance(table.keys, list) else [table.keys]
-        if bag is None and len(keys) == 1 and isinstance(keys[0], str):
-            bag = keys[0]
-        table = table.obj
-    if bag is None:
-        raise TypeError("give bag, the name of the column with the bag of each row")
-    return table, bag
-
-
 def arguments_of_table(
     df: Any,
     roles: ColumnRoles,

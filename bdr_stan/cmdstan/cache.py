@@ -26,18 +26,7 @@ _NOT_WRITABLE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EE
 
 
 def cache_directory() -> Path:
-    """Cache folder: BDR_STAN_CACHE if set, else in the user's cache folder.
-
-    Examples
-    --------
-    >>> import os
-    >>> from unittest.mock import patch
-    >>> from bdr_stan.cmdstan import cache_directory
-    >>> with patch.dict(os.environ, BDR_STAN_CACHE="/data/stan"):
-    ...     print(cache_directory())
-    ...
-    /data/stan
-    """
+    """Cache folder: BDR_STAN_CACHE if set, else in the user's cache folder."""
     folder = os.environ.get("BDR_STAN_CACHE") or platformdirs.user_cache_dir("bdr_stan")
     return Path(folder).expanduser().absolute()
 

@@ -11,15 +11,7 @@ INSTALL_HINT = (
 
 
 def find() -> Path | None:
-    """Home of the CmdStan that CmdStanPy finds; None if there is none.
-
-    Examples
-    --------
-    >>> from bdr_stan.cmdstan import find
-    >>> home = find()
-    >>> home is None or (home / "makefile").exists()
-    True
-    """
+    """Home of the CmdStan that CmdStanPy finds; None if there is none."""
     import cmdstanpy
 
     try:

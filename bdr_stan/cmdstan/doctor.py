@@ -20,49 +20,19 @@ _MIN_FREE_GB = 0.5  # for a few programs and their compiler's files
 
 
 class Finding(NamedTuple):
-    """One check: its subject, whether it passed, and a fix.
-
-    Attributes
-    ----------
-    what : str, subject of the check
-    ok : bool, whether it passed
-    detail : str
-        Its version or location, or the problem.
-    fix : str, default ""
-        A command or advice; "" if `ok`.
-
-    Examples
-    --------
-    >>> from bdr_stan.cmdstan import Finding
-    >>> make = Finding("make", ok=False, detail="not found", fix="sudo apt-get install make")
-    >>> f"{make.what}: {make.detail}" if make.ok else f"{make.what}: {make.fix}"
-    'make: sudo apt-get install make'
-    """
+    """One check: its subject, whether it passed, and a fix."""
 
     what: str
     ok: bool
-    detail: str
-    fix: str = ""
+    detail: str  # its version or location, or the problem
+    fix: str = ""  # a command or advice; "" if `ok`
 
 
 def doctor() -> list[Finding]:
-    """Check CmdStan, compiler, make, the cache folder, programs and stanli.
+    """Findings on CmdStan, compiler, make, the cache folder, programs and stanli; builds nothing.
 
-    Builds nothing. If the package includes compiled programs, tools for compiling may be missing.
-    On Windows, where programs run on stanli, only cache folder and stanli are checked.
-
-    Returns
-    -------
-    list of Finding, with `fix` a command or advice if `ok` is False.
-
-    Examples
-    --------
-    >>> from bdr_stan.cmdstan import doctor
-    >>> findings = doctor()
-    >>> [finding.what for finding in findings]
-    ['CmdStan', 'C++ compiler', 'make', ..., 'compiled programs', 'stanli']
-    >>> all(finding.ok or finding.fix for finding in findings)
-    True
+    If the package includes compiled programs, tools for compiling may be missing. On Windows, where
+    programs run on stanli, only cache folder and stanli are checked.
     """
     if sys.platform == "win32":
         return [_cache(), _stanli()]

@@ -26,15 +26,6 @@ class Family(LabelDistribution):
     """Base of the families; one object each, in `bdr_stan.families.FAMILIES`.
 
     A label has the mean, of counts with trials the probability, link^-1(h).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan.families import FAMILIES
-    >>> FAMILIES["poisson"].terms(y=np.array([3.0]), h=np.log([3.0])).value.round(3)
-    array([-1.496])
-    >>> FAMILIES["binomial"].takes, FAMILIES["gamma"].takes, FAMILIES["beta"].takes
-    (('trials', 'offset'), ('exposure', 'offset'), ('offset',))
     """
 
     link: ClassVar[str]  # "log", "logit" or "identity"

@@ -68,20 +68,6 @@ def label_densities(
 
     Means, variances and those scales that are arrays have the shape (n,), as labels and trials. If
     a variance is 0 the predictor is the mean.
-
-    Examples
-    --------
-    Of 3 counted with mean exp(1), and of 3 and 50 out of 100 trials of probability about a half:
-
-    >>> import numpy as np
-    >>> from bdr_stan.families import FAMILIES, label_densities
-    >>> from bdr_stan.labels import Labels
-    >>> count = Labels(np.array([3.0]))
-    >>> label_densities(FAMILIES["poisson"], count, np.ones(1), np.zeros(1)).value.round(3)
-    array([-1.51])
-    >>> counts = Labels(np.array([3.0, 50.0]), trials=np.full(2, 100.0))
-    >>> label_densities(FAMILIES["binomial"], counts, np.zeros(2), np.ones(2)).value.round(3)
-    array([-7.155, -4.158])
     """
     arrays: dict[str, Any] = {"y": labels.y, **labels.parameters}
     arrays |= {name: value for name, value in scales.items() if np.ndim(value)}

@@ -3,17 +3,13 @@
 Needs the extra "maps": ``pip install 'bdr-stan[maps]'``.
 """
 
-from bdr_stan.maps.grid import Grid, Pixels
 from bdr_stan.maps.map_page import write_map_page
-from bdr_stan.maps.results import district_table, rates_to_raster, to_raster
+from bdr_stan.maps.results import district_table, to_raster
 from bdr_stan.maps.zones import population_at_risk, regrouped
 
 __all__ = [
-    "Grid",
-    "Pixels",
     "district_table",
     "population_at_risk",
-    "rates_to_raster",
     "regrouped",
     "to_raster",
     "write_map_page",

@@ -10,41 +10,14 @@ from bdr_stan.types import Array, ArrayLike
 
 @dataclass(frozen=True)
 class Grid:
-    """The common grid of rasters, aligned with the axes of its CRS.
+    """The common grid of rasters, aligned with the axes of its CRS."""
 
-    Attributes
-    ----------
-    transform : affine.Affine
-        From (column, row) of a cell's corner to its coordinates.
-    crs : pyproj.CRS
-    shape : (int, int), number of rows and of columns
-
-    Examples
-    --------
-    >>> from affine import Affine
-    >>> from pyproj import CRS
-    >>> from bdr_stan.maps import Grid
-    >>> grid = Grid(Affine(100, 0, 5000, 0, -100, 9000), CRS("EPSG:32736"), shape=(20, 30))
-    >>> x, y = grid.centres(row=[0, 1], col=[0, 0])
-    >>> x, y
-    (array([5050., 5050.]), array([8950., 8850.]))
-    """
-
-    transform: Any
-    crs: Any
-    shape: tuple[int, int]
+    transform: Any  # affine.Affine, from (column, row) of a cell's corner to its coordinates
+    crs: Any  # pyproj.CRS
+    shape: tuple[int, int]  # rows and columns
 
     def centres(self, row: ArrayLike, col: ArrayLike) -> tuple[Array, Array]:
-        """Coordinates x and y of the centres of cells.
-
-        Parameters
-        ----------
-        row, col : arrays of integers, shape (n,), position on the grid, from 0
-
-        Returns
-        -------
-        x, y : arrays, shape (n,), units of the CRS
-        """
+        """Coordinates x and y, in units of the CRS, of the centres of cells; shapes (n,)."""
         t = self.transform
         return t.c + t.a * (np.asarray(col) + 0.5), t.f + t.e * (np.asarray(row) + 0.5)
 
@@ -62,28 +35,11 @@ class Grid:
 
 @dataclass(frozen=True, eq=False)
 class Pixels:
-    """The pixel of each of n points.
+    """The pixel of each of n points."""
 
-    Attributes
-    ----------
-    row, col : arrays of integers, shape (n,), position on the grid, from 0
-    share : array, shape (n,), 0 < share <= 1
-        Share of the pixel in the point's district.
-    grid : Grid of `row` and `col`
-
-    Examples
-    --------
-    >>> from bdr_stan import Bags
-    >>> from bdr_stan.datasets import country_files
-    >>> folder = country_files("country", side=20, n_districts=5)
-    >>> files = folder / "rainfall.tif", folder / "districts.gpkg"
-    >>> Bags.from_rasters(*files, fractional=False).pixels
-    Pixels(400 points, grid 20 x 20, EPSG:32736)
-    """
-
-    row: Array
+    row: Array  # int, position on the grid, from 0, shape (n,)
     col: Array
-    share: Array
+    share: Array  # of the pixel in the point's district, 0 < share <= 1
     grid: Grid
 
     def __len__(self) -> int:
@@ -100,13 +56,6 @@ class Pixels:
     def cell(self) -> Array:
         """Cell number of each point, counted along rows; int64, shape (n,)."""
         return self.row.astype(np.int64) * self.grid.shape[1] + self.col
-
-    def cropped(self) -> "Pixels":
-        """The same pixels on the smallest grid that contains them."""
-        rows = slice(int(self.row.min()), int(self.row.max()) + 1)
-        cols = slice(int(self.col.min()), int(self.col.max()) + 1)
-        grid = self.grid.window(rows, cols)
-        return Pixels(self.row - rows.start, self.col - cols.start, self.share, grid)
 
 
 def pixels_of(bags: Any) -> Pixels:

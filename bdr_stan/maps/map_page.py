@@ -10,11 +10,11 @@ from bdr_stan.maps.grid import name_of_crs
 from bdr_stan.maps.layers import values_of
 from bdr_stan.maps.page_data import (
     borders,
+    checked_districts,
     colour_scales,
     common_grid,
     compressed,
     described,
-    district_tables,
     open_maps,
     read_layers,
     readout,
@@ -29,7 +29,7 @@ _EARTH_RADIUS = 6_371_009  # metres
 def write_map_page(
     path: PathName,
     maps: "Dataset | PathName | Mapping[str, Dataset | PathName]",
-    districts: "GeoDataFrame | Mapping[str, GeoDataFrame] | None" = None,
+    districts: "GeoDataFrame | None" = None,
     *,
     title: str = "Map",
     label: str = "rate",
@@ -45,12 +45,11 @@ def write_map_page(
     Parameters
     ----------
     path : str or Path of the HTML file, which is replaced if it exists; it is returned
-    maps : xarray.Dataset, e.g. from `rates_to_raster`, or GeoTIFF written from it
+    maps : xarray.Dataset, e.g. from `to_raster`, or GeoTIFF written from it
         One layer per variable. A dict, label -> Dataset or GeoTIFF, for example one per month, on
         one grid and of the same layers, has a slider, in the order of the dict.
     districts : GeoDataFrame in the CRS of the maps, e.g. from `district_table`, optional
-        Borders on the map, and a table of all columns that can be sorted. A dict has a table for
-        each label of `maps`, of the same ids.
+        Borders on the map, and a table of all columns that can be sorted.
     title : str, default "Map", heading of the page
     label : str, default "rate"
         Name of the mapped rate, with the unit.
@@ -64,7 +63,7 @@ def write_map_page(
     ValueError
         No layer, or one without values or without a CRS; maps with different grids or layers; more
         than 2^24 cells; values without a logarithm; probabilities beyond 0 and 1; districts in
-        another CRS, that are not polygons or lack distinct ids, or other ids at another time.
+        another CRS, that are not polygons or lack distinct ids.
     OSError : the file cannot be written.
 
     Notes
@@ -95,16 +94,16 @@ def write_map_page(
     check_flags(log=log)
     opened = open_maps(maps)
     grid = common_grid(opened)
-    tables = district_tables(districts, list(opened), grid)
+    table = None if districts is None else checked_districts(districts, grid)
     layers, filled = read_layers(opened, log=log)
     cells = _extent(filled)
     data = _data(opened, layers, grid.window(*cells), cells, label)
     lead = f"{filled.sum():,} pixels in {name_of_crs(grid.crs)}"
-    if tables:
-        first = next(iter(tables.values()))
-        data["districts"] = borders(first, grid.window(*cells), data["aspect"])
-        lead += f", {len(first)} districts"
-    sections = [*_district_section(tables), _value_section(layers)]
+    sections = [_value_section(layers)]
+    if table is not None:
+        data["districts"] = borders(table, grid.window(*cells), data["aspect"])
+        lead += f", {len(table)} districts"
+        sections.insert(0, _district_section(table))
     page, lead = "maps/map_page.html", f"{lead}."
     return write_page(path, title, lead, sections, template=page, label=label, data=data)
 
@@ -163,18 +162,11 @@ def _colours():
     return [to_hex(colour) for colour in matplotlib.colormaps["viridis"](np.arange(256))]
 
 
-def _district_section(tables):
-    """The section of the tables, one per time, or none."""
-    blocks = [
-        Table(
-            (f"{time}. " if time else "")
-            + "A header sorts the districts, a name shows one on the map.",
-            table.drop(columns=table.geometry.name).rename_axis(table.index.name or "district"),
-            sortable=True,
-        )
-        for time, table in tables.items()
-    ]
-    return [Section("districts", "Districts", blocks)] if blocks else []
+def _district_section(table):
+    """The section of the table of the districts."""
+    caption = "A header sorts the districts, a name shows one on the map."
+    columns = table.drop(columns=table.geometry.name).rename_axis(table.index.name or "district")
+    return Section("districts", "Districts", [Table(caption, columns, sortable=True)])
 
 
 def _value_section(layers):

@@ -18,7 +18,7 @@ from bdr_stan.types import Array, DataArray, GeoDataFrame
 
 Maps: TypeAlias = "dict[str, dict[str, DataArray]]"  # time -> name of the layer -> layer
 _MOST_CELLS = 2**24  # that all browsers draw on one canvas
-_NAMED = re.compile(r"(quantile|exceedance)_(-?[0-9.]+(?:e[-+]?\d+)?)")  # by `rates_to_raster`
+_NAMED = re.compile(r"(quantile|exceedance)_(-?[0-9.]+(?:e[-+]?\d+)?)")  # by `to_raster`
 _STEPS = 2**16 - 2  # between the codes 1, of the lowest value, and 65535, of the highest
 _TOLERANCE = 0.2  # cells, of simplified borders
 
@@ -111,7 +111,7 @@ def open_maps(maps: Any) -> Maps:
         maps = {"": maps}
     if not isinstance(maps, Mapping):
         raise TypeError(
-            "maps must be an xarray.Dataset, such as rates_to_raster gives, a GeoTIFF or a dict of "
+            "maps must be an xarray.Dataset, such as to_raster gives, a GeoTIFF or a dict of "
             f"these, found a {type(maps).__name__}"
         )
     if not maps:
@@ -243,41 +243,15 @@ def readout(layers: Sequence[Layer]) -> list[dict[str, Any]]:
     return lines
 
 
-def district_tables(districts: Any, times: Sequence[str], grid: Grid) -> "dict[str, GeoDataFrame]":
-    """Checked tables of districts by time, with rows in the order of the first."""
-    import geopandas as gpd
-
-    if districts is None:
-        return {}
-    if isinstance(districts, gpd.GeoDataFrame):
-        districts = {"": districts}
-    elif not isinstance(districts, Mapping):
-        raise TypeError(
-            "districts must be a GeoDataFrame, such as district_table gives, or a dict of tables, "
-            f"found a {type(districts).__name__}"
-        )
-    elif [str(time) for time in districts] != list(times):
-        raise ValueError(
-            f"districts has tables for {', '.join(map(repr, map(str, districts)))}, but maps are "
-            f"for {', '.join(map(repr, times))}: pass the same labels in the same order"
-        )
-    tables = {str(time): _checked(table, grid) for time, table in districts.items()}
-    first_time, first = next(iter(tables.items()))
-    for time, table in tables.items():
-        odd = first.index.symmetric_difference(table.index)
-        if len(odd):
-            raise ValueError(
-                f"the districts of {first_time!r} and {time!r} do not have the same ids: "
-                f"{plain(odd[0])!r} is in one of them"
-            )
-    return {time: table.loc[first.index] for time, table in tables.items()}
-
-
-def _checked(table, grid):
+def checked_districts(table: Any, grid: Grid) -> "GeoDataFrame":
+    """Polygons of districts with distinct ids, in the CRS of the grid; else an error."""
     import geopandas as gpd
 
     if not isinstance(table, gpd.GeoDataFrame):
-        raise TypeError(f"districts must be GeoDataFrames, found a {type(table).__name__}")
+        raise TypeError(
+            "districts must be a GeoDataFrame, such as district_table gives, found a "
+            f"{type(table).__name__}"
+        )
     twice = table.index[table.index.duplicated()]
     if len(twice):
         raise ValueError(

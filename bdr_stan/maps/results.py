@@ -11,52 +11,62 @@ from bdr_stan.bags.matching import match_to_ids
 from bdr_stan.extras import require_maps
 from bdr_stan.maps.grid import check_one_per_point, pixels_of
 from bdr_stan.predictive import PointPredictive
-from bdr_stan.types import ArrayLike, Dataset, GeoDataFrame, check_flags, is_number
+from bdr_stan.types import ArrayLike, Dataset, GeoDataFrame, is_number
 
 
 def to_raster(
-    values: Mapping[str, ArrayLike] | ArrayLike, bags: Bags, *, crop: bool = False
+    values: PointPredictive | Mapping[str, ArrayLike] | ArrayLike,
+    bags: Bags,
+    *,
+    quantiles: Sequence[float] = (0.025, 0.975),
+    exceedance: Sequence[float] = (),
 ) -> "Dataset":
-    """Values of points as a raster, on the grid of their pixels.
+    """The posterior of the rate, or other values of points, as rasters on the grid of their pixels.
 
     ``.rio.to_raster("map.tif")`` writes the result as GeoTIFF, one band per variable, and
     ``.to_netcdf("map.nc")`` as NetCDF, both with the CRS.
 
     Parameters
     ----------
-    values : dict, name -> array, shape (N_points,), or one array, which is called "value"
-        Quantities of pixels, for example rates; a pixel in several bags has the value of the last.
+    values : PointPredictive, e.g. ``model.predict_points(bags)``; or dict, name -> array, shape \
+            (N_points,); or one such array, which is called "value"
+        A pixel in several bags has the value of the last.
     bags : Bags from rasters, or a subset
-    crop : bool, default False
-        Whether to crop the raster to the pixels; else it has the grid of the rasters.
+    quantiles : floats, strictly between 0 and 1, default (0.025, 0.975); for a posterior
+    exceedance : floats, thresholds in units of the rate, default none; for a posterior
 
     Returns
     -------
     xarray.Dataset, dimensions y and x, float64; NaN without a point
+        For a posterior the variables mean, sd, quantile_0.025, ..., exceedance_THRESHOLD, ...: the
+        posterior probability of a rate above the threshold.
 
     Raises
     ------
     ImportError : the extra "maps" is not installed.
-    ValueError : the bags are not from rasters, or there is not one value per point.
+    TypeError : quantiles or thresholds that are not lists of numbers.
+    ValueError : the bags are not from rasters; not one value per point; an invalid quantile.
 
     Examples
     --------
-    >>> from bdr_stan import Bags
+    >>> from bdr_stan import AggregateRegressor, Bags
     >>> from bdr_stan.datasets import country_files
     >>> from bdr_stan.maps import to_raster
-    >>> folder = country_files("country", side=20, n_districts=5)
+    >>> folder = country_files("country", side=20, n_districts=30)
     >>> bags = Bags.from_rasters(folder / "rainfall.tif", folder / "districts.gpkg")
-    >>> raster = to_raster({"wet": bags.points[:, 0] > 1100}, bags)
-    >>> raster["wet"].shape
-    (20, 20)
-    >>> raster.rio.to_raster("wet.tif")
+    >>> model = AggregateRegressor(n_landmarks=5, method="laplace").fit(bags, "cases", seed=1)
+    >>> list(to_raster(model.predict_points(bags), bags, exceedance=[4]))
+    ['mean', 'sd', 'quantile_0.025', 'quantile_0.975', 'exceedance_4']
+    >>> to_raster({"wet": bags.points[:, 0] > 1100}, bags).rio.to_raster("wet.tif")
     """
     require_maps()
     import rioxarray  # noqa: F401
     import xarray as xr
 
-    check_flags(crop=crop)
-    pixels = pixels_of(bags).cropped() if crop else pixels_of(bags)
+    pixels = pixels_of(bags)
+    if isinstance(values, PointPredictive):
+        check_one_per_point(values, len(pixels))
+        values = _summaries(values, quantiles, exceedance)
     grid = pixels.grid
     x, _ = grid.centres(0, np.arange(grid.shape[1]))
     _, y = grid.centres(np.arange(grid.shape[0]), 0)
@@ -78,48 +88,8 @@ def to_raster(
     return raster.rio.write_coordinate_system()
 
 
-def rates_to_raster(
-    rate: PointPredictive,
-    bags: Bags,
-    *,
-    quantiles: Sequence[float] = (0.025, 0.975),
-    exceedance: Sequence[float] = (),
-    crop: bool = False,
-) -> "Dataset":
-    """Posterior of the rate at the pixels of bags as rasters.
-
-    Parameters
-    ----------
-    rate : PointPredictive, e.g. ``model.predict_points(bags)``
-    bags : Bags from rasters, or a subset
-    quantiles : floats, strictly between 0 and 1, default (0.025, 0.975)
-    exceedance : floats, thresholds in units of the rate, default none
-    crop : bool, default False
-        As in `to_raster`.
-
-    Returns
-    -------
-    xarray.Dataset
-        Variables mean, sd, quantile_0.025, ..., exceedance_THRESHOLD, ...: the posterior
-        probability of a rate above the threshold.
-
-    Raises
-    ------
-    ImportError, ValueError
-        As `to_raster`, `PointPredictive.quantile` and `PointPredictive.exceedance`.
-
-    Examples
-    --------
-    >>> from bdr_stan import AggregateRegressor, Bags
-    >>> from bdr_stan.datasets import country_files
-    >>> from bdr_stan.maps import rates_to_raster
-    >>> folder = country_files("country", side=20, n_districts=30)
-    >>> bags = Bags.from_rasters(folder / "rainfall.tif", folder / "districts.gpkg")
-    >>> model = AggregateRegressor(n_landmarks=5, method="laplace").fit(bags, "cases", seed=1)
-    >>> list(rates_to_raster(model.predict_points(bags), bags, exceedance=[4]))
-    ['mean', 'sd', 'quantile_0.025', 'quantile_0.975', 'exceedance_4']
-    """
-    check_one_per_point(rate, len(pixels_of(bags)))
+def _summaries(rate, quantiles, exceedance):
+    """Values of points by their names, from the posterior of their rates."""
     for name, numbers in {"quantiles": quantiles, "exceedance": exceedance}.items():
         if not np.iterable(numbers) or not all(map(is_number, numbers)):
             raise TypeError(f"{name} must be a list of numbers, found {numbers!r}")
@@ -127,8 +97,7 @@ def rates_to_raster(
     if len(quantiles):
         for q, quantile in zip(quantiles, rate.quantile(np.asarray(quantiles, float))):
             values[f"quantile_{q:g}"] = quantile
-    values |= {f"exceedance_{limit:g}": rate.exceedance(limit) for limit in exceedance}
-    return to_raster(values, bags, crop=crop)
+    return values | {f"exceedance_{limit:g}": rate.exceedance(limit) for limit in exceedance}
 
 
 def district_table(

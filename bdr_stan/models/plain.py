@@ -97,18 +97,7 @@ def take_bags(data: Mapping[str, Any], bags: Array) -> dict[str, Any]:
 
 
 class StanData(dict[str, Any]):
-    """Data of a plain Stan program: name -> number or array.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan import BLR
-    >>> rng = np.random.default_rng(0)
-    >>> bags = [rng.normal(mean, 1, (20, 1)) for mean in range(5)]
-    >>> data = BLR(3, random_state=0).stan_data(bags, np.arange(5.0))
-    >>> data["N"], data["z"].shape, data["y"].shape
-    (5, (5, 3), (5,))
-    """
+    """Data of a plain Stan program: name -> number or array."""
 
     def write_json(self, path: PathName) -> None:
         """Write the data as the JSON file for CmdStan, CmdStanR and other interfaces.

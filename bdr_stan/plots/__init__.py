@@ -4,7 +4,7 @@ For *predictive* see `bdr_stan.metrics`, and for errors of arrays of different l
 and edges. matplotlib is imported when a plot is drawn; without it every plot raises ImportError.
 """
 
-from bdr_stan.plots.by_size import BARS_PER_PANEL, compare_by_size, prediction
+from bdr_stan.plots.by_size import BARS_PER_PANEL, prediction
 from bdr_stan.plots.calibration import calibration, pit, reliability, rootogram
 from bdr_stan.plots.effects import influence, robustness, shrinkage_spectrum, terms
 from bdr_stan.plots.style import COVERS, MISSES, MODELS
@@ -15,7 +15,6 @@ __all__ = [
     "MISSES",
     "MODELS",
     "calibration",
-    "compare_by_size",
     "influence",
     "pit",
     "prediction",

@@ -24,6 +24,9 @@ from bdr_stan.plots.style import (
 )
 from bdr_stan.types import ArrayLike, Axes, Figure
 
+_PIT_BARS = 5
+_N_DRAWS, _MOST_BARS = 200, 40  # of a rootogram: draws of predicted counts, bars
+
 
 def calibration(
     y: ArrayLike,
@@ -81,8 +84,6 @@ def pit(
     predictive: metrics.Prediction,
     sizes: ArrayLike | None = None,
     edges: ArrayLike | None = None,
-    *,
-    n_bins: int = 5,
 ) -> "Figure":
     """Figure of histograms of the probability integral transform (PIT), by class of bag sizes.
 
@@ -94,7 +95,6 @@ def pit(
     Parameters
     ----------
     y, predictive, sizes, edges : see `plots.prediction`
-    n_bins : int, number of bars
 
     Examples
     --------
@@ -109,39 +109,29 @@ def pit(
     axes = panels(1, len(classes))[0]
     for ax, (title, mask) in zip(axes, classes.items()):
         n = int(mask.sum())
-        low, high = binom.interval(0.99, n, 1 / n_bins)
-        share = np.histogram(below[mask], n_bins, (0, 1))[0] / n
-        ax.axhspan(n_bins * low / n, n_bins * high / n, color=GUIDE, alpha=0.25, lw=0)
+        low, high = binom.interval(0.99, n, 1 / _PIT_BARS)
+        share = np.histogram(below[mask], _PIT_BARS, (0, 1))[0] / n
+        ax.axhspan(_PIT_BARS * low / n, _PIT_BARS * high / n, color=GUIDE, alpha=0.25, lw=0)
         ax.axhline(1, ls="--", lw=1, color=GUIDE)
-        ax.stairs(n_bins * share, np.linspace(0, 1, n_bins + 1), color=MODELS[1], lw=1.5)
+        ax.stairs(_PIT_BARS * share, np.linspace(0, 1, _PIT_BARS + 1), color=MODELS[1], lw=1.5)
         ax.set(title=title, xlim=(0, 1), ylim=(0, None))
         ax.set_xlabel("PIT value")
     axes[0].set_ylabel("density, 1 if calibrated")
     return axes[0].figure
 
 
-def rootogram(
-    y: ArrayLike,
-    predictive: metrics.Prediction,
-    *,
-    n_draws: int = 200,
-    n_bins: int = 40,
-    seed: int = 0,
-    ax: "Axes | None" = None,
-) -> "Axes":
+def rootogram(y: ArrayLike, predictive: metrics.Prediction, *, ax: "Axes | None" = None) -> "Axes":
     """Hanging rootogram of counts: how often each occurs, and how often it is predicted.
 
     The line is the square root of the predicted number of bags with a count; a bar of the square
     root of the observed number hangs from it. Bars that end above zero show counts that are rarer
-    than predicted, bars below zero counts that are more frequent: of zeros, for instance.
+    than predicted, bars below zero counts that are more frequent: of zeros, for instance. Large
+    counts share bins of equal width.
 
     Parameters
     ----------
     y : array, shape (n,), counts
     predictive : predictive distribution of counts, with `sample`
-    n_draws : int, default 200, draws for estimating predicted numbers
-    n_bins : int, default 40, at most; larger counts share bins of equal width
-    seed : int, default 0, of the draws
     ax : matplotlib Axes, which are returned; None for a new figure
 
     Raises
@@ -155,8 +145,9 @@ def rootogram(
     Examples
     --------
     >>> import numpy as np
-    >>> from bdr_stan import AggregatePredictive, plots
+    >>> from bdr_stan import plots
     >>> from bdr_stan.aggregate.likelihoods import LIKELIHOODS
+    >>> from bdr_stan.predictive import AggregatePredictive
     >>> threes = np.full((1, 100), 3.0)
     >>> predictive = AggregatePredictive(lambda i: threes[:, i], 100, 1, LIKELIHOODS["poisson"])
     >>> ax = plots.rootogram(predictive.sample(1, seed=0)[0], predictive)
@@ -166,12 +157,12 @@ def rootogram(
     y = np.asarray(y, float)
     if not np.all((y >= 0) & (y == np.floor(y))):
         raise ValueError("a rootogram is of counts 0, 1, 2, ...: for other labels draw pit")
-    draws = predictive.sample(n_draws, seed=seed)
+    draws = predictive.sample(_N_DRAWS, seed=0)
     top = max(y.max(), np.quantile(draws, 0.99))
-    width = max(1, int(np.ceil((top + 1) / n_bins)))
+    width = max(1, int(np.ceil((top + 1) / _MOST_BARS)))
     edges = np.arange(0, top + 1 + width, width)
     observed = np.sqrt(np.histogram(y, edges)[0])
-    expected = np.sqrt(np.histogram(draws, edges)[0] / n_draws)
+    expected = np.sqrt(np.histogram(draws, edges)[0] / _N_DRAWS)
     middle = edges[:-1] + (width - 1) / 2
     ax = one_axes() if ax is None else ax
     ax.bar(middle, -observed, 0.9 * width, bottom=expected, color=MODELS[0], alpha=0.6)
@@ -200,17 +191,20 @@ def reliability(
 
     Parameters
     ----------
-    predictives, y, sizes, edges : see `plots.compare_by_size`, for classes
+    predictives : dict, name of a model -> predictive of classes, see `bdr_stan.metrics`
+    y, sizes, edges : see `plots.prediction`
     n_bins : int, default 5, bins of equal width of the predicted probability
 
     Raises
     ------
-    TypeError, ValueError : as `plots.compare_by_size`; or an unknown class.
+    TypeError : predictives that are not a dict.
+    ValueError : no model, arrays of different lengths, or an unknown class.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from bdr_stan import ClassPredictive, plots
+    >>> from bdr_stan import plots
+    >>> from bdr_stan.predictive import ClassPredictive
     >>> p, classes = np.linspace(0.01, 0.99, 200)[None], np.array(["sick", "well"])
     >>> predictive = ClassPredictive(
     ...     lambda i: (np.log(1 - p[:, i]), np.log(p[:, i])), 200, 1, classes

@@ -280,43 +280,40 @@ def robustness(
 
 
 def shrinkage_spectrum(
-    lam: ArrayLike | BaseEstimator,
-    eta: float | None = None,
-    sizes: ArrayLike = (1, 5, 20, 100, 1000),
-    *,
-    ax: "Axes | None" = None,
+    model: Any, sizes: ArrayLike = (1, 5, 20, 100, 1000), *, ax: "Axes | None" = None
 ) -> "Axes":
     """Share of each coordinate of the embedding that shrinkage keeps, for several bag sizes.
 
-    The eigenvalues eta / (eta + lambda_k / N) of R_eta (R_eta + Sigma / N)^-1, largest first. The
-    legend shows their sum, the effective number of coordinates that N points identify.
+    The eigenvalues eta / (eta + lambda_k / N) of R_eta (R_eta + Sigma / N)^-1, largest first, at
+    the posterior median of eta. The legend shows their sum, the effective number of coordinates
+    that N points identify.
 
     Parameters
     ----------
-    lam : array, shape (d,), within-bag variances from `embedding.shrinkage.joint_basis`; or a
-        fitted BDR or Shrinkage for its variances
-    eta : float, > 0, scale of the prior of the embeddings; None, only with a fitted model, for
-        its posterior median
+    model : fitted BDR or Shrinkage
     sizes : numbers of points of a bag, default 1, 5, 20, 100 and 1000
     ax : matplotlib Axes, which are returned; None for a new figure
 
     Raises
     ------
-    TypeError : variances that are not numbers.
-    ValueError : a model without shrinkage, a missing or non-positive eta, a size below 1.
+    ValueError : a model without shrinkage, a size below 1.
 
     Source: Law et al. (2018), Appendix C.
 
     Examples
     --------
-    >>> from bdr_stan import plots
-    >>> ax = plots.shrinkage_spectrum([0.1, 1.0, 10.0], eta=1.0, sizes=[1, 10])
-    >>> ax.lines[0].get_ydata().round(2)
-    array([0.91, 0.5 , 0.09])
-    >>> [text.get_text() for text in ax.get_legend().get_texts()]
-    ['1 point: 1.5', '10 points: 2.4']
+    >>> from bdr_stan import Shrinkage, plots
+    >>> from bdr_stan.datasets import digits_bags
+    >>> model = Shrinkage(5).fit(*digits_bags(40, seed=1), seed=1)
+    >>> len(plots.shrinkage_spectrum(model, sizes=[1, 10]).lines)
+    2
     """
-    lam, eta = _variances_and_scale(lam, eta)
+    name = type(model).__name__
+    if not hasattr(model, "coordinates_"):
+        raise ValueError(f"this {name} has no shrinkage to draw: pass a fitted BDR")
+    if not model.result_.has_draws("eta"):
+        raise ValueError(f"{name} does not shrink embeddings: pass a fitted BDR")
+    lam, eta = model.coordinates_.lam, float(np.median(model.result_.draws("eta")))
     sizes = np.atleast_1d(sizes)
     if not (sizes >= 1).all():
         raise ValueError(f"a bag has at least 1 point, found sizes {sizes.tolist()}")
@@ -342,21 +339,3 @@ def shrinkage_spectrum(
         title_fontsize="small",
     )
     return ax
-
-
-def _variances_and_scale(lam, eta):
-    """Within-bag variances and eta, from a fitted model or as given."""
-    if hasattr(lam, "coordinates_"):
-        posterior = lam.idata["posterior"]
-        if "eta" not in posterior:
-            raise ValueError(f"{type(lam).__name__} does not shrink embeddings: pass a fitted BDR")
-        eta = float(np.median(posterior["eta"].values)) if eta is None else eta
-        lam = lam.coordinates_.lam
-    elif hasattr(lam, "fit"):
-        raise ValueError(f"this {type(lam).__name__} has no shrinkage to draw: pass a fitted BDR")
-    if not is_number(eta) or not eta > 0:
-        raise ValueError(f"eta, the scale of the embeddings' prior, must be > 0, found {eta}")
-    try:
-        return np.asarray(lam, dtype=float), eta
-    except (TypeError, ValueError):
-        raise TypeError("lam must be numbers: pass variances, or a fitted BDR") from None

@@ -5,16 +5,20 @@ Results of questions to a fit load on first use, as `bdr_stan.questions` imports
 
 from importlib import import_module
 
-from bdr_stan.predictive.blend import Blend, mix
-from bdr_stan.predictive.classes import ClassPredictive, MulticlassPredictive, OrdinalPredictive
+from bdr_stan.predictive.blend import Blend as Blend
+from bdr_stan.predictive.blend import mix
+from bdr_stan.predictive.classes import ClassPredictive as ClassPredictive
+from bdr_stan.predictive.classes import MulticlassPredictive as MulticlassPredictive
+from bdr_stan.predictive.classes import OrdinalPredictive as OrdinalPredictive
 from bdr_stan.predictive.contrast import Contrast
-from bdr_stan.predictive.grid import GridPredictive
+from bdr_stan.predictive.grid import GridPredictive as GridPredictive
 from bdr_stan.predictive.normal import Predictive
-from bdr_stan.predictive.outcomes import LognormalPredictive, OutcomePredictive
+from bdr_stan.predictive.outcomes import LognormalPredictive as LognormalPredictive
+from bdr_stan.predictive.outcomes import OutcomePredictive as OutcomePredictive
 from bdr_stan.predictive.points import PointPredictive
-from bdr_stan.predictive.program import ProgramPredictive
+from bdr_stan.predictive.program import ProgramPredictive as ProgramPredictive
 from bdr_stan.predictive.robustness import Robustness
-from bdr_stan.predictive.totals import AggregatePredictive
+from bdr_stan.predictive.totals import AggregatePredictive as AggregatePredictive
 
 _OF_QUESTIONS = {
     "ConformalClasses": "conformal",
@@ -23,18 +27,9 @@ _OF_QUESTIONS = {
     "SelectionBounds": "sensitivity",
 }
 __all__ = [  # noqa: PLE0604
-    "AggregatePredictive",
-    "Blend",
-    "ClassPredictive",
     "Contrast",
-    "GridPredictive",
-    "LognormalPredictive",
-    "MulticlassPredictive",
-    "OrdinalPredictive",
-    "OutcomePredictive",
     "PointPredictive",
     "Predictive",
-    "ProgramPredictive",
     "Robustness",
     "mix",
     *_OF_QUESTIONS,

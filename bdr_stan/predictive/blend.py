@@ -14,32 +14,7 @@ _BISECTIONS = 60  # of the bracket of a quantile: down to rounding
 
 
 class Blend(Distributions):
-    """Mixture of predictive distributions of real labels of different kinds.
-
-    Parameters
-    ----------
-    predictives : list of Predictive, GridPredictive or OutcomePredictive, of the same n bags
-    weights : array, shape (len(predictives),), of sum 1
-
-    Attributes
-    ----------
-    mean, sd : arrays, shape (n,), units of y
-    ids : array, shape (n,), or None
-        Ids of the bags; labels in a pandas Series are matched to them by its index.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan import Blend, Predictive
-    >>> def normal(mean):
-    ...     return Predictive(lambda i: (np.full((1, len(i)), mean), np.ones((1, len(i)))), 1, 1)
-    ...
-    >>> blend = Blend([normal(0.0), normal(4.0)], np.array([0.75, 0.25]))
-    >>> blend.mean, blend.sd
-    (array([1.]), array([2.]))
-    >>> blend.cdf([2.0]).round(2)
-    array([0.74])
-    """
+    """Mixture of predictive distributions of real labels of different kinds; weights of sum 1."""
 
     def __init__(self, predictives: Sequence[Any], weights: Array) -> None:
         self.predictives, self.weights = list(predictives), weights

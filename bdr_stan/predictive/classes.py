@@ -62,39 +62,11 @@ class _ClassMixture(LabelMixture):
 
 
 class ClassPredictive(_ClassMixture):
-    """Predictive distribution of the classes of n bags.
+    """Predictive distribution of the classes of n bags, mixtures of Bernoulli distributions.
 
-    For each bag a mixture, over the posterior draws, of Bernoulli distributions.
-
-    Parameters
-    ----------
-    log_probabilities : callable
-        ``log_probabilities(i)`` returns the log probabilities of the first and of the second class,
-        each of shape (S, len(i)), of the bags with integer indices `i`.
-    n_bags, n_draws, weights
-        As for `Predictive`.
-    classes : array, shape (2,)
-        The two labels; `mean` is the probability of the second.
-
-    Attributes
-    ----------
-    mean, sd : arrays, shape (n,)
-        Moments of the probability of the second class, over the posterior.
-    probabilities : array, shape (n, 2)
-        Probabilities of both classes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan import ClassPredictive
-    >>> p = np.array([[0.1, 0.5], [0.3, 0.9]])  # of "well", under each of two draws
-    >>> predictive = ClassPredictive(
-    ...     lambda i: (np.log(1 - p[:, i]), np.log(p[:, i])), 2, 2, np.array(["sick", "well"])
-    ... )
-    >>> predictive.mean, predictive.sd
-    (array([0.2, 0.7]), array([0.1, 0.2]))
-    >>> predictive.log_prob(["sick", "well"]).round(2)
-    array([-0.22, -0.36])
+    ``log_probabilities(i)`` returns the log probabilities of the first and of the second of the two
+    `classes`, each of shape (S, len(i)), of the bags with indices `i`. `mean` and `sd`, shape (n,),
+    are of the probability of the second class over the posterior.
     """
 
     @property
@@ -131,31 +103,9 @@ class ClassPredictive(_ClassMixture):
 class MulticlassPredictive(_ClassMixture):
     """Predictive distribution of more than two classes, for each bag a mixture over the draws.
 
-    Parameters
-    ----------
-    log_probabilities : callable
-        ``log_probabilities(i)`` returns the log probabilities of the classes, shape (S, len(i), C),
-        of the bags with integer indices `i`.
-    n_bags, n_draws, weights
-        As for `Predictive`.
-    classes : array, shape (C,), names of the classes
-
-    Attributes
-    ----------
-    mean, probabilities, sd : arrays, shape (n, C)
-        Probability of each class, averaged over the posterior, and its standard deviation there.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan import MulticlassPredictive
-    >>> p = np.array([[[0.7, 0.2, 0.1]], [[0.5, 0.3, 0.2]]])  # two draws, one bag, three classes
-    >>> classes = np.array(["a", "b", "c"])
-    >>> predictive = MulticlassPredictive(lambda i: np.log(p[:, i]), 1, 2, classes)
-    >>> predictive.probabilities.round(2)
-    array([[0.6 , 0.25, 0.15]])
-    >>> predictive.log_prob(["b"]).round(2)
-    array([-1.39])
+    ``log_probabilities(i)`` returns the log probabilities of the C `classes`, shape (S, len(i), C),
+    of the bags with indices `i`. `mean` and `sd`, (n, C), are of the probabilities over the
+    posterior.
     """
 
     @property
@@ -226,27 +176,7 @@ def of_category(predictive: Any, category: Any) -> Any:
 
 
 class OrdinalPredictive(MulticlassPredictive):
-    """Predictive distribution of ordered categories, for each bag a mixture over the draws.
-
-    Parameters
-    ----------
-    log_probabilities, n_bags, n_draws, weights
-        As for `MulticlassPredictive`, with the same attributes.
-    classes : array, shape (C,), categories from the lowest to the highest
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan.predictive import OrdinalPredictive
-    >>> p = np.array([[[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]]])  # one draw, two bags
-    >>> classes = np.array(["poor", "fair", "good"])
-    >>> predictive = OrdinalPredictive(lambda i: np.log(p[:, i]), 2, 1, classes)
-    >>> predictive.quantile([0.25, 0.75])
-    array([['poor', 'fair'],
-           ['fair', 'good']], dtype='<U4')
-    >>> predictive.cdf(["fair", "fair"]).round(2)  # probability of at most fair
-    array([0.9, 0.4])
-    """
+    """As `MulticlassPredictive`, of ordered categories, from the lowest to the highest."""
 
     _answers = MulticlassPredictive._answers.replace("log_prob", "cdf(y), log_prob")
 

@@ -1,8 +1,7 @@
 """Predictive distributions of any form: densities on a grid of labels."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 from scipy.integrate import cumulative_trapezoid
@@ -60,32 +59,11 @@ NO_REPEATED_LABELS = RepeatedLabels(np.empty(0), np.empty(0))
 class GridPredictive(NumericMixture):
     """Predictive distribution of the labels of n bags, as a density on a grid of labels.
 
-    The density is linear between two labels of the grid and 0 beyond its ends; noise widens it.
-
-    Parameters
-    ----------
-    log_densities : callable
-        ``log_densities(i)`` yields, one posterior draw after the other, the log density at the
-        labels of the grid of the bags with integer indices `i`, shape (len(i), M).
-    grid : array, shape (M,), ascending, units of y
-    n_bags, n_draws
-        As for `Predictive`, with the same attributes.
-    noise_sd : array, shape (n,), >= 0, optional
-        Standard deviation of additional normal noise of each label, units of y.
-    repeated : RepeatedLabels, optional
-        Labels of the grid that have probabilities: jumps of `cdf` and possible quantiles.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan import GridPredictive
-    >>> grid = np.linspace(0, 1, 101)
-    >>> with np.errstate(divide="ignore"):
-    ...     log_density = np.log(2 * grid)  # of one bag, under its only draw
-    ...
-    >>> predictive = GridPredictive(lambda i: iter([log_density[None]]), grid, n_bags=1, n_draws=1)
-    >>> predictive.mean.round(2), predictive.quantile(0.5).round(2)
-    (array([0.67]), array([0.71]))
+    The density is linear between two labels of the grid, which ascend, and 0 beyond its ends;
+    normal noise of sd `noise_sd`, shape (n,), widens it. ``log_densities(i)`` yields, one posterior
+    draw after the other, the log density at the labels of the grid of the bags with indices `i`,
+    shape (len(i), M). Labels that are `repeated` have probabilities: jumps of `cdf` and possible
+    quantiles.
     """
 
     def __init__(
@@ -147,10 +125,6 @@ class GridPredictive(NumericMixture):
         """As for other distributions, of the bags `i`, but averaged over the draws, (1, m)."""
         density = self._density(i)
         return lambda labels: self._reader(i, labels)(density)[None]
-
-    @classmethod
-    def pooled(cls, predictives: Sequence[Self], weights: Array) -> Self:
-        raise TypeError("densities on grids have no draws to pool: use bdr_stan.predictive.mix")
 
     @property
     def numbers_per_bag(self) -> int:

@@ -7,10 +7,9 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import logsumexp
 
-from bdr_stan.bags.checks import checked_numbers
+from bdr_stan.bags.checks import as_vector, checked_numbers
 from bdr_stan.bags.matching import match_to_ids
 from bdr_stan.predictive.distributions import Distributions, check_sample_size
-from bdr_stan.results.inference_data import InferenceData, build, dataset
 from bdr_stan.types import Array, ArrayLike, Seed
 
 # Mixture components (draws x bags) held in memory at a time: 8 MB per array.
@@ -175,23 +174,6 @@ class LabelMixture(Mixture):
         labels = [self._labels(components, i, draws, rng) for i, components in self._chunks()]
         return np.concatenate(labels, axis=1)
 
-    def to_inference_data(self, *, seed: Seed = None) -> InferenceData:
-        """Labels drawn for the bags as an ArviZ object, with the ids of the bags as coordinates.
-
-        Parameters
-        ----------
-        seed : int or numpy Generator, optional
-
-        Returns
-        -------
-        InferenceData (ArviZ 0.x) or DataTree (1.x)
-            Group `predictions`: y, dimensions chain (1), draw (S) and bag (n), as `sample` draws
-            it.
-        """
-        ids = np.arange(len(self)) if self.ids is None else self.ids
-        labels = {"y": self.sample(seed=seed)[None]}
-        return build({"predictions": dataset(labels, {"y": ["bag"]}, {"bag": ids}, sample=True)})
-
     @abstractmethod
     def _log_density(self, components: Any, i: Array, labels: Array) -> Array:
         """Log density of the labels of the bags `i` under each draw, shape (S, len(i))."""
@@ -211,10 +193,7 @@ class LabelMixture(Mixture):
 
     def _in_order(self, y: ArrayLike, convert: Callable[[ArrayLike], Array]) -> Array:
         """Labels in the order of the bags as an array of shape (n,)."""
-        y = convert(match_to_ids(y, self.ids))
-        if y.shape != (len(self),):
-            raise ValueError(f"y has shape {y.shape}, but there are {len(self)} bags")
-        return y
+        return as_vector(convert(match_to_ids(y, self.ids)), len(self), "y", "bag")
 
 
 class NumericMixture(LabelMixture):

@@ -28,37 +28,9 @@ class OutcomePredictive(NumericMixture):
     """Predictive distribution of the labels of n bags, of a family other than the normal.
 
     For each bag a mixture over the posterior draws; given a draw the linear predictor is normal,
-    and the label has the family's distribution.
-
-    Parameters
-    ----------
-    components : callable
-        ``components(i)`` returns means and variances, each of shape (S, len(i)), of the linear
-        predictors of the bags with integer indices `i`, exposures included.
-    n_bags, n_draws, weights
-        As for `Predictive`, with the same attributes.
-    family : Family
-        One of `bdr_stan.families.FAMILIES`.
-    scales : dict, name -> array, shape (S,)
-        Those of the family.
-    labels : Labels, optional
-        With the number of trials of each count, shape (n,).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan.families import FAMILIES
-    >>> from bdr_stan.predictive import OutcomePredictive
-    >>> def predictors(i):  # two bags, one draw; the mean of the second is less certain
-    ...     return np.log([[3.0, 3.0]])[:, i], np.array([[0.0, 0.5]])[:, i]
-    ...
-    >>> predictive = OutcomePredictive(predictors, 2, 1, FAMILIES["poisson"], {})
-    >>> predictive.mean.round(2), predictive.sd.round(2)
-    (array([3.  , 3.85]), array([1.73, 3.67]))
-    >>> predictive.interval(0.9)
-    (array([1., 0.]), array([ 6., 11.]))
-    >>> predictive.pmf([0, 0]).round(3)
-    array([0.05 , 0.105])
+    and the label has the family's distribution. ``components(i)`` returns means and variances, each
+    of shape (S, len(i)), of the linear predictors of the bags with indices `i`, exposures included.
+    The family's `scales` have the shape (S,); `labels` have the trials of each count, shape (n,).
     """
 
     def __init__(
@@ -213,23 +185,7 @@ def _few(means, weights):
 class LognormalPredictive(Predictive):
     """Predictive distribution of n positive labels with a normal model of their logarithms.
 
-    Parameters
-    ----------
-    components : callable
-        ``components(i)`` returns means and standard deviations of log labels, shapes (S, len(i)).
-    n_bags, n_draws, weights
-        As for `Predictive`, with the same attributes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan.predictive import LognormalPredictive
-    >>> def logarithms(i):
-    ...     return np.full((1, len(i)), 1.0), np.full((1, len(i)), 0.5)
-    ...
-    >>> predictive = LognormalPredictive(logarithms, 1, 1)
-    >>> predictive.mean.round(2), predictive.quantile(0.5).round(2)
-    (array([3.08]), array([2.72]))
+    ``components(i)`` returns means and standard deviations of log labels, shapes (S, len(i)).
     """
 
     def _label_values(self, y):

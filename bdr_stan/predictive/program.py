@@ -20,33 +20,8 @@ LogDensity = Callable[[Array, Array], Array]
 class ProgramPredictive(NumericMixture):
     """Predictive distribution of the labels of n bags, by draws of a user's Stan program.
 
-    Parameters
-    ----------
-    components : callable
-        ``components(i)`` returns ``y_new`` of the bags with integer indices `i`, shape (S, len(i)).
-    n_bags, n_draws, weights
-        As for `Predictive`.
-    log_density : callable
-        ``log_density(i, labels)`` returns ``log_lik`` of the bags `i` at labels, (S, len(i)).
-    is_count : bool, default False
-        Whether labels, and so quantiles, are counts.
-
-    Attributes
-    ----------
-    mean, sd : arrays, shape (n,), units of y
-        Moments of the draws, with their Monte Carlo error.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan.predictive import ProgramPredictive
-    >>> y_new = np.array([[1.0, 5.0], [3.0, 7.0]])  # two draws of two bags
-    >>> def log_density(i, labels):
-    ...     return -np.abs(labels - y_new[:, i])
-    ...
-    >>> predictive = ProgramPredictive(lambda i: y_new[:, i], 2, 2, log_density=log_density)
-    >>> predictive.mean, predictive.log_prob([2.0, 6.0])
-    (array([2., 6.]), array([-1., -1.]))
+    ``components(i)`` returns ``y_new`` of the bags with indices `i`, and ``log_density(i, labels)``
+    their ``log_lik`` at labels, shapes (S, len(i)). Quantiles are counts if `is_count`.
     """
 
     def __init__(

@@ -14,40 +14,11 @@ from bdr_stan.types import Array, ArrayLike
 class AggregatePredictive(NumericMixture):
     """Predictive distribution of the totals of n bags that are not normal.
 
-    For each bag a mixture, over the posterior draws, of distributions of one likelihood: Poisson,
-    negative binomial, exponential, binomial.
-
-    Parameters
-    ----------
-    components : callable
-        ``components(i)`` returns the mean of the label of each bag with an index in `i` under each
-        draw, shape (S, len(i)); for the binomial likelihood the probability of each trial.
-    n_bags, n_draws, weights
-        As for `Predictive`, with the same attributes.
-    likelihood : Likelihood
-        One of `bdr_stan.aggregate.likelihoods.LIKELIHOODS`: the distribution of a label of given
-        mean.
-    **parameters : arrays
-        Scales of the likelihood by name, shape (S,) or (S, n): `dispersion` of the negative
-        binomial, with variance mean + dispersion^2 mean^2. For the binomial `trials`, shape (n,).
-
-    Raises
-    ------
-    ValueError : parameters of other names or shapes than the likelihood has, or below 0.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdr_stan import AggregatePredictive
-    >>> from bdr_stan.aggregate.likelihoods import LIKELIHOODS
-    >>> cases = np.array([[3.0, 80.0], [5.0, 120.0]])  # means of two districts, one row per draw
-    >>> predictive = AggregatePredictive(lambda i: cases[:, i], 2, 2, LIKELIHOODS["poisson"])
-    >>> predictive.mean, predictive.sd.round(1)
-    (array([  4., 100.]), array([ 2.2, 22.4]))
-    >>> predictive.interval(0.9)
-    (array([ 1., 69.]), array([  8., 134.]))
-    >>> predictive.cdf([0, 100]).round(2)
-    array([0.03, 0.51])
+    For each bag a mixture, over the posterior draws, of distributions of one `likelihood`.
+    ``components(i)`` returns the mean of the label of each bag with an index in `i` under each
+    draw, shape (S, len(i)); for the binomial the probability of each trial. `parameters` are the
+    likelihood's scales by name, shape (S,) or (S, n), and for the binomial `trials`, shape (n,).
+    ValueError for other names or shapes, or numbers below 0.
     """
 
     def __init__(

@@ -3,7 +3,7 @@
 import io
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from html import escape
 from typing import Any
 
@@ -28,12 +28,11 @@ def picture(
     draw: Callable[[], Any],
     *,
     on_card: bool = False,
-    titles: Mapping[str, Sequence[str]] | None = None,
 ) -> Picture:
     """The Figure (or Axes) that `draw()` returns, as inline SVG with ids that start with `name`.
 
     `alt` is the text for screen readers; `on_card` keeps the colours on dark pages, on a light
-    card, for maps; `titles` are shown under the pointer: gid of marks -> a text for each.
+    card, for maps.
     """
     plt = pyplot()
     with plt.rc_context(_STYLE), plt.ioff(), warnings.catch_warnings():
@@ -50,23 +49,7 @@ def picture(
             figure.savefig(svg, format="svg", transparent=True, dpi=150)
         finally:
             plt.close(figure)
-    drawn = svg.getvalue()
-    for gid, texts in (titles or {}).items():
-        drawn = _with_titles(drawn, gid, texts)
-    return Picture(_inline(drawn, name, alt, width), caption, on_card)
-
-
-def _with_titles(svg, gid, texts):
-    """The SVG with a title, which browsers show under the pointer, in each mark of a line."""
-    before, line = svg.split(f'<g id="{gid}">')
-    marks = iter(texts)
-    titled = re.sub(
-        r"(<use [^>]*?)/>",
-        lambda use: f"{use[1]}><title>{escape(next(marks))}</title></use>",
-        line,
-        count=len(texts),
-    )
-    return f'{before}<g id="{gid}">{titled}'
+    return Picture(_inline(svg.getvalue(), name, alt, width), caption, on_card)
 
 
 def _inline(svg, name, alt, width):

@@ -206,45 +206,20 @@ def _of_new_bags(fit):
 
 def _number_blocks(fit):
     y, predictive = fit.labels, fit.predictive
-    titles: dict[str, list[str]] = {}
-
-    def draw():
-        figure = plots.prediction(y, predictive, fit.sizes, level=LEVEL, label=fit.label)
-        titles.update(_titles_of_bags(figure, fit))
-        return figure
-
     blocks = [
         picture(
             "predictions",
             "Predicted against observed labels, with intervals, one panel per class of bag sizes.",
             f"Each bar is the {LEVEL:.0%} interval of a bag, its dot the mean. Bars that contain "
             "the label cross the dashed line; the others are orange. A panel draws at most "
-            f"{plots.BARS_PER_PANEL} bags; point at a dot for its numbers.",
-            draw,
-            titles=titles,
+            f"{plots.BARS_PER_PANEL} bags.",
+            lambda: plots.prediction(y, predictive, fit.sizes, level=LEVEL, label=fit.label),
         ),
         Table(f"Predictions by bag size; intervals of {LEVEL:.0%} probability", _by_size(fit)),
     ]
     if fit.sizes is None:
         blocks.append(Text("The fit does not include the bag sizes: pass its bags for them."))
     return [*blocks, *_bags(fit)]
-
-
-def _titles_of_bags(figure, fit):
-    """Invisible wider marks on the dots of `plots.prediction`, and their bags in words."""
-    lower, upper = fit.predictive.interval(LEVEL)
-    mean = np.asarray(fit.predictive.mean)
-    titles = {}
-    for panel, ax in enumerate(figure.axes):
-        dots = np.vstack([line.get_xydata() for line in ax.lines if line.get_marker() == "o"])
-        bags = [np.flatnonzero((fit.labels == y) & (mean == m))[0] for y, m in dots]
-        ax.plot(*dots.T, "o", ms=9, alpha=0, gid=f"bags-{panel}")
-        titles[f"bags-{panel}"] = [
-            f"{fit.id_name} {fit.ids[i]}: observed {fit.labels[i]:.4g}, predicted {mean[i]:.4g} "
-            f"({lower[i]:.4g} to {upper[i]:.4g})"
-            for i in bags
-        ]
-    return titles
 
 
 def _by_size(fit):

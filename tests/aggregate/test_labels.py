@@ -80,7 +80,7 @@ def test_trials(bags):
 
     with pytest.raises(ValueError, match=r"\(id 'east'\) is 2, above its 1 trials \(1 in total\)"):
         check([5, 5, 1])
-    with pytest.raises(ValueError, match=r"trials has shape \(2,\), but there are 3 bags"):
+    with pytest.raises(ValueError, match=r"trials has shape \(2,\), expected \(3,\)"):
         check([5, 5])
     with pytest.raises(TypeError, match="the number of trials of bag 0 .*, not a number"):
         check(["many", "some", "few"])

@@ -181,9 +181,11 @@ def test_the_smaller_form_is_packed(rng):
 
 
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-4])
-def test_what_the_tolerance_leaves_out(bags, features, tolerance):
+def test_what_the_tolerance_leaves_out(bags, features, tolerance, monkeypatch):
     """Of sum p phi phi', directions whose eigenvalue is below tolerance^2 of the largest."""
-    whole, cut = square_factors(bags, features), square_factors(bags, features, tolerance=tolerance)
+    whole = square_factors(bags, features)
+    monkeypatch.setattr("bdr_stan.aggregate.rows.RANK_TOLERANCE", tolerance)
+    cut = square_factors(bags, features)
     assert cut.length.sum() < whole.length.sum()
     for all_rows, kept in zip(blocks(whole), blocks(cut), strict=True):
         values = np.linalg.svd(all_rows, compute_uv=False)

@@ -15,8 +15,9 @@ from builders.mistakes import (
     mistakes,
 )
 
-from bdr_stan import metrics, plots
+from bdr_stan import Shrinkage, metrics, plots
 
+SHRUNK = Shrinkage(2).fit(BAGS, Y, seed=1)
 ROBUST = FITTED.contrast([bag + 1 for bag in BAGS], BAGS).robustness()
 
 SCORES = [
@@ -45,9 +46,8 @@ SCORES = [
     ("a plot of a list", lambda: plots.prediction(Y, [1.0] * 12, SIZES), "predictive"),
     ("the reliability of numbers",
      lambda: plots.reliability({"BDR": PREDICTIVE}, CLASSES, SIZES), "classes"),
-    ("a comparison of one", lambda: plots.compare_by_size(PREDICTIVE, Y, SIZES), "dict"),
     ("the reliability of one", lambda: plots.reliability(OF_CLASSES, CLASSES, SIZES), "dict"),
-    ("a comparison of nothing", lambda: plots.compare_by_size({}, Y, SIZES), "predictive"),
+    ("a comparison of nothing", lambda: plots.prediction(Y, {}, SIZES), "predictive"),
     ("a calibration of too few labels", lambda: plots.calibration(Y[:3], PREDICTIVE), "y"),
     ("a picture of no influence", lambda: plots.influence(NETWORK, 0), "AggregateNN"),
     ("a picture of no such column", lambda: plots.influence(FITTED, "age", BAGS), "age"),
@@ -58,9 +58,8 @@ SCORES = [
     ("axes of robustness to text", lambda: plots.robustness(ROBUST, largest="all"), "largest"),
     ("a spectrum of no shrinkage", lambda: plots.shrinkage_spectrum(FITTED), "BLR"),
     ("a spectrum of bags of no points",
-     lambda: plots.shrinkage_spectrum([1.0], 1.0, [0]), "sizes"),
-    ("a spectrum of text", lambda: plots.shrinkage_spectrum(["a"], 1.0), "lam"),
-    ("a spectrum of eta 0", lambda: plots.shrinkage_spectrum([1.0], 0.0), "eta"),
+     lambda: plots.shrinkage_spectrum(SHRUNK, [0]), "sizes"),
+    ("a spectrum of numbers", lambda: plots.shrinkage_spectrum([1.0]), "BDR"),
     ("the reliability of nothing", lambda: plots.reliability({}, CLASSES, SIZES), "predictive"),
 ]  # fmt: skip
 

@@ -344,15 +344,13 @@ def test_bags_in_place_of_an_array_are_refused_with_the_way():
             use(bags)
 
 
-def test_a_grouped_table_and_the_way_back():
+def test_a_table_and_the_way_back():
     table = pd.DataFrame({"town": ["b", "a", "b"], "age": [31.0, 55.0, 28.0], "y": [1.0, 2.0, 1.0]})
-    bags = Bags.from_dataframe(table.groupby("town"), metadata=["y"])
+    bags = Bags.from_dataframe(table, "town", metadata=["y"])
     back = bags.to_dataframe()
     pd.testing.assert_frame_equal(
         back, table.sort_values("town")[["town", "age"]].reset_index(drop=True)
     )
-    with pytest.raises(TypeError, match="give bag, the name of the column"):
-        Bags.from_dataframe(table.groupby(["town", "y"]))
     unnamed = Bags.from_points(np.ones((3, 2)), sizes=[1, 2], weights=[1, 2, 3])
     assert list(unnamed.to_dataframe()) == ["bag", "x0", "x1", "weight"]
 

@@ -147,8 +147,6 @@ def test_mistakes(folder, tmp_path, monkeypatch):
         for lazy in (True, False):
             with pytest.raises(kind, match=words):
                 Bags.from_parquet(path, "county", lazy=lazy)
-    with pytest.raises(ValueError, match="client goes with lazy=True"):
-        Bags.from_parquet(folder, "county", client=3)
     with pytest.raises(ValueError, match="lazy=True takes no transformer"):
         Bags.from_parquet(folder, "county", lazy=True, transformer=StandardScaler())
     monkeypatch.setitem(sys.modules, "dask", None)

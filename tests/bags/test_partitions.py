@@ -265,11 +265,6 @@ def test_partitions_of_several_kinds(second, words):
     [
         (lambda t, b: Bags.from_dask(t, "county"), TypeError, "use Bags.from_dataframe"),
         (lambda t, b: Bags.from_dask(partitions(t, 2), "town"), ValueError, "no column 'town'"),
-        (
-            lambda t, b: Bags.from_dask(partitions(t, 2), "county", client=3),
-            TypeError,
-            "client must be a distributed.Client, found a int",
-        ),
         (lambda t, b: iter(b), TypeError, "use bags.load()"),
         (lambda t, b: b[[1, 1]], ValueError, "selected once"),
         (lambda t, b: b[[99]], IndexError, "99"),
@@ -295,17 +290,13 @@ def test_dask_is_named_where_it_is_missing(monkeypatch, table):
 # ------------------------------------------------------------------ clients
 
 
-def test_a_client_is_found_or_given_and_must_run(table, in_memory):
+def test_the_running_client_computes(table, in_memory):
     ddf = partitions(table, 4)
     with Client(processes=False, n_workers=2, dashboard_address=None) as client:
         found = Bags.from_dask(ddf, **COLUMNS)
-        given = Bags.from_dask(ddf, **COLUMNS, client=client)
-        assert given.client is client
-        for bags in (found, given):
-            assert_same_bags(bags, in_memory)
-            assert_equal(np.sort(bags.load().points, 0), np.sort(in_memory.points, 0))
+        assert_same_bags(found, in_memory)
+        assert_equal(np.sort(found.load().points, 0), np.sort(in_memory.points, 0))
+        assert any(client.run(lambda dask_worker: len(dask_worker.state.log)).values())
         with pytest.raises(ValueError, match="partition 0: row 2 has no bag"):
             Bags.from_dask(partitions(changed("county", 2, None)(table), 5), **COLUMNS)
-    with pytest.raises(ValueError, match="the Dask client is closed"):
-        given.load()
     assert_same_bags(found.load(), in_memory)  # now without one

@@ -249,7 +249,7 @@ def test_optimal_predictive_rejects(noise, message):
     "call, message",
     [
         (lambda p: p.quantile(1.0), "quantiles need 0 < q < 1, found q = 1.0"),
-        (lambda p: p.log_prob([5.0, 6.0]), r"y has shape \(2,\), but there are 1 bags"),
+        (lambda p: p.log_prob([5.0, 6.0]), r"y has shape \(2,\), expected \(1,\)"),
     ],
 )
 def test_grid_predictive_rejects(call, message):

@@ -160,35 +160,35 @@ def test_fits_and_predictions_are_those_in_memory(model, lazy, in_memory):
 # ------------------------------------------------------------------ workers
 
 
-def features_on(client, table, n=12):
-    bags = Bags.from_dask(partitions(table, n), **COLUMNS, client=client)
+def features_of(table, n=12):
+    bags = Bags.from_dask(partitions(table, n), **COLUMNS)
     found = training_features(bags, n_landmarks=8, covariance="average", seed=2)
     return [bags.totals, found.landmarks, found.embedding.mean, found.embedding.covariance]
 
 
 def test_the_same_bits_in_threads_and_in_one(table):
     with dask.config.set(scheduler="synchronous"):
-        expected = features_on(None, table)
+        expected = features_of(table)
     with dask.config.set(scheduler="threads", num_workers=4):
-        for found, alone in zip(features_on(None, table), expected):
+        for found, alone in zip(features_of(table), expected):
             assert_array_equal(found, alone)
 
 
 @pytest.mark.slow
 def test_the_same_bits_by_one_two_and_four_workers_one_of_which_dies(table):
     with dask.config.set(scheduler="synchronous"):
-        expected = features_on(None, table, 30)
+        expected = features_of(table, 30)
     options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
     with LocalCluster(**options) as cluster, Client(cluster) as client:
         for n in (1, 2, 4):
             cluster.scale(n)
             client.wait_for_workers(n)
-            for found, alone in zip(features_on(client, table, 30), expected):
+            for found, alone in zip(features_of(table, 30), expected):
                 assert_array_equal(found, alone)
         victim = next(iter(client.run(os.getpid).values()))
         killed = threading.Thread(target=_kill_when_busy, args=(client, victim))
         killed.start()
-        for found, alone in zip(features_on(client, table, 30), expected):
+        for found, alone in zip(features_of(table, 30), expected):
             assert_array_equal(found, alone)
         killed.join()
         assert victim not in client.run(os.getpid).values()

@@ -114,7 +114,7 @@ def test_what_predictions_refuse():
         ValueError, match="binomial likelihood needs trials of these bags: give trials="
     ):
         model.predict(bags)
-    with pytest.raises(ValueError, match=r"trials has shape \(2,\), but there are 30 bags"):
+    with pytest.raises(ValueError, match=r"trials has shape \(2,\), expected \(30,\)"):
         model.predict(bags, trials=[5, 5])
     with pytest.raises(ValueError, match="number of trials of bag 0 is 5.5 .*whole numbers"):
         model.predict(bags, trials=5.5)

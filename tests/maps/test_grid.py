@@ -6,8 +6,7 @@ import rasterio
 from pyproj import CRS
 from rasterio.transform import Affine
 
-from bdr_stan.maps import Grid, Pixels
-from bdr_stan.maps.grid import name_of_crs, same_crs
+from bdr_stan.maps.grid import Grid, Pixels, name_of_crs, same_crs
 
 GRID = Grid(Affine(30, 0, 500, 0, -20, 900), CRS("EPSG:32736"), (4, 6))
 
@@ -26,13 +25,15 @@ def test_a_window_has_the_same_cells():
     np.testing.assert_array_equal(window.centres(1, 3), GRID.centres(2, 5))
 
 
-def test_cropped_pixels_lie_where_they_lay():
+def test_cells_of_a_window_lie_where_they_lay():
+    window = GRID.window(slice(1, 3), slice(3, 5))
+    row, col = np.array([1, 0, 1]), np.array([1, 0, 0])
+    assert window.shape == (2, 2)
+    np.testing.assert_array_equal(window.centres(row, col), GRID.centres(row + 1, col + 3))
+
+
+def test_pixels_count_along_rows():
     pixels = Pixels(np.array([2, 1, 2]), np.array([4, 3, 3]), np.ones(3), GRID)
-    cropped = pixels.cropped()
-    assert cropped.grid.shape == (2, 2) and list(cropped.cell) == [3, 0, 2]
-    np.testing.assert_array_equal(
-        cropped.grid.centres(cropped.row, cropped.col), GRID.centres(pixels.row, pixels.col)
-    )
     assert list(pixels.cell) == [16, 9, 15] and list(pixels[[2, 0]].cell) == [15, 16]
     assert repr(pixels) == "Pixels(3 points, grid 4 x 6, EPSG:32736)"
 

@@ -88,14 +88,6 @@ def test_the_tables_are_in_the_page(months, table, tmp_path):
     assert "rounded by at most" in html
 
 
-def test_tables_of_several_times(months, table, tmp_path):
-    tables = {"May <1>": table, "June": table[::-1].assign(predicted=1.0)}
-    path = write_map_page(tmp_path / "map.html", months, tables)
-    names = re.findall(r'<th scope="row">(Mara \d)</th>', path.read_text())
-    assert names == list(table.index) * 2
-    assert [each["name"] for each in page_data(path)["districts"]] == list(table.index)
-
-
 def test_degrees_are_narrower_away_from_the_equator(tmp_path, months):
     degrees = months["June"].assign_coords(x=30 + 0.5 * np.arange(30), y=60 - 0.25 * np.arange(20))
     degrees = degrees.rio.write_crs("EPSG:4326").rio.write_transform()

@@ -9,8 +9,9 @@ import shapely
 from affine import Affine
 from pyproj import CRS
 
-from bdr_stan.maps import Grid, write_map_page
-from bdr_stan.maps.page_data import borders, district_tables
+from bdr_stan.maps import write_map_page
+from bdr_stan.maps.grid import Grid
+from bdr_stan.maps.page_data import borders
 
 GRID = Grid(Affine(100, 0, 5000, 0, -100, 9000), CRS("EPSG:32736"), shape=(20, 30))
 
@@ -52,33 +53,18 @@ def test_simplified_borders_stay_within_a_fifth_of_a_pixel(rng):
     assert shapely.get_num_coordinates(simple) < 300
 
 
-def test_tables_are_in_the_order_of_the_first():
-    table = districts(shapely.box(5000, 8000, 6000, 9000), shapely.box(6000, 8000, 7000, 9000))
-    found = district_tables({1: table, 2: table[::-1]}, ["1", "2"], GRID)
-    assert list(found) == ["1", "2"]
-    assert all(list(each.index) == ["d0", "d1"] for each in found.values())
-    assert district_tables(None, [""], GRID) == {}
-
-
 def test_tables_that_are_refused(months, table, tmp_path):
     lines = table.set_geometry(table.geometry.boundary)
     twice = table.rename({table.index[0]: table.index[1]})
-    other = table.rename({table.index[0]: "elsewhere"})
     cases = [
         (3, TypeError, "districts must be a GeoDataFrame, such as .*found a int"),
-        ({"May <1>": 3, "June": table}, TypeError, "must be GeoDataFrames, found a int"),
+        ({"June": table}, TypeError, "must be a GeoDataFrame, such as .*found a dict"),
         (table.drop(columns="geometry"), TypeError, "found a DataFrame"),
         (table[:0], ValueError, "there are no districts"),
         (twice, ValueError, "the id .* is in several rows of the districts: set_index to"),
         (table.set_crs(None, allow_override=True), ValueError, "the districts have no CRS: set it"),
         (table.to_crs("EPSG:4326"), ValueError, "in EPSG:4326, the rasters in EPSG:32736: pass"),
         (lines, ValueError, "districts must be polygons"),
-        ({"May": table}, ValueError, "tables for 'May', but maps are for 'May <1>', 'June'"),
-        (
-            {"May <1>": table, "June": other},
-            ValueError,
-            "the districts of 'May <1>' and 'June' do not have the same ids: '.*' is in one",
-        ),
     ]
     for districts_, kind, message in cases:
         with pytest.raises(kind, match=message) as raised:

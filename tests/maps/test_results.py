@@ -11,7 +11,7 @@ from builders.map_files import CRS
 from builders.point_posteriors import point_case
 
 from bdr_stan import AggregateRegressor, Bags
-from bdr_stan.maps import district_table, rates_to_raster, to_raster
+from bdr_stan.maps import district_table, to_raster
 
 
 def image(bags, values):
@@ -68,17 +68,10 @@ def test_a_pixel_that_districts_share_appears_once(bags):
     assert raster["value"].notnull().sum() == len(cells)
 
 
-def test_some_districts_on_the_whole_grid_or_cropped(bags):
+def test_some_districts_on_the_whole_grid(bags):
     some = bags[[6, 1]]
     whole = to_raster({"z": some.points[:, 0]}, some)["z"]
-    cut = to_raster({"z": some.points[:, 0]}, some, crop=True)
-    assert whole.shape == bags.pixels.grid.shape and cut["z"].size < whole.size
-    np.testing.assert_array_equal(whole.sel(x=cut.x, y=cut.y), cut["z"])
-    assert int(whole.notnull().sum()) == int(cut["z"].notnull().sum())
-    left, bottom, right, top = cut.rio.bounds()
-    x, y = some.points[:, 2], some.points[:, 3]
-    np.testing.assert_allclose([left + 500, right - 500], [x.min(), x.max()])
-    np.testing.assert_allclose([bottom + 500, top - 500], [y.min(), y.max()])
+    np.testing.assert_array_equal(whole, image(some, some.points[:, 0]))
 
 
 def test_what_is_written_is_read_as_bags_again(country, bags, tmp_path):
@@ -94,8 +87,8 @@ def test_rates_at_the_pixels(bags, fitted, tmp_path):
     for name in ("exceedance", "quantiles"):
         for values in (["high"], "high", 0.5):
             with pytest.raises(TypeError, match=f"^{name} must be a list of numbers, found"):
-                rates_to_raster(rate, bags, **{name: values})
-    raster = rates_to_raster(rate, bags, quantiles=(0.05, 0.95), exceedance=(0.01,))
+                to_raster(rate, bags, **{name: values})
+    raster = to_raster(rate, bags, quantiles=(0.05, 0.95), exceedance=(0.01,))
     names = ["mean", "sd", "quantile_0.05", "quantile_0.95", "exceedance_0.01"]
     assert list(raster.data_vars) == names
     expected = [rate.mean, rate.sd, *rate.quantile([0.05, 0.95]), rate.exceedance(0.01)]
@@ -104,7 +97,7 @@ def test_rates_at_the_pixels(bags, fitted, tmp_path):
     raster.rio.to_raster(tmp_path / "rates.tif")
     with rasterio.open(tmp_path / "rates.tif") as file:
         assert list(file.descriptions) == names
-    assert list(rates_to_raster(rate, bags, quantiles=()).data_vars) == ["mean", "sd"]
+    assert list(to_raster(rate, bags, quantiles=()).data_vars) == ["mean", "sd"]
 
 
 def test_rasters_that_cannot_be_made(bags, rng):
@@ -117,7 +110,7 @@ def test_rasters_that_cannot_be_made(bags, rng):
     with pytest.raises(
         ValueError, match=f"rates of 53 points, but the bags have {len(bags.points)}"
     ):
-        rates_to_raster(rate, bags)
+        to_raster(rate, bags)
 
 
 # ---------------------------------------------------------------- districts

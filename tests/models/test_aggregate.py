@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from builders import totals
 
-from bdr_stan import AggregatePredictive
 from bdr_stan.aggregate.densities import aggregate_likelihood
 from bdr_stan.aggregate.likelihoods import LIKELIHOODS
 from bdr_stan.aggregate.links import LINKS
@@ -16,6 +15,7 @@ from bdr_stan.models.aggregate import (
 )
 from bdr_stan.posterior.latent_gaussian import most_probable_scales
 from bdr_stan.posterior.settings import SamplerSettings
+from bdr_stan.predictive import AggregatePredictive
 
 SAMPLED = [(name, link) for name, link in totals.MODELS if not LINKS[link].is_linear]
 EVERY = pytest.mark.parametrize("likelihood, link", SAMPLED)

@@ -17,19 +17,19 @@ def bars(ax):
     return [lines.get_segments() for lines in ax.collections if hasattr(lines, "get_segments")]
 
 
-def test_compare_by_size_shows_who_is_wrong(case, normal):
+def test_several_models_show_who_is_wrong(case, normal):
     y, good, sizes = case
     bad = normal(good.mean, np.full(500, 0.5))  # right for bags of 50, far too sure for 2
-    figure = plots.compare_by_size({"BLR": bad, "BDR": good}, y, sizes)
+    figure = plots.prediction(y, {"BLR": bad, "BDR": good}, sizes)
     axes = np.reshape(figure.axes, (2, 2))
     (key,) = figure.legends
     hit, miss = (text.get_text() for text in key.get_texts())
-    assert hit == "interval contains the truth;\npercentage within 3 standard errors of 95%"
-    assert miss == "interval misses the truth;\npercentage further from 95%"
+    assert hit == "interval contains the label;\npercentage within 3 standard errors of 95%"
+    assert miss == "interval misses the label;\npercentage further from 95%"
     colours = [to_hex(line.get_color()) for line in key.legend_handles]
     assert colours == [plots.COVERS.lower(), plots.MISSES.lower()]
     assert axes[0, 0].get_title() == "2 points (200 bags)"
-    assert axes[1, 0].get_title() == "" and axes[1, 0].get_xlabel() == "true label"
+    assert axes[1, 0].get_title() == "" and axes[1, 0].get_xlabel() == "observed label"
     assert [texts(ax)[-1] for ax in axes[:, 0]] == ["BLR", "BDR"]
     assert [ax.texts[0].get_color() for ax in axes.ravel()] == [
         plots.MISSES, plots.COVERS, plots.COVERS, plots.COVERS
@@ -45,20 +45,20 @@ def test_compare_by_size_shows_who_is_wrong(case, normal):
 
 def test_axes_name_what_the_labels_are(case):
     y, predictive, sizes = case
-    first, *_ = plots.compare_by_size({"BDR": predictive}, y, sizes, label="age, years").axes
-    assert first.get_xlabel() == "true age, years"
+    first, *_ = plots.prediction(y, {"BDR": predictive}, sizes, label="age, years").axes
+    assert first.get_xlabel() == "observed age, years"
     assert first.get_ylabel() == "predicted age, years"
 
 
-def test_compare_by_size_needs_a_model(case):
+def test_a_comparison_needs_a_model(case):
     with pytest.raises(ValueError, match="no model to draw: pass at least one"):
-        plots.compare_by_size({}, case[0], case[2])
+        plots.prediction(case[0], {}, case[2])
 
 
 def test_one_bag_a_class_can_be_drawn(normal):
     predictive = normal([1.0, 1.0], [1.0, 1.0])
     plots.prediction([1.0, 1.0], predictive, [1, 7]).canvas.draw()
-    plots.compare_by_size({"BLR": predictive}, [1.0, 1.0], [1, 7]).canvas.draw()
+    plots.prediction([1.0, 1.0], {"BLR": predictive}, [1, 7]).canvas.draw()
 
 
 def test_predictions_are_drawn_with_their_intervals(case, normal):

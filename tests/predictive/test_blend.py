@@ -105,8 +105,3 @@ def test_bags_must_have_the_same_ids_where_they_have_some():
     assert mixed.n_draws == 3
     with pytest.raises(ValueError, match="of bags with different ids"):
         mix([with_ids("a", "b"), with_ids("b", "a")], WEIGHTS)
-
-
-def test_densities_on_grids_are_not_pooled():
-    with pytest.raises(TypeError, match="have no draws to pool: use bdr_stan.predictive.mix"):
-        GridPredictive.pooled([gridded()], np.ones(1))

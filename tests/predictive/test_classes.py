@@ -113,7 +113,7 @@ def test_codes_of_classes():
 def test_labels_that_are_of_no_use(p):
     predicted = predictive(p)
     for method in (predicted.log_prob, predicted.log_likelihood):
-        with pytest.raises(ValueError, match=r"y has shape \(2,\), but there are 6 bags"):
+        with pytest.raises(ValueError, match=r"y has shape \(2,\), expected \(6,\)"):
             method(["yes", "no"])
         with pytest.raises(ValueError, match="the label of bag 0 is .*maybe"):
             method(["maybe"] * N)

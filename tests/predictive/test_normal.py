@@ -157,7 +157,7 @@ def test_interval_rejects(parts, level):
 @pytest.mark.parametrize("y", [0.0, np.zeros(N + 1), np.zeros((N, 1))])
 @pytest.mark.parametrize("method", ["log_prob", "log_likelihood"])
 def test_labels_that_do_not_match_the_bags(parts, y, method):
-    with pytest.raises(ValueError, match=r"y has shape \(.*\), but there are 5 bags"):
+    with pytest.raises(ValueError, match=r"y has shape \(.*\), expected \(5,\)"):
         getattr(mixture_of(*parts), method)(y)
 
 
@@ -166,7 +166,7 @@ def test_cdf_inverts_the_quantiles(rng):
     predictive = Predictive(lambda i: (mean[:, i], sd[:, i]), 7, 30)
     for q in (0.03, 0.5, 0.9):
         np.testing.assert_allclose(predictive.cdf(predictive.quantile(q)), q, rtol=1e-8)
-    with pytest.raises(ValueError, match=r"y has shape \(3,\), but there are 7 bags"):
+    with pytest.raises(ValueError, match=r"y has shape \(3,\), expected \(7,\)"):
         predictive.cdf(np.zeros(3))
 
 

@@ -251,5 +251,5 @@ def test_levels_and_labels_that_are_of_no_use(case):
     with pytest.raises(ValueError, match="level must be a probability between 0 and 1, found 95"):
         p.interval(95)
     for method in (p.cdf, p.log_prob, p.log_likelihood):
-        with pytest.raises(ValueError, match=r"y has shape \(3,\), but there are 6 bags"):
+        with pytest.raises(ValueError, match=r"y has shape \(3,\), expected \(6,\)"):
             method(np.zeros(3))

@@ -1,7 +1,6 @@
 """document: reports of four fits, read with a parser of HTML."""
 
 import re
-from html import unescape
 from html.parser import HTMLParser
 
 import dask.dataframe as dd
@@ -217,15 +216,6 @@ def test_nothing_is_written_on_an_error(fits, tmp_path, bags):
         with pytest.raises((ValueError, TypeError, OSError), match=words):
             call()
     assert not list(tmp_path.iterdir())
-
-
-def test_dots_have_the_numbers_of_their_bags(pages, fits):
-    html, model = pages["BDR"].read_text(), fits["BDR"][0]
-    told = re.findall(r"<title>town (.*?): observed (\S+), predicted (\S+) \(", html)
-    labels = dict(zip(model.result_.groups["observed_data"]["bag"].values, model.result_.labels))
-    assert {unescape(name) for name, _, _ in told} == set(labels)
-    for name, observed, _ in told:
-        assert float(observed) == pytest.approx(labels[unescape(name)], rel=1e-3)
 
 
 def test_headers_of_long_tables_sort(parsed):
