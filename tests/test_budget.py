@@ -7,25 +7,25 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "bdr_stan"
 # Lines of Python, docstrings and blank lines included. A new capability makes room for itself.
 BUDGETS = {
-    ".": 2660,
+    ".": 2690,
     "aggregate": 2710,
     "bags": 4890,
-    "cli": 1010,
+    "cli": 1150,
     "cmdstan": 880,
     "datasets": 380,
-    "embedding": 2500,
-    "estimators": 6160,
+    "embedding": 2600,
+    "estimators": 6620,
     "families": 710,
     "kernel_means": 770,
     "kernels": 2460,
     "maps": 1670,
-    "models": 3640,
+    "models": 3650,
     "plots": 870,
-    "posterior": 2300,
+    "posterior": 2310,
     "predictive": 2320,
-    "questions": 3580,
+    "questions": 3600,
     "report": 1360,
-    "results": 1300,
+    "results": 1320,
 }
 
 

@@ -298,5 +298,5 @@ def test_a_file_of_a_version_with_other_contents(summaries, tmp_path, monkeypatc
     config = summaries[0].config()
     monkeypatch.setattr(Summary, "config", lambda self: {**config, "cumulants": 1.0})
     summaries[0].save(path)
-    with pytest.raises(ValueError, match=r"holds a Summary of bdr_stan .*, which version .* cannot"):
+    with pytest.raises(ValueError, match=r"Summary of bdr_stan .*, which version .* cannot"):
         Summary.load(path)
