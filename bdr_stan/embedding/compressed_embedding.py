@@ -75,6 +75,7 @@ class CompressedEmbedding:
     covariance: Array | None
     origin: Array  # shape (d,)
     sums: RowSums
+    prior_mean: Array | None = None
 
     @property
     def m0(self) -> Array:
@@ -133,6 +134,8 @@ class CompressedEmbedding:
     @property
     def _shift(self):
         d = len(self.origin)
+        if self.prior_mean is not None:
+            return self.prior_mean - self.origin
         return self.sums.powers[-1, d : 2 * d] / len(self.sizes)
 
 
