@@ -68,7 +68,7 @@ class Influence(Fit):
         column : str or int
             Column of the table that the bags were made of, or of the points, by name or number.
         bags : Bags, or list of arrays, optional
-            Of which points are drawn, with all samples or this one; default the landmarks.
+            Bags to draw points from, of all samples or of this one; default the landmarks.
         n_points : int, default 500
             Points of the sample.
         seed : int, default 0
