@@ -26,7 +26,7 @@ from bdr_stan.embedding.prior import (
     scale_log_sd,
 )
 from bdr_stan.embedding.training import training_features
-from bdr_stan.kernels import RBF, Cauchy, Matern32
+from bdr_stan.kernels import RBF, Cauchy, Kernel, Matern32
 
 KERNELS = ["rbf", "rbf, a length a column", "matern32", "variance", "sum", "product", "linear"]
 
@@ -95,6 +95,29 @@ def test_prior_of_the_same_kernel_is_the_kernel_prior(bags, u):
     training = training_of(bags, "rbf", u)
     K, R, _ = landmark_matrices(training, embedding_prior=training.kernel)
     np.testing.assert_allclose(R, K, rtol=1e-12)
+
+
+class OfSquares(Kernel):
+    """A kernel of a user: q(x)' M q(y) + 0.1 x'y, q the squares of the columns."""
+
+    variance = 1.0
+    M = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.2], [0.0, 0.2, 3.0]])
+
+    def prepare(self, landmarks):
+        return np.asarray(landmarks)
+
+    def fill(self, points, prepared, out):
+        out[:] = points**2 @ self.M @ prepared.T**2 + 0.1 * points @ prepared.T
+
+
+def test_prior_of_a_user_s_own_kernel(bags):
+    """Any covariance of the embeddings: a class with two methods."""
+    u = np.array([[1.0, 0.2, 0.1], [0.3, 1.0, 0.0], [0.0, 0.4, 1.0]])
+    training = training_of(bags, "rbf", u)
+    _, R, _ = landmark_matrices(training, embedding_prior=OfSquares())
+    expected = u**2 @ OfSquares.M @ u.T**2 + 0.1 * u @ u.T
+    expected += JITTER * np.trace(expected) / 3 * np.eye(3)
+    np.testing.assert_allclose(R, expected, rtol=1e-12)
 
 
 def test_prior_of_another_kernel_needs_landmarks_with_all_columns(bags):

@@ -150,6 +150,25 @@ def test_bags_of_classes_and_in_parts():
     assert model.coordinates_.m0[-1] != 0
 
 
+def test_bags_of_several_samples():
+    rng = np.random.default_rng(3)
+    y = rng.normal(size=30)
+    samples = {
+        "people": [rng.normal(mean, size=(20, 2)) for mean in y],
+        "houses": [rng.normal(mean, size=(9, 1)) for mean in y],
+    }
+    model = Shrinkage(5, prior_mean="zero").fit(samples, y, seed=1)
+    assert_allclose(model.coordinates_.m0, 0)
+    assert model.score(samples, y) > 0.8
+
+
+def test_a_report_takes_the_training_bags(tmp_path):
+    """By their average embedding, unless m0 is another one."""
+    model = Shrinkage(5, prior_mean="zero").fit(BAGS, Y, seed=1)
+    model.report_html(tmp_path / "report.html", BAGS)
+    assert (tmp_path / "report.html").stat().st_size > 1000
+
+
 def test_points_have_the_columns_of_the_bags():
     check_call(
         lambda: Shrinkage(5, prior_mean=[[0.0, 1.0, 2.0]]).fit(BAGS, Y),
