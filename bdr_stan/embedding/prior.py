@@ -118,14 +118,15 @@ def check_embedding_prior(
             check_bandwidth(measure_scale, "measure_scale")
 
 
-def with_prior_mean(training: TrainingFeatures, prior_mean: str | ArrayLike) -> TrainingFeatures:
+def with_prior_mean(training: TrainingFeatures, prior_mean: Any) -> TrainingFeatures:
     """The features with m0 the average of the bags, 0, or the embedding of points, shape (m, p)."""
-    feature_map: Any = training.feature_map
     if isinstance(prior_mean, str):
-        m0 = np.zeros(feature_map.n_columns) if prior_mean == "zero" else None
+        m0 = np.zeros(training.feature_map.n_columns) if prior_mean == "zero" else None
     else:
+        if hasattr(prior_mean, "columns"):
+            prior_mean = prior_mean.reindex(columns=training.record.features)
         check_prior_mean(prior_mean, training.record.n_features)
-        m0 = feature_map(np.asarray(prior_mean, float)).mean(axis=0)
+        m0 = training.feature_map(np.asarray(prior_mean, float)).mean(axis=0)
     return replace(training, embedding=replace(training.embedding, prior_mean=m0))
 
 

@@ -49,7 +49,7 @@ class UncertainEmbeddings(EmbeddingPosterior, LinearEstimator):
         on it.
     tau : float, default 1
         Standard deviation for covariance "identity".
-    prior_mean : {"average", "zero"} or array, shape (m, p), default "average"
+    prior_mean : {"average", "zero"}, array, shape (m, p), or table, default "average"
         Embedding m0 towards which small bags shrink: the average of the training bags, 0, or the
         embedding of these points. The intercept and `influence` count from m0.
 

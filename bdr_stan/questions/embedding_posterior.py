@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve
 
 from bdr_stan.bags import BagsLike
 from bdr_stan.embedding.mean_embedding import embed
@@ -72,7 +71,7 @@ def _prior_at(points: Array, model: Any) -> tuple[Array, Array, Array]:
     """
     features, K = model.feature_map_(points), model.feature_map_.gram()
     K += JITTER * np.eye(len(K))
-    P, V = solve(K, features.T, assume_a="pos").T, model.coordinates_.basis
+    P, V = np.linalg.solve(K, features.T).T, model.coordinates_.basis
     measure_scale = getattr(model, "measure_scale_", None)
     r = prior_function(model.embedding_prior, model.feature_map_, measure_scale)
     if r is not None:

@@ -143,6 +143,16 @@ def test_sums_of_bags_in_partitions_have_it(monkeypatch, prior_mean):
         assert values[0] == pytest.approx(values[1], rel=1e-8)
 
 
+def test_columns_of_a_table_are_taken_by_name():
+    points = pd.DataFrame({"z": [0.0, 1.0], "other": [7.0, 8.0], "x": [2.0, 3.0]})
+    of_table, of_array = (
+        Shrinkage(5, prior_mean=mean).fit(BAGS, Y, seed=1).coordinates_.m0
+        for mean in (points, points[["x", "z"]].to_numpy())
+    )
+    assert_allclose(of_table, of_array, rtol=1e-12)
+    check_call(lambda: Shrinkage(5, prior_mean=points[["x"]]).fit(BAGS, Y), "prior_mean")
+
+
 def test_bags_of_classes_and_in_parts():
     model = BDRClassifier(5, method="optimize", prior_mean="zero").fit(BAGS, Y > 0.1, seed=1)
     assert_allclose(model.coordinates_.m0, 0)
