@@ -163,10 +163,8 @@ def test_bags_of_classes_and_in_parts():
 def test_bags_of_several_samples():
     rng = np.random.default_rng(3)
     y = rng.normal(size=30)
-    samples = {
-        "people": [rng.normal(mean, size=(20, 2)) for mean in y],
-        "houses": [rng.normal(mean, size=(9, 1)) for mean in y],
-    }
+    people, houses = ([rng.normal(mean, size=shape) for mean in y] for shape in ((20, 2), (9, 1)))
+    samples = {"people": people, "houses": houses}
     model = Shrinkage(5, prior_mean="zero").fit(samples, y, seed=1)
     assert_allclose(model.coordinates_.m0, 0)
     assert model.score(samples, y) > 0.8
