@@ -33,6 +33,10 @@ points : array, shape (n, p), Bags, or DataFrame with the columns of the fit
     A memory map is read chunk by chunk.
 level : float, 0 < level < 1, default 0.95
     Probability of the intervals.
+sample : str, optional
+    For bags with several samples: the one that is meant.
+groups : bool, default True
+    False omits the effects of groups: labels in a group of effect 0.
 n_draws : int, default 1000
     Draws of the posterior that are used, evenly spaced.
 seed : int, optional

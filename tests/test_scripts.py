@@ -33,6 +33,8 @@ SAYS = {
     "experiments/votes.py": "means of counties",
     "experiments/ecological.py": "| generated 2 |",
     "experiments/elevators.py": "Share of test outcomes and of test labels",
+    "experiments/embedding_choices.py": "The largest improvement is",
+    "experiments/embedding_posterior.py": "95% intervals cover",
     "experiments/entropy.py": "Median RMSE of MERR:",
     "experiments/familiarity.py": "at the 5% level",
     "experiments/faces.py": "The fastest pass over the images",

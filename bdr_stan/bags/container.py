@@ -21,8 +21,7 @@ from bdr_stan.bags.checks import (
 )
 from bdr_stan.bags.chunks import Chunk, cut_chunks
 from bdr_stan.bags.column_warnings import warn_of_values
-from bdr_stan.bags.columns import TableColumns
-from bdr_stan.bags.conditions import points_that_meet
+from bdr_stan.bags.columns import TableColumns, points_that_meet
 from bdr_stan.bags.memory_map import memory_map, release, share_memory
 from bdr_stan.bags.partitions import PartitionedBags
 from bdr_stan.bags.readers import Readers

@@ -81,6 +81,7 @@ class CompressedEmbedding:
     covariance: Array | None
     origin: Array  # shape (d,)
     sums: RowSums
+    prior_mean: Array | None = None
 
     @property
     def n_bags(self) -> int:
@@ -151,6 +152,8 @@ class CompressedEmbedding:
     @property
     def _shift(self):
         d = len(self.origin)
+        if self.prior_mean is not None:
+            return self.prior_mean - self.origin
         return self.sums.powers[-1, d : 2 * d] / self.n_bags
 
 

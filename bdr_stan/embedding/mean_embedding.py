@@ -78,6 +78,7 @@ class Embedding:
     covariates: Array | None = field(default=None, kw_only=True)  # with terms, shape (n, Q + U)
     new_levels: Array | None = field(default=None, kw_only=True)  # see `Terms.new_levels`
     movement: Any = field(default=None, kw_only=True)  # Movement, for contrasts
+    prior_mean: Array | None = field(default=None, kw_only=True)  # m0 if not the average, (d,)
 
     @property
     def x(self) -> Array:
@@ -86,8 +87,8 @@ class Embedding:
 
     @property
     def m0(self) -> Array:
-        """Average of the mean embeddings, shape (d,)."""
-        return self.mean.mean(axis=0)
+        """Mean embedding of the prior, by default their average, shape (d,)."""
+        return self.mean.mean(axis=0) if self.prior_mean is None else self.prior_mean
 
     @property
     def weighted_sizes(self) -> tuple[Array, Array]:
@@ -128,8 +129,9 @@ class Embedding:
         return at_size_nodes(rows) if lossless else rows
 
     def take(self, bags: ArrayLike) -> Self:
-        """Embedding of the bags with these indices, with the same covariance."""
-        arrays = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "covariance"}
+        """Embedding of the bags with these indices, with the same covariance and `prior_mean`."""
+        shared = ("covariance", "prior_mean")
+        arrays = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in shared}
         taken = {name: array[bags] for name, array in arrays.items() if array is not None}
         return replace(self, **taken)
 

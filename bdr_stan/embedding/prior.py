@@ -1,5 +1,8 @@
 """The prior N(m0, eta R) of mean embeddings: the choices of R, and a default prior of eta."""
 
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -8,12 +11,12 @@ from bdr_stan.embedding.mean_embedding import Embedding, moments_of_inverse
 from bdr_stan.embedding.shrinkage import between_bag_covariance, variance_between
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.kernels import RBF, Kernel, check_bandwidth
-from bdr_stan.types import Array, ArrayLike
+from bdr_stan.types import Array, ArrayLike, numbers_or_nan
 
 JITTER = 1e-4  # on the diagonals of the kernel matrix and of the within-bag covariance
 # Share of K in the empirical prior covariance: positive definite if bags are few, yet too small to
 # change directions that the bags determine.
-_KERNEL_SHARE = 0.01
+KERNEL_SHARE = 0.01
 # Limits of the prior sd of log(eta): never more certain than 10%, and never wider than a factor of
 # exp(2) = 7 either way, which carries little information already.
 _LOG_SD_LIMITS = 0.1, 2.0
@@ -22,7 +25,7 @@ _LOG_SD_LIMITS = 0.1, 2.0
 def landmark_matrices(
     training: TrainingFeatures,
     *,
-    embedding_prior: str = "empirical",
+    embedding_prior: str | Kernel = "empirical",
     measure_scale: float | None = None,
 ) -> tuple[Array, Array, Array]:
     """Kernel matrix K, prior covariance R and within-bag covariance Sigma, shapes (d, d).
@@ -30,11 +33,10 @@ def landmark_matrices(
     R depends on `embedding_prior`, see ``docs/explanation/model.md``: for "kernel" it is K itself;
     for "convolution" the kernel convolved with itself under exp(-|z - c|^2 / (2 l^2)),
     l = `measure_scale` in the units of the points, or of the kernel if it has units, c the mean of
-    the landmarks. `JITTER` is added to the diagonals of K and Sigma, and relative to its mean
-    diagonal to the convolution's.
+    the landmarks; for a kernel r it is r(u, u). `JITTER` is added to the diagonals of K and Sigma,
+    and relative to its mean diagonal to R of a convolution or kernel r.
     """
     u, embedding = training.landmarks, training.embedding
-    kernel: Any = training.kernel
     feature_map: Any = training.feature_map
     within: Any = embedding.covariance
     ridge = JITTER * np.eye(len(u))
@@ -42,13 +44,28 @@ def landmark_matrices(
     covariance = within + ridge
     if embedding_prior == "kernel":
         return K, K, covariance
-    if embedding_prior == "convolution":
-        seen = kernel.in_units(u)
-        centred = seen - seen.mean(axis=0)
-        R = kernel.variance**2 * rbf_convolution(centred, centred, kernel.bandwidth, measure_scale)
+    r = prior_function(embedding_prior, feature_map, measure_scale)
+    if r is not None:
+        R = r(u, u)
         return K, R + ridge * np.trace(R) / len(R), covariance
     R = between_bag_covariance(embedding, covariance)
-    return K, R + _KERNEL_SHARE * np.trace(R) / np.trace(K) * K, covariance
+    return K, R + KERNEL_SHARE * np.trace(R) / np.trace(K) * K, covariance
+
+
+def prior_function(
+    embedding_prior: str | Kernel, feature_map: Any, measure_scale: Any
+) -> Callable[[Array, Array], Array] | None:
+    """r(x, y) of a convolution or kernel, without jitter, for the map of k; None for the others."""
+    k, u = feature_map.kernel, feature_map.landmarks
+    if isinstance(embedding_prior, Kernel):
+        if np.isnan(u).any():
+            raise ValueError("embedding_prior is a kernel, so kernel= must not be a sum: use 'rbf'")
+        return embedding_prior.on(None, u.shape[1])
+    if embedding_prior != "convolution":
+        return None
+    centre = k.in_units(u).mean(axis=0)
+    r = partial(rbf_convolution, bandwidth=k.bandwidth, measure_scale=measure_scale)
+    return lambda x, y: k.variance**2 * r(k.in_units(x) - centre, k.in_units(y) - centre)
 
 
 def rbf_convolution(
@@ -78,13 +95,14 @@ def rbf_convolution(
 
 
 def check_embedding_prior(
-    embedding_prior: str, measure_scale: float | str, kernel: str | Kernel
+    embedding_prior: str | Kernel, measure_scale: float | str, kernel: str | Kernel
 ) -> None:
     """Raise ValueError for invalid arguments of `landmark_matrices`."""
-    if embedding_prior not in ("empirical", "kernel", "convolution"):
+    names = ("empirical", "kernel", "convolution")
+    if not isinstance(embedding_prior, Kernel) and str(embedding_prior) not in names:
         raise ValueError(
-            "embedding_prior must be 'empirical', 'kernel' or 'convolution', "
-            f"found {embedding_prior!r}"
+            "embedding_prior must be 'empirical', 'kernel' or 'convolution', or a kernel, found "
+            f"{embedding_prior!r}"
         )
     if embedding_prior == "convolution":
         if not (kernel in ("auto", "rbf") or isinstance(kernel, RBF)):
@@ -100,12 +118,37 @@ def check_embedding_prior(
             check_bandwidth(measure_scale, "measure_scale")
 
 
+def with_prior_mean(training: TrainingFeatures, prior_mean: Any) -> TrainingFeatures:
+    """The features with m0 the average of the bags, 0, or the embedding of points, shape (m, p)."""
+    if isinstance(prior_mean, str):
+        m0 = np.zeros(training.feature_map.n_columns) if prior_mean == "zero" else None
+    else:
+        if hasattr(prior_mean, "columns"):
+            prior_mean = prior_mean.reindex(columns=training.record.features)
+        check_prior_mean(prior_mean, training.record.n_features)
+        m0 = training.feature_map(np.asarray(prior_mean, float)).mean(axis=0)
+    return replace(training, embedding=replace(training.embedding, prior_mean=m0))
+
+
+def check_prior_mean(prior_mean: Any, p: int | str = "p") -> None:
+    """Raise ValueError unless it is "average", "zero" or points, of p columns if p is a number."""
+    if isinstance(prior_mean, str) and prior_mean in ("average", "zero"):
+        return
+    points = numbers_or_nan(prior_mean)
+    has_columns = points.ndim == 2 and points.size > 0 and p in ("p", points.shape[1])
+    if not has_columns or not np.isfinite(points).all():
+        what = repr(prior_mean) if points.ndim < 2 else f"shape {points.shape}"
+        raise ValueError(
+            f"prior_mean must be 'average', 'zero' or finite numbers, shape (m, {p}), found {what}"
+        )
+
+
 def eta_prior(
     embedding: Embedding,
     covariance: Array,
     prior_gram: Array,
     *,
-    embedding_prior: str = "empirical",
+    embedding_prior: str | Kernel = "empirical",
 ) -> dict[str, float]:
     """Default lognormal prior of eta: eta_median, by moments, and eta_log_sd.
 

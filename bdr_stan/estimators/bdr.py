@@ -1,10 +1,9 @@
 """Bayesian distribution regression and its mode, shrinkage."""
 
 from dataclasses import KW_ONLY
-from typing import Any
 
 from bdr_stan.embedding.mean_embedding import Embedding
-from bdr_stan.embedding.prior import check_embedding_prior
+from bdr_stan.embedding.prior import check_embedding_prior, check_prior_mean
 from bdr_stan.embedding.samples import SamplesFeatures
 from bdr_stan.embedding.shrinkage import ATTENUATED, attenuation, reliability
 from bdr_stan.estimators.linear import LinearEstimator, LinearRegressor
@@ -13,12 +12,14 @@ from bdr_stan.kernels import Kernel
 from bdr_stan.models.bdr import BDRModel
 from bdr_stan.models.bdr_glm import FamilyModel
 from bdr_stan.parameters import estimator
+from bdr_stan.questions.embedding_posterior import EmbeddingPosterior
 from bdr_stan.questions.population import shift_by_shrinkage
+from bdr_stan.types import ArrayLike
 from bdr_stan.user_warnings import warn
 
 
 @estimator
-class UncertainEmbeddings(LinearEstimator):
+class UncertainEmbeddings(EmbeddingPosterior, LinearEstimator):
     """Base of estimators with uncertain mean embeddings, more uncertain in small bags.
 
     Parameters
@@ -34,12 +35,13 @@ class UncertainEmbeddings(LinearEstimator):
     covariance : {"average", "pooled", "identity"}, default "average"
         Within-bag covariance of the kernel features: mean over bags of more than one point,
         weighted by N_i - 1, or tau^2 I.
-    embedding_prior : {"empirical", "kernel", "convolution"}, default "empirical"
+    embedding_prior : {"empirical", "kernel", "convolution"} or Kernel, default "empirical"
         Prior covariance R of the embeddings, up to the scale eta. "empirical": their covariance
         between the training bags, estimated by moments, plus a hundredth of it in the shape of
         K. "kernel": K itself, the kernel matrix of the landmarks (r = k in the paper).
         "convolution" (the paper's shrinkageC): r(x, y) the integral of k(x, z) k(z, y) over z
         with weight exp(-|z - c|^2 / (2 l^2)), c the mean of the landmarks, l = `measure_scale`.
+        A kernel is r itself, its columns and bandwidths numbers, e.g. ``fit.kernel_.scaled(2)``.
     measure_scale : float or "evidence", default "evidence"
         l for "convolution", in the units of the points; with bandwidth "scaled" in standard
         deviations of the columns. "evidence" profiles it: the l of highest evidence. It is not a
@@ -47,6 +49,9 @@ class UncertainEmbeddings(LinearEstimator):
         on it.
     tau : float, default 1
         Standard deviation for covariance "identity".
+    prior_mean : {"average", "zero"}, array, shape (m, p), or table, default "average"
+        Embedding m0 towards which small bags shrink: the average of the training bags, 0, or the
+        embedding of these points. The intercept and `influence` count from m0.
 
     Attributes
     ----------
@@ -59,9 +64,15 @@ class UncertainEmbeddings(LinearEstimator):
     kernel: str | Kernel = "auto"
     covariance: str = "average"
     _: KW_ONLY
-    embedding_prior: str = "empirical"
+    embedding_prior: str | Kernel = "empirical"
     measure_scale: float | str = "evidence"
     tau: float = 1.0
+    prior_mean: str | ArrayLike = "average"
+
+    @property
+    def _options_of_model(self):
+        names = ("embedding_prior", "measure_scale", "prior_mean", "prior")
+        return {name: getattr(self, name) for name in names}
 
     def warn_of_other_bags(self, embedding: Embedding) -> None:
         shift, sd = shift_by_shrinkage(self.coordinates_, embedding, self.draws())
@@ -95,6 +106,7 @@ class UncertainEmbeddings(LinearEstimator):
         check_choice(self.covariance, "covariance", ("average", "pooled", "identity"))
         check_positive(tau=self.tau)
         check_embedding_prior(self.embedding_prior, self.measure_scale, self.kernel)
+        check_prior_mean(self.prior_mean)
 
 
 @estimator
@@ -137,12 +149,7 @@ class BDR(UncertainEmbeddings, LinearRegressor):
     exact_embeddings = False
 
     def _model(self, training, labels):
-        shared: dict[str, Any] = {
-            "embedding_prior": self.embedding_prior,
-            "measure_scale": self.measure_scale,
-            "prior": self.prior,
-        }
-        kind = self.label_model
+        kind, shared = self.label_model, self._options_of_model
         if isinstance(training, SamplesFeatures):
             return self._model_of_samples(training, labels)
         if kind.distribution is not None:

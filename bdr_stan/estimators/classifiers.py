@@ -82,13 +82,7 @@ class BDRClassifier(UncertainEmbeddings, LinearClassifier):
     _default_warmup = WARMUP_OF_VARIANTS
 
     def _model(self, training, labels):
-        return ProbitModel.of_training(
-            training,
-            labels,
-            embedding_prior=self.embedding_prior,
-            measure_scale=self.measure_scale,
-            prior=self.prior,
-        )
+        return ProbitModel.of_training(training, labels, **self._options_of_model)
 
 
 @estimator

@@ -360,11 +360,6 @@ class EmbeddingEstimator(
     ) -> Predictive | ClassPredictive:
         """Posterior predictive distribution of the labels of new bags.
 
-        Parameters
-        ----------
-        groups : bool, default True
-            False omits the effects of groups: labels in a group of effect 0.
-
         Returns
         -------
         Predictive or ClassPredictive; OutcomePredictive, LognormalPredictive or OrdinalPredictive

@@ -161,8 +161,6 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         bags : Bags, or list of n arrays, shapes (n_points, p)
             For several samples a dict of bags or tables, or `Samples`: the bags of the first sample
             in its order; bags that occur only in later samples come last.
-        groups : bool, default True
-            False omits the effects of groups.
 
         Returns
         -------
@@ -227,7 +225,6 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         """
         import pandas as pd
 
-        check_is_fitted(self, "result_")
         bags = self.like_training(bags)
         slices = {} if self.covariates_ is None else self.covariates_.slices
         embedding = self.embed(bags)

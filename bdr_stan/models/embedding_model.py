@@ -17,9 +17,9 @@ from scipy.optimize import minimize_scalar
 
 from bdr_stan.embedding.compression import Rows
 from bdr_stan.embedding.coordinates import joint_coordinates, principal_axes
-from bdr_stan.embedding.prior import JITTER, eta_prior, landmark_matrices
+from bdr_stan.embedding.prior import JITTER, eta_prior, landmark_matrices, with_prior_mean
 from bdr_stan.embedding.training import TrainingFeatures
-from bdr_stan.kernels import landmark_features
+from bdr_stan.kernels import Kernel, landmark_features
 from bdr_stan.kernels.linear_plus import LINEAR_VARIANCE, with_linear_variance
 from bdr_stan.labels import Labels
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel, most_probable_scales
@@ -60,16 +60,18 @@ class EmbeddingModel(LatentGaussianModel):
         training: TrainingFeatures,
         labels: Labels,
         *arguments: Any,
-        embedding_prior: str = "empirical",
+        embedding_prior: str | Kernel = "empirical",
         measure_scale: float | str = "evidence",
+        prior_mean: str | ArrayLike = "average",
         **options: Any,
     ) -> Self:
         """The model in the joint basis of uncertain embeddings, with the prior of best evidence.
 
         `arguments` and `options` are further fields. For `embedding_prior` and `measure_scale` see
         `landmark_matrices`; only the convolution prior has a measure scale, and "evidence" means
-        the scale of highest evidence.
+        the scale of highest evidence. For `prior_mean` see `with_prior_mean`.
         """
+        training = with_prior_mean(training, prior_mean)
 
         def model_at(measure_scale):
             K, R, Sigma = landmark_matrices(

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan.aggregate.links import IDENTITY
 from bdr_stan.bags import BagsLike
@@ -35,11 +34,6 @@ class Influence(Fit):
 
         f(x) = (phi(x) - m0)' beta, m0 the average embedding of the training bags: f averages 0 over
         them. Covariates add to the label separately.
-
-        Parameters
-        ----------
-        sample : str, optional
-            For bags with several samples: the one that the points resemble.
 
         Returns
         -------
@@ -74,10 +68,7 @@ class Influence(Fit):
         column : str or int
             Column of the table that the bags were made of, or of the points, by name or number.
         bags : Bags, or list of arrays, optional
-            Bags to sample points from; by default the landmarks represent them.
-        sample : str, optional
-            For bags with several samples: the one that has the column; `bags` may be all samples or
-            this one.
+            Bags to draw points from, of all samples or of this one; default the landmarks.
         n_points : int, default 500
             Points of the sample.
         seed : int, default 0
@@ -113,7 +104,7 @@ class Influence(Fit):
 
         Parameters
         ----------
-        sample, n_points, n_draws, seed
+        n_points, n_draws, seed
             As for `influence_along`.
 
         Returns
@@ -174,7 +165,6 @@ def _along(fit, column, bags, sample, n_points, n_draws, seed):
 def _theta(model, n_draws):
     """Draws of f: the weights of the features, and its constant, shape (S, d + 1)."""
     check_counts(n_draws=n_draws)
-    check_is_fitted(model, "result_")
     check_stock(model)
     beta = evenly_spaced(model.result_.draws("beta"), n_draws)
     return np.column_stack([beta, -beta @ model.coordinates_.m0])

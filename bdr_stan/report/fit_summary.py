@@ -231,7 +231,8 @@ def _same_points(model: Any, bags: Bags) -> bool:
     if "mean_point" in constants:
         points = constants["mean_point"]
         return bool(have_mean_points(bags, points, np.abs(points).max(axis=0)).all())
-    if not hasattr(model, "coordinates_"):
+    has_average = str(getattr(model, "prior_mean", "average")) == "average"
+    if not hasattr(model, "coordinates_") or not has_average:
         return True
     mean, m0 = model.embed(bags).mean.mean(axis=0), model.coordinates_.m0
     return bool(np.allclose(mean, m0, rtol=1e-5, atol=1e-6 * np.abs(m0).max()))

@@ -21,7 +21,8 @@ BAD_VALUES = {
     "covariates": ["population", [1], ["age", "age"], 3],
     "groups": ["state", [1], ["age", "age"], 3, [["age", "state"]]],
     "smooths": ["year", [1], ["age", "age"], 3, [["x", "y", "z"]], [["x", 1]], [[]]],
-    "embedding_prior": ["flat", None],
+    "embedding_prior": ["flat", None, [[1.0, 0.0], [0.0, 1.0]], 3],
+    "prior_mean": ["best", None, 3.0, [[1.0]], [], [["a", "b"]], [[np.nan, 0.0]]],
     "measure_scale": ["best", -1.0, None],
     "tau": [0, "1", None, np.nan],
     "prior": [

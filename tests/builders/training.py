@@ -57,12 +57,13 @@ def of_kernel(mu, sizes, Sigma, K):
     return K
 
 
-def moment_estimate(mu, sizes, Sigma):
+def moment_estimate(mu, sizes, Sigma, origin=None):
     """Covariance of the true embeddings; that of bag i is seen with noise of Sigma / N_i.
 
-    Negative variances are cut in the coordinates Sigma^(-1/2) mu.
+    Negative variances are cut in the coordinates Sigma^(-1/2) mu. The prior mean of the embeddings
+    is their average unless `origin` is given.
     """
-    away = mu - mu.mean(axis=0)
+    away = mu - (mu.mean(axis=0) if origin is None else origin)
     total = np.mean([a @ a for a in away])
     between = max(total - np.mean([np.trace(Sigma) / N for N in sizes]), 0.01 * total)
     weights = np.array([1 / (1 + np.trace(Sigma) / (between * N)) for N in sizes])

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from builders.kernels import COLUMNS, kernel_and_definition
+from builders.kernels import COLUMNS, gram, kernel_and_definition
 from builders.partitions import COLUMNS as COLUMNS_OF_TABLE
 from builders.partitions import partitions, people_table
 from builders.training import (
@@ -26,7 +26,7 @@ from bdr_stan.embedding.prior import (
     scale_log_sd,
 )
 from bdr_stan.embedding.training import training_features
-from bdr_stan.kernels import RBF, Cauchy, Matern32
+from bdr_stan.kernels import RBF, Cauchy, Kernel, Matern32
 
 KERNELS = ["rbf", "rbf, a length a column", "matern32", "variance", "sum", "product", "linear"]
 
@@ -78,6 +78,55 @@ def test_convolution_prior_of_some_columns_and_a_variance(bags, u):
     _, R, _ = landmark_matrices(training, embedding_prior="convolution", measure_scale=1.3)
     expected = convolution(u[:, [2, 0]], [0.5, 2.0], 1.3, variance=3.0)()
     np.testing.assert_allclose(R, expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["matern32", "variance", "columns, a length each"])
+def test_prior_of_another_kernel_is_its_definition(bags, u, name):
+    kernel, definition = kernel_and_definition(name)
+    training = training_of(bags, "rbf", u)
+    K, R, _ = landmark_matrices(training, embedding_prior=kernel)
+    expected = gram(definition, u, u).astype(float)
+    expected += JITTER * np.trace(expected) / len(u) * np.eye(len(u))
+    np.testing.assert_allclose(R, expected, rtol=1e-8)
+    assert K is not R
+
+
+def test_prior_of_the_same_kernel_is_the_kernel_prior(bags, u):
+    training = training_of(bags, "rbf", u)
+    K, R, _ = landmark_matrices(training, embedding_prior=training.kernel)
+    np.testing.assert_allclose(R, K, rtol=1e-12)
+
+
+class OfSquares(Kernel):
+    """A kernel of a user: q(x)' M q(y) + 0.1 x'y, q the squares of the columns."""
+
+    variance = 1.0
+    M = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.2], [0.0, 0.2, 3.0]])
+
+    def prepare(self, landmarks):
+        return np.asarray(landmarks)
+
+    def fill(self, points, prepared, out):
+        out[:] = points**2 @ self.M @ prepared.T**2 + 0.1 * points @ prepared.T
+
+
+def test_prior_of_a_user_s_own_kernel(bags):
+    """Any covariance of the embeddings: a class with two methods."""
+    u = np.array([[1.0, 0.2, 0.1], [0.3, 1.0, 0.0], [0.0, 0.4, 1.0]])
+    training = training_of(bags, "rbf", u)
+    _, R, _ = landmark_matrices(training, embedding_prior=OfSquares())
+    expected = u**2 @ OfSquares.M @ u.T**2 + 0.1 * u @ u.T
+    expected += JITTER * np.trace(expected) / 3 * np.eye(3)
+    np.testing.assert_allclose(R, expected, rtol=1e-12)
+
+
+def test_prior_of_another_kernel_needs_landmarks_with_all_columns(bags):
+    kernel = RBF(1.0, columns=["a"]) + RBF(1.0, columns=["b"])
+    training = training_features(bags, kernel=kernel, n_landmarks=6, covariance="average")
+    with pytest.raises(ValueError, match="embedding_prior is a kernel, so kernel= must not be a"):
+        landmark_matrices(training, embedding_prior=RBF(1.0))
+    with pytest.raises(ValueError, match="bandwidth='scaled' is not a number yet"):
+        landmark_matrices(training_of(bags, "rbf", np.eye(3)), embedding_prior=RBF("scaled"))
 
 
 def test_the_default_is_the_empirical_prior(bags, u):
@@ -244,6 +293,7 @@ def test_eta_prior_is_positive_where_bags_do_not_differ(rng):
     ("prior", "scale", "kernel"),
     [
         ("empirical", "evidence", "cauchy"),
+        (RBF(2.0), "evidence", "rbf"),
         ("kernel", "evidence", RBF(1.0) + Cauchy(1.0)),
         ("convolution", "evidence", "rbf"),
         ("convolution", 2.0, RBF(columns=["a"])),
@@ -256,7 +306,10 @@ def test_choices_that_go_together(prior, scale, kernel):
 @pytest.mark.parametrize(
     ("choices", "message"),
     [
-        (("prior", "evidence", "rbf"), "'empirical', 'kernel' or 'convolution', found 'prior'"),
+        (
+            ("prior", "evidence", "rbf"),
+            "'empirical', 'kernel' or 'convolution', or a kernel, found 'prior'",
+        ),
         (
             ("convolution", "evidence", "cauchy"),
             "embedding_prior='convolution' is known for kernel='rbf' only, found 'cauchy'",

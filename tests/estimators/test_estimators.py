@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import bdr_stan
-from bdr_stan import BDR, BLR, Bags, RBFNetwork, Shrinkage
+from bdr_stan import BDR, BLR, RBF, Bags, RBFNetwork, Shrinkage
 from bdr_stan.cmdstan.programs import eject
 from bdr_stan.labels import Labels
 from bdr_stan.models.bdr import BDRModel
@@ -168,6 +168,9 @@ def test_notebooks_show_scikit_learns_page_and_after_a_fit_what_it_measured(fitt
         {"embedding_prior": "kernel"},
         {"embedding_prior": "convolution"},
         {"embedding_prior": "convolution", "measure_scale": 2.0},
+        {"embedding_prior": RBF(3.0)},
+        {"prior_mean": "zero"},
+        {"prior_mean": [[0.0, 0.0], [1.0, 1.0]]},
         {"bandwidth": [1.5, 0.8]},
         {"landmarks": "random"},
         {"compress": False},
