@@ -14,7 +14,7 @@ BUDGETS = {
     "cmdstan": 930,
     "datasets": 380,
     "embedding": 2500,
-    "estimators": 6190,
+    "estimators": 6180,
     "families": 740,
     "kernel_means": 780,
     "kernels": 2460,

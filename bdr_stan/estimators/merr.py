@@ -174,9 +174,7 @@ class MERR(ProbabilisticRegressor):
         return mean, self._path.label_sd(cross, variance, self.alpha_)
 
     def predictive(self, bags: BagsLike) -> Predictive:
-        """Predictive distribution of the labels of new bags, by the Gaussian process.
-
-        TypeError for labels of several outputs.
+        """Predictive distribution of the labels, (n,), of new bags, by the Gaussian process.
 
         Returns
         -------

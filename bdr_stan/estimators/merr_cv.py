@@ -123,8 +123,7 @@ class MERRCV(BagRegressor):
         scores.sort(key=lambda score: score.rmse)
         best = scores[0]
         model = MERR(best.kernel, outer=best.outer or "linear", alpha=best.alpha).fit(bags, y)
-        settings = {"table": _table(scores), "outputs": outputs}
-        return self._keep(Result({}, settings, (model,)), bags)
+        return self._keep(Result({}, {"table": _table(scores), "outputs": outputs}, (model,)), bags)
 
     @property
     def idata(self) -> InferenceData:

@@ -94,10 +94,7 @@ def check_landmarks(landmarks: Any, n_landmarks: Any, names: tuple[str, ...]) ->
 
 
 def labels_of_training(training: Any, y: ArrayLike, *, several: bool = False) -> Any:
-    """Labels in the order of the bags of training features, (n,), a Categorical if ordered.
-
-    With `several` they may be (n, k).
-    """
+    """Labels in the order of the bags of training features, (n,), or (n, k) if `several` may be."""
     if not isinstance(training, TrainingFeatures):
         raise TypeError(
             f"training must come from training_features(bags), found a {type(training).__name__}"

@@ -75,8 +75,7 @@ class _Path:
 
     def _weighted(self, basis, factors):
         """basis diag(factors) U' (y - level) for factors, (r, l), of each penalty; (m, l[, k])."""
-        weighted = np.einsum("rl,r...->rl...", factors, self._projections)
-        return np.tensordot(basis, weighted, 1)
+        return np.tensordot(basis, np.einsum("rl,r...->rl...", factors, self._projections), 1)
 
 
 class RidgePath(_Path):
