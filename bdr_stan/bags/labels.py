@@ -42,6 +42,44 @@ def check_finite_labels(bags: BagsLike, y: ArrayLike) -> Array:
     return labels
 
 
+def check_outputs(bags: BagsLike, y: ArrayLike, outputs: list) -> Array:
+    """Labels by `check_labels`, or one column of them for each of several `outputs`, (n, k).
+
+    `outputs` are the `output_names` of the training labels; messages name the output.
+    """
+    check_same_outputs(y, outputs)
+    if len(outputs) < 2:  # a single column is an error
+        return check_labels(bags, y)
+    values = values_of_bags(bags, y, "y")
+    table = values if np.ma.isMaskedArray(values) else np.asarray(values, object)
+    labels = []
+    for name, column in zip(outputs, table.T, strict=True):
+        try:
+            labels.append(check_labels(bags, column))
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"output {name!r}: {error}") from None
+    return np.column_stack(labels)
+
+
+def output_names(y: Any) -> list:
+    """Names of the columns of labels, (n, k), 0, 1, ... if they have none; empty for (n,)."""
+    values = y if hasattr(y, "ndim") else np.asarray(y, object)
+    if values.ndim != 2:
+        return []
+    return [str(name) for name in getattr(y, "columns", range(values.shape[1]))]
+
+
+def check_same_outputs(y: Any, outputs: list) -> None:
+    """Raise ValueError unless labels have these outputs, or as many where one has no names."""
+    names = output_names(y)
+    unnamed = [str(place) for place in range(len(names))]
+    if names == outputs or (len(names) == len(outputs) and unnamed in (names, outputs)):
+        return
+    raise ValueError(
+        f"y has the columns {names}, but the model was fitted to {outputs}: pass these, in order"
+    )
+
+
 def check_plausible(bags: BagsLike, labels: Array) -> None:
     """Raise ValueError for labels beyond 1e30 or in the form of a code; warn of other codes."""
     nodata = np.flatnonzero(np.abs(labels) > LARGEST_VALUE)
@@ -127,7 +165,7 @@ def ordered_categories(y: Any) -> "pd.Categorical | None":
     import narwhals as nw
 
     values = getattr(y, "array", y)
-    if hasattr(y, "__arrow_c_stream__") and not hasattr(y, "array"):
+    if hasattr(y, "__arrow_c_stream__") and not hasattr(y, "array") and not hasattr(y, "columns"):
         values = as_values(nw.from_native(y, series_only=True))
     return values if getattr(getattr(values, "dtype", None), "ordered", False) else None
 
@@ -182,6 +220,11 @@ def check_one_per_bag(labels: Array, n: int) -> None:
     if labels.shape == (n, 1):
         raise ValueError(
             f"y has shape ({n}, 1), expected ({n},): pass y[:, 0], of a table y.iloc[:, 0]"
+        )
+    if labels.ndim == 2:
+        raise ValueError(
+            f"y has shape {labels.shape}, expected ({n},): fit a model to each column, or MERR, "
+            "MERRCV or RBFNetwork, which take several numbers per bag, to all"
         )
     if labels.ndim != 1:
         raise ValueError(f"y has shape {labels.shape}, expected ({n},): one label per bag")

@@ -16,6 +16,7 @@ from bdr_stan import __version__
 from bdr_stan.arguments import unknown_attribute
 from bdr_stan.bags import Bags, BagsLike, Samples, TableColumns, as_bags, values_of_bags
 from bdr_stan.bags.base import BagsBase
+from bdr_stan.bags.labels import check_same_outputs
 from bdr_stan.bags.matching import match_to_ids
 from bdr_stan.bags.record import BagsRecord, warn_of_other_ranges, warn_of_varying
 from bdr_stan.bags.tables import is_table
@@ -45,6 +46,7 @@ class BagEstimator(PredictionTable, BaseEstimator):
 
     takes_parts: ClassVar[bool] = False  # whether it accepts `PartitionedBags`
     takes_samples: ClassVar[bool] = False  # whether bags may have several samples of points
+    takes_outputs: ClassVar[bool] = False  # whether labels may be several numbers per bag, (n, k)
     samples_posterior: ClassVar[bool] = False  # whether the fit is draws from a posterior
 
     result_: Result
@@ -61,6 +63,7 @@ class BagEstimator(PredictionTable, BaseEstimator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
+        tags.target_tags.multi_output = self.takes_outputs
         return tags
 
     if not TYPE_CHECKING:
@@ -327,7 +330,7 @@ class BagRegressor(_Scored, RegressorMixin, BagEstimator):
 
         Returns
         -------
-        array, shape (n,), units of y
+        array, shape (n,), or (n, k) like y, units of y
         """
         raise NotImplementedError
 
@@ -385,6 +388,8 @@ def scored(model, bags, y, sample_weight):
     if isinstance(bags, Samples):
         bags.check_order(y=y, sample_weight=sample_weight)
     y = values_of_bags(bags, y, "y")
+    if outputs := model.result_.settings.get("outputs"):
+        check_same_outputs(y, outputs)
     return bags, y, match_to_ids(sample_weight, bags.ids, "sample_weight")
 
 

@@ -9,8 +9,9 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
-from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels
+from bdr_stan.bags import Bags, BagsLike, as_bags, check_outputs, output_names
 from bdr_stan.bags.checks import offsets_of_sizes
 from bdr_stan.embedding.landmarks import choose_landmarks, landmark_units
 from bdr_stan.estimators.base import ProbabilisticRegressor
@@ -43,8 +44,8 @@ class MERR(ProbabilisticRegressor):
     alpha : "loo", float or sequence of float, default "loo"
         Penalty on the squared RKHS norm of the regression function, > 0, added to the *mean*
         squared error. From several the one with the lowest squared error of leave-one-out
-        cross-validation. "loo": 49 from 10^-12 to 1 times the largest eigenvalue of the kernel
-        matrix divided by the number of bags.
+        cross-validation, in sum over the outputs. "loo": 49 from 10^-12 to 1 times the largest
+        eigenvalue of the kernel matrix divided by the number of bags.
     landmarks : None, {"kmeans", "random"} or array, shape (d, p), default None
         None uses all pairs of points, exactly. With landmarks the kernel means are projected on the
         span of the kernel at these points (Nystrom), in one pass over the points.
@@ -78,6 +79,9 @@ class MERR(ProbabilisticRegressor):
     as exact, however few the points of its bag: use `BDR` if this matters. With landmarks, f varies
     only in their span.
 
+    Several outputs, y of shape (n, k), have kernels and alpha in common, so standardise them if
+    their units differ; otherwise each has a regression of its own, as for y of shape (n,).
+
     Exact kernel means keep the training points; time grows with the pairs of points, memory
     with the square of the number of bags. Source: Szabo et al. (2016), "Learning theory for
     distribution regression".
@@ -93,6 +97,8 @@ class MERR(ProbabilisticRegressor):
     >>> bool(model.score(bags[30:], y[30:]) > 0.9)
     True
     """
+
+    takes_outputs = True
 
     kernel: str | Kernel = "rbf"
     bandwidth: ArrayLike | str = "scaled"
@@ -116,7 +122,8 @@ class MERR(ProbabilisticRegressor):
         ----------
         """
         bags = as_bags(bags)
-        y = check_labels(bags, y)
+        outputs = output_names(y)
+        y = check_outputs(bags, y, outputs)
         self.check_parameters()
         seed = self.checked_seed(seed)
         kernel = resolve_kernel(self.kernel, self.bandwidth, bags, seed=seed)
@@ -149,31 +156,37 @@ class MERR(ProbabilisticRegressor):
             },
             bags.index,
             y,
+            outputs,
         )
-        self._keep(Result(groups, {"kernel": kernel, "outer": outer}), bags)
+        settings = {"kernel": kernel, "outer": outer, "outputs": outputs}
+        self._keep(Result(groups, settings), bags)
         self._path = path  # for `predictive`, at the cost of an eigendecomposition
         return self
 
     def predict(self, bags: BagsLike, return_std: bool = False) -> Array | tuple[Array, Array]:
-        if return_std:
-            return super().predict(bags, return_std=True)
-        # Without the eigendecomposition that standard deviations need.
         means = _means(self.like_training(bags), self.kernel_, self.landmarks_)
-        squares = None if self.outer_ is None else means.squared_norms()
-        return self._mean(between(self.outer_, means.products(self.means_), squares, self._squares))
+        squares = means.squared_norms() if return_std or self.outer_ is not None else None
+        cross = between(self.outer_, means.products(self.means_), squares, self._squares)
+        mean = self.result_.draws("intercept")[0] + cross @ self.result_.draws("dual")[0]
+        if not return_std:  # which needs no eigendecomposition
+            return mean
+        variance = squares if self.outer_ is None else np.full(len(mean), self.outer_.variance)
+        return mean, self._path.label_sd(cross, variance, self.alpha_)
 
     def predictive(self, bags: BagsLike) -> Predictive:
-        """Predictive distribution of the labels of new bags, by the Gaussian process.
+        """Predictive distribution of the labels, (n,), of new bags, by the Gaussian process.
 
         Returns
         -------
         Predictive
         """
-        means = _means(self.like_training(bags), self.kernel_, self.landmarks_)
-        squares = means.squared_norms()
-        cross = between(self.outer_, means.products(self.means_), squares, self._squares)
-        variance = squares if self.outer_ is None else np.full(len(squares), self.outer_.variance)
-        mean, sd = self._mean(cross), self._path.label_sd(cross, variance, self.alpha_)
+        check_is_fitted(self, "result_")
+        if self.result_.settings.get("outputs"):
+            raise TypeError(
+                "a predictive distribution is of one label per bag, but the model has several "
+                "outputs: use predict(bags, return_std=True), or fit a model to each"
+            )
+        mean, sd = self.predict(bags, return_std=True)
         return Predictive(lambda i: (mean[None, i], sd[None, i]), len(mean), 1)
 
     # ------------------------------------------------------------ parts of a fit
@@ -198,9 +211,6 @@ class MERR(ProbabilisticRegressor):
         products = self.result_.constants["products"]
         gram = between(self.outer_, products, self._squares, self._squares)
         return KernelRidgePath(gram, self.result_.labels)
-
-    def _mean(self, cross):
-        return self.result_.draws("intercept")[0] + cross @ self.result_.draws("dual")[0]
 
     def _landmarks(self, bags, kernel, seed):
         if self.landmarks is None:

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.model_selection import BaseCrossValidator, check_cv
 from sklearn.utils.validation import check_is_fitted
 
-from bdr_stan.bags import Bags, BagsLike, as_bags, check_labels
+from bdr_stan.bags import Bags, BagsLike, as_bags, check_outputs, output_names
 from bdr_stan.estimators.base import BagRegressor
 from bdr_stan.estimators.merr import MERR
 from bdr_stan.estimators.validation import check_folds, checked_splits, checked_validation
@@ -71,6 +71,8 @@ class MERRCV(BagRegressor):
     (8, 4)
     """
 
+    takes_outputs = True
+
     kernels: Sequence[str | Kernel] | None = None
     _: KW_ONLY
     outers: Sequence[str | Stationary] = ("linear",)
@@ -93,23 +95,24 @@ class MERRCV(BagRegressor):
             Held-out bags and labels; default the folds of `cv`.
         """
         bags = as_bags(bags)
-        y = check_labels(bags, y)
+        outputs = output_names(y)
+        labels = check_outputs(bags, y, outputs)
         self.check_parameters()
         seed = self.checked_seed(seed)
         kernels = self._kernels(bags, seed)
-        together, labels = bags, y
+        together, n = bags, len(labels)
         if validation is None:
-            check_folds(self.cv, len(y))
-            splits = checked_splits(check_cv(self.cv, y).split(bags, y), y)
+            check_folds(self.cv, n)
+            splits = checked_splits(check_cv(self.cv, labels).split(bags, labels), labels)
         else:
-            others, of_others = checked_validation(validation, bags)
-            together, labels = Bags.concatenate([bags, others]), np.concatenate([y, of_others])
-            splits = [(np.arange(len(y)), np.arange(len(y), len(labels)))]
+            check = partial(check_outputs, outputs=outputs)
+            others, of_others = checked_validation(validation, bags, check)
+            together, labels = Bags.concatenate([bags, others]), np.concatenate([labels, of_others])
+            splits = [(np.arange(n), np.arange(n, len(labels)))]
         self._forget()
 
         if together.is_memory_map:
             together.check_values()
-        n = len(y)
         grams = ((kernel, BagMeans(together, kernel).products()) for kernel in kernels)
         candidates = [
             (kernel, outer, gram)
@@ -120,7 +123,7 @@ class MERRCV(BagRegressor):
         scores.sort(key=lambda score: score.rmse)
         best = scores[0]
         model = MERR(best.kernel, outer=best.outer or "linear", alpha=best.alpha).fit(bags, y)
-        return self._keep(Result({}, {"table": _table(scores)}, (model,)), bags)
+        return self._keep(Result({}, {"table": _table(scores), "outputs": outputs}, (model,)), bags)
 
     @property
     def idata(self) -> InferenceData:

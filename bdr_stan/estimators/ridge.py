@@ -5,12 +5,13 @@ one singular value decomposition of the training embeddings (`bdr_stan.kernel_me
 """
 
 from dataclasses import KW_ONLY
+from functools import partial
 from typing import Self, cast
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from bdr_stan.bags import BagsLike, as_bags, check_labels
+from bdr_stan.bags import BagsLike, as_bags, check_outputs, output_names, values_of_bags
 from bdr_stan.bags.record import BagsRecord
 from bdr_stan.embedding.mean_embedding import Embedding, embed
 from bdr_stan.embedding.training import TrainingFeatures, training_features
@@ -95,6 +96,7 @@ class RBFNetwork(BagRegressor):
     """
 
     takes_parts = True
+    takes_outputs = True
 
     n_landmarks: int = 60
     bandwidth: ArrayLike | str = "scaled"
@@ -120,11 +122,14 @@ class RBFNetwork(BagRegressor):
         ----------
         """
         bags = as_bags(bags, in_parts=self.takes_parts)
-        y = check_labels(bags, y)
+        outputs = output_names(y)
+        check_outputs(bags, y, outputs)
+        y = values_of_bags(bags, y, "y")  # with their names
         self.check_parameters()
         if validation is not None:
             check_validation_chooses(self.alpha)
-            held_out, held_out_y = checked_validation(validation, bags)
+            check = partial(check_outputs, outputs=outputs)
+            held_out, held_out_y = checked_validation(validation, bags, check)
         seed = self.checked_seed(seed)
         training = self.training_features(bags, seed=seed)
         if validation is not None:
@@ -150,7 +155,8 @@ class RBFNetwork(BagRegressor):
         -------
         self
         """
-        y = labels_of_training(training, y)
+        outputs = output_names(y)
+        y = labels_of_training(training, y, several=True)
         self._forget()
         y = np.asarray(y, float)
         path = RidgePath(training.embedding.mean, y)
@@ -159,7 +165,7 @@ class RBFNetwork(BagRegressor):
         held_out = None
         if validation is not None:
             check_validation_chooses(self.alpha)
-            predicted = path.level + (validation[0].mean - path.origin) @ weights
+            predicted = path.level + np.tensordot(validation[0].mean - path.origin, weights, 1)
             held_out = predicted, np.asarray(validation[1], float)
         best = path.best(alphas, held_out)
         row = "frequency" if self.features == "fourier" else "landmark"
@@ -174,10 +180,12 @@ class RBFNetwork(BagRegressor):
             },
             training.record.index,
             y,
+            outputs,
         )
         settings = {
             "kernel": training.kernel,
             "features": self.features,
+            "outputs": outputs,
             **training.record.settings,
         }
         return self._keep(Result(groups, settings))

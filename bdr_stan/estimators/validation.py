@@ -93,8 +93,8 @@ def check_landmarks(landmarks: Any, n_landmarks: Any, names: tuple[str, ...]) ->
         )
 
 
-def labels_of_training(training: Any, y: ArrayLike) -> Any:
-    """Labels in the order of the bags of training features, (n,), a Categorical if ordered."""
+def labels_of_training(training: Any, y: ArrayLike, *, several: bool = False) -> Any:
+    """Labels in the order of the bags of training features, (n,), or (n, k) if `several` may be."""
     if not isinstance(training, TrainingFeatures):
         raise TypeError(
             f"training must come from training_features(bags), found a {type(training).__name__}"
@@ -102,7 +102,8 @@ def labels_of_training(training: Any, y: ArrayLike) -> Any:
     y = match_to_ids(y, training.record.ids)
     categories = ordered_categories(y)
     labels = np.asarray(y) if categories is None else categories
-    check_one_per_bag(labels, len(training.record.index))
+    columns = several and labels.ndim == 2 and labels.shape[1] > 1
+    check_one_per_bag(labels[:, 0] if columns else labels, len(training.record.index))
     return labels
 
 
@@ -122,7 +123,7 @@ def checked_splits(splits: Iterable[tuple[Array, Array]], y: Array) -> list[tupl
     """Splits as a list; raises ValueError if the training labels of one are all equal."""
     splits = list(splits)
     for train, _ in splits:
-        if len(np.unique(y[train])) < 2:
+        if len(np.unique(y[train], axis=0)) < 2:
             raise ValueError(
                 f"cv leaves {len(train)} bag{'s' * (len(train) > 1)} with equal labels for "
                 "training: give more bags, or validation=(bags, y)"

@@ -9,6 +9,9 @@ eigenvalues, and level the average label, the fitted labels are
 
 With H the matrix from y to the fitted labels f, leave-one-out errors are (y_i - f_i) / (1 - H_ii),
 without refitting. `held_out` computes errors on bags that others predict.
+
+Labels y are (n,), or (n, k) of k outputs: one regression each, with the penalty in common. Results
+then end in an axis of the outputs, and errors are averages over them.
 """
 
 from collections.abc import Sequence
@@ -33,7 +36,7 @@ class _Path:
     """
 
     def __init__(self, y, vectors, eigenvalues, largest, *, penalty_unit, level_leverage):
-        self.level, self.largest = float(np.mean(y)), float(largest)
+        self.level, self.largest = np.mean(y, axis=0), float(largest)
         self._vectors, self._eigenvalues = vectors, eigenvalues
         self._projections = vectors.T @ (y - self.level)
         self._outside = y - self.level - vectors @ self._projections
@@ -50,11 +53,12 @@ class _Path:
         """Mean squared error of each bag predicted from all others, per penalty; shape (l,)."""
         penalties = self._penalty_unit * np.atleast_1d(alphas)
         unfitted = penalties / self._shifted(alphas)  # of each direction, (r, l)
-        residual = self._outside[:, None] + self._vectors @ (unfitted * self._projections[:, None])
+        residual = self._outside[:, None] + self._weighted(self._vectors, unfitted)
         squares = self._vectors**2
         # 1 - H_ii as a sum over directions: no difference of nearly equal numbers at small alpha.
         outside = np.maximum(1 - self._level_leverage - np.sum(squares, axis=1), 0)
-        return np.mean((residual / (outside[:, None] + squares @ unfitted)) ** 2, axis=0)
+        leverage = outside[:, None] + squares @ unfitted  # 1 - H_ii, (n, l)
+        return mean_squares((residual.T / leverage.T).T)
 
     def best(self, alphas: Array, held_out: tuple[Array, Array] | None = None) -> int:
         """Index of least squared error: leave-one-out, or of `held_out` (predictions, labels)."""
@@ -62,11 +66,16 @@ class _Path:
             return 0
         if held_out is None:
             return int(np.argmin(self.leave_one_out(alphas)))
-        return int(np.argmin(squared_errors(*held_out)))
+        predictions, y = held_out
+        return int(np.argmin(mean_squares(predictions - y[:, None])))
 
     def _shifted(self, alphas):
         """d + penalty, shape (r, l)."""
         return self._eigenvalues[:, None] + self._penalty_unit * np.atleast_1d(alphas)
+
+    def _weighted(self, basis, factors):
+        """basis diag(factors) U' (y - level) for factors, (r, l), of each penalty; (m, l[, k])."""
+        return np.tensordot(basis, np.einsum("rl,r...->rl...", factors, self._projections), 1)
 
 
 class RidgePath(_Path):
@@ -80,20 +89,20 @@ class RidgePath(_Path):
         self.origin = x.mean(axis=0)
         left, singular, right = np.linalg.svd(x - self.origin, full_matrices=False)
         positive = singular > singular[0] * max(x.shape) * np.finfo(float).eps
-        self._singular, self._right = singular[positive], right[positive]
+        singular, largest = singular[positive], singular[0] ** 2
+        self._rows = right[positive].T * singular
         super().__init__(
             y,
             left[:, positive],
-            self._singular**2,
-            singular[0] ** 2,
+            singular**2,
+            largest,
             penalty_unit=1,
             level_leverage=1 / len(y),
         )
 
     def weights(self, alphas: Array) -> Array:
         """beta for each of the penalties, shape (l,) and > 0; array, shape (d, l)."""
-        scaled = self._singular[:, None] * self._projections[:, None]
-        return self._right.T @ (scaled / self._shifted(alphas))
+        return self._weighted(self._rows, 1 / self._shifted(alphas))
 
 
 class KernelRidgePath(_Path):
@@ -122,13 +131,13 @@ class KernelRidgePath(_Path):
 
         Without the part of y outside the span of K, which no row of the kernel reaches.
         """
-        return self._vectors @ (self._projections[:, None] / self._shifted(alphas))
+        return self._weighted(self._vectors, 1 / self._shifted(alphas))
 
-    def scale(self, alpha: float) -> float:
+    def scale(self, alpha: float) -> Any:
         """Maximum likelihood standard deviation s of y ~ normal(level, s^2 (K + n alpha I))."""
         n = len(self._outside)
-        inside = np.sum(self._projections**2 / self._shifted(alpha)[:, 0])
-        return float(np.sqrt((inside + np.sum(self._outside**2) / (n * alpha)) / n))
+        inside = (1 / self._shifted(alpha)[:, 0]) @ self._projections**2
+        return np.sqrt((inside + np.sum(self._outside**2, axis=0) / (n * alpha)) / n)
 
     def label_sd(self, cross: Array, variance: Array, alpha: float) -> Array:
         """Standard deviations of the labels of m bags under that normal distribution, shape (m,).
@@ -139,7 +148,8 @@ class KernelRidgePath(_Path):
         # k' (K + n alpha I)^-1 k for each row k of `cross`
         explained = (cross @ self._vectors) ** 2 @ (1 / self._shifted(alpha)[:, 0])
         unexplained = np.maximum(variance - explained, 0)
-        return self.scale(alpha) * np.sqrt(unexplained + len(self._outside) * alpha)
+        spread = np.sqrt(unexplained + len(self._outside) * alpha)
+        return np.multiply.outer(spread, self.scale(alpha))
 
 
 def held_out(
@@ -159,12 +169,13 @@ def held_out(
     for train, test in splits:
         path = KernelRidgePath(gram[np.ix_(train, train)], y[train])
         tried = path.alphas(tried)
-        parts.append(path.level + gram[np.ix_(test, train)] @ path.dual(tried))
+        parts.append(path.level + np.tensordot(gram[np.ix_(test, train)], path.dual(tried), 1))
     predictions = np.concatenate(parts)
     truth = y[np.concatenate([test for _, test in splits])]
-    return tried, squared_errors(predictions, truth), predictions
+    return tried, mean_squares(predictions - truth[:, None]), predictions
 
 
-def squared_errors(predictions: Array, y: Array) -> Array:
-    """Mean squared errors of predictions, (m, l), of labels, (m,), for each penalty; (l,)."""
-    return np.mean((predictions - y[:, None]) ** 2, axis=0)
+def mean_squares(errors: Array) -> Array:
+    """Mean squared errors of each penalty over bags and outputs, from (m, l[, k]); (l,)."""
+    by_output = np.mean(errors**2, axis=0)
+    return by_output.reshape(len(by_output), -1).mean(axis=1)

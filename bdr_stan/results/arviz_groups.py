@@ -53,12 +53,13 @@ def named_groups(
 ) -> Groups:
     """Groups of draws and stats, (chain, draw, ...), labels, constants and, if any, log_prior."""
     coords: dict[str, Sequence | Array] = {"bag": ids, **coordinates}
+    last = ["output"] if "output" in coords else []
     for values, axes in constants.values():
         for axis, length in zip(axes, np.shape(values), strict=True):
             coords.setdefault(axis, np.arange(length))
     groups = {
-        "posterior": dataset(draws, _dims(draws), coords, attrs=attrs),
-        "observed_data": dataset({"y": y}, _DIMS, coords, sample=False),
+        "posterior": dataset(draws, _dims(draws, last), coords, attrs=attrs),
+        "observed_data": dataset({"y": y}, {"y": ["bag", *last]}, coords, sample=False),
         "constant_data": dataset(
             {name: values for name, (values, _) in constants.items()},
             {name: axes for name, (_, axes) in constants.items()},
@@ -91,17 +92,22 @@ def estimate_groups(
     constants: Mapping[str, tuple[ArrayLike, Sequence[str]]],
     ids: Sequence | Array,
     y: ArrayLike,
+    outputs: Sequence[str] = (),
 ) -> Groups:
-    """Groups of an estimate in closed form, as a single draw; `method` is its inference_method."""
+    """Groups of an estimate in closed form, as a single draw; `method` is its inference_method.
+
+    `outputs` are names of the columns of labels (n, k); all of the estimate then has them last.
+    """
     draws = {name: np.asarray(value)[None, None] for name, value in estimate.items()}
-    return named_groups(draws, {}, {"inference_method": method}, constants, ids, y)
+    names, attrs = {"output": outputs} if outputs else {}, {"inference_method": method}
+    return named_groups(draws, {}, attrs, constants, ids, y, coordinates=names)
 
 
-def _dims(draws):
-    """Names of the variables' dimensions after chain and draw, by variable."""
+def _dims(draws, last=()):
+    """Names of the variables' dimensions after chain and draw, by variable; `last` ends them."""
     dims = {}
     for name, values in draws.items():
-        n, axes = np.ndim(values) - 2, _DIMS.get(name, [])
+        n, axes = np.ndim(values) - 2, [*_DIMS.get(name, []), *last]
         dims[name] = axes if len(axes) == n else [f"{name}_dim_{k}" for k in range(n)]
     return dims
 

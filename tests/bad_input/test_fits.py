@@ -49,13 +49,25 @@ from experiments.papers import (
 LABELS = [
     ("too few labels", Y[:5], "5 labels"),
     ("labels in a column", Y[:, None], "y has shape (12, 1)"),
-    ("labels of two columns", np.column_stack([Y, Y]), "y has shape (12, 2)"),
+    ("labels in three dimensions", np.ones((12, 2, 2)), "y has shape (12, 2, 2)"),
     ("labels of text", ["a"] * 12, ["label of bag 0", "BDRClassifier"]),
     ("no labels", None, "y"),
     ("a label that is NaN", changed(Y, 3, np.nan), "bag 3"),
     ("a label that is infinite", changed(Y, 4, np.inf), "bag 4"),
     ("a label that is a nodata marker", changed(Y, 5, -3.4e38), "bag 5"),
     ("labels all alike", np.ones(12), "labels"),
+]
+# Several labels of each bag, which only estimators with `takes_outputs` fit.
+TWO_COLUMNS = np.column_stack([Y, -Y])
+OUTPUTS = [
+    ("too few rows", TWO_COLUMNS[:5], ["output '0'", "5 labels"]),
+    ("a row for each output", TWO_COLUMNS.T, ["output '0'", "2 labels"]),
+    ("of text", pd.DataFrame({"a": Y, "b": "c"}), ["output 'b'", "label of bag 0"]),
+    ("one that is NaN", pd.DataFrame({"a": Y, "b": changed(Y, 3, np.nan)}), ["'b'", "bag 3"]),
+    ("of which one is alike", pd.DataFrame({"a": Y, "b": 1.0}), "output 'b': all 12 labels"),
+    ("masked", np.ma.masked_values(TWO_COLUMNS, TWO_COLUMNS[4, 1]), ["output '1'", "bag 4"]),
+    ("of no columns", np.ones((12, 0)), "y has shape (12, 0)"),
+    ("ragged", [[1.0, 2.0], *[[3.0]] * 11], "label of bag 0"),
 ]
 CLASS_LABELS = [
     ("too few classes", ["a"] * 12, "1 class"),
@@ -135,6 +147,17 @@ def fit_cases():
     for name, y, words in LABELS:
         for model in (BDR(5), InverseBDR(5), BLR(5), RBFNetwork(5), MERR(), MERRCV(), DFDR()):
             yield f"{type(model).__name__}, {name}", lambda m=model, y=y: m.fit(BAGS, y), words
+    for model in (BDR(5), InverseBDR(5), BLR(5), Stacked([BLR(5), BDR(5)]), DFDR()):
+        call = lambda m=model: m.fit(BAGS, TWO_COLUMNS)  # noqa: E731
+        words = ["y has shape (12, 2)", "fit a model to each column", "MERR"]
+        yield f"{type(model).__name__}, labels of two columns", call, words
+    for name, y, words in OUTPUTS:
+        for model in (RBFNetwork(5), MERR(), MERRCV()):
+            yield (
+                f"{type(model).__name__}, outputs {name}",
+                lambda m=model, y=y: m.fit(BAGS, y),
+                words,
+            )
     for name, y, words in CLASS_LABELS:
         for model in (BDRClassifier(5), BLRClassifier(5)):
             yield f"{type(model).__name__}, {name}", lambda m=model, y=y: m.fit(BAGS, y), words
@@ -259,6 +282,16 @@ FITS = [
      lambda: BLR(5).fit(MEASURED, Y, label_sd="sd"), ["label_sd='sd'", "'se'"]),
     ("too few labels for features",
      lambda: BLR(5).fit_features(BLR(5).training_features(BAGS), Y[:3]), "3 labels"),
+    ("validation of one output",
+     lambda: RBFNetwork(5).fit(BAGS, TWO_COLUMNS, validation=(BAGS, Y)), ["validation", "columns"]),
+    ("validation of two outputs",
+     lambda: MERRCV().fit(BAGS, Y, validation=(BAGS, TWO_COLUMNS)), ["validation", "columns"]),
+    ("too few rows of outputs for ridge features",
+     lambda: RBFNetwork(5).fit_features(RBFNetwork(5).training_features(BAGS), TWO_COLUMNS[:3]),
+     "3 labels"),
+    ("outputs for the features of BLR",
+     lambda: BLR(5).fit_features(BLR(5).training_features(BAGS), pd.DataFrame(TWO_COLUMNS)),
+     "y has shape (12, 2)"),
     ("too few labels for ridge features",
      lambda: RBFNetwork(5).fit_features(RBFNetwork(5).training_features(BAGS), Y[:3]),
      "3 labels"),

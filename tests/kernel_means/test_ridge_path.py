@@ -88,6 +88,24 @@ def test_both_paths_are_one_regression(rng):
     np.testing.assert_allclose(rows.weights(9 * ALPHAS), x.T @ kernel.dual(ALPHAS), rtol=1e-7)
 
 
+def test_several_outputs_are_a_regression_each_with_one_penalty(rng):
+    x, y = rng.normal(size=(9, 4)), rng.normal([0.0, 5.0, 1.0], size=(9, 3))
+    splits = list(KFold(3).split(x))
+    for path, method in ((RidgePath, "weights"), (KernelRidgePath, "dual")):
+        rows = x if path is RidgePath else x @ x.T
+        together, alone = path(rows, y), [path(rows, column) for column in y.T]
+        each = np.stack([getattr(one, method)(ALPHAS) for one in alone], axis=-1)
+        np.testing.assert_allclose(getattr(together, method)(ALPHAS), each, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(together.level, [one.level for one in alone], rtol=1e-12)
+        errors = np.mean([one.leave_one_out(ALPHAS) for one in alone], axis=0)
+        np.testing.assert_allclose(together.leave_one_out(ALPHAS), errors, rtol=1e-9)
+    variance = 9 + np.arange(9.0)
+    sd = [one.label_sd(x @ x.T, variance, 0.3) for one in alone]
+    np.testing.assert_allclose(together.label_sd(x @ x.T, variance, 0.3).T, sd, rtol=1e-9)
+    _, errors, predictions = held_out(x @ x.T, y, splits, ALPHAS)
+    np.testing.assert_allclose(errors, np.mean((predictions - y[:, None]) ** 2, axis=(0, 2)))
+
+
 def test_default_penalties_and_the_best_of_them(rng):
     x, y = rng.normal(size=(9, 4)), rng.normal(size=9)
     path = RidgePath(x, y)
