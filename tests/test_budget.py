@@ -7,14 +7,14 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "bdr_stan"
 # Lines of Python, docstrings and blank lines included. A new capability makes room for itself.
 BUDGETS = {
-    ".": 2660,
+    ".": 2670,
     "aggregate": 2720,
-    "bags": 5030,
-    "cli": 1010,
+    "bags": 5120,
+    "cli": 990,
     "cmdstan": 930,
     "datasets": 380,
-    "embedding": 2500,
-    "estimators": 6160,
+    "embedding": 2450,
+    "estimators": 6080,
     "families": 740,
     "kernel_means": 770,
     "kernels": 2460,
@@ -23,7 +23,7 @@ BUDGETS = {
     "plots": 950,
     "posterior": 2300,
     "predictive": 2570,
-    "questions": 3580,
+    "questions": 3570,
     "report": 1400,
     "results": 1300,
 }
