@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.bags.record import BagsRecord
+from bdr_stan.bags.samples import by_name
 from bdr_stan.embedding.covariates import Covariates
 from bdr_stan.estimators.base import BagEstimator
 from bdr_stan.estimators.own_program import (
@@ -151,8 +152,7 @@ class PosteriorEstimator(BagEstimator):
         kernel = getattr(self, "kernel_", None)
         if kernel is not None:
             for name, of_sample in self.result_.samples.items():
-                used = kernel[name] if name else kernel
-                text = kernel_text(used, of_sample.get("feature_names"))
+                text = kernel_text(by_name(kernel)[name], of_sample.get("feature_names"))
                 text = text.replace(" + ", "\n  + ").replace(" x ", "\n    x ")
                 lines.append(f"Kernel of {name}: {text}" if name else f"Kernel: {text}")
         return "\n".join(lines)
