@@ -10,7 +10,8 @@ from joblib import delayed
 from scipy.optimize import minimize
 from sklearn.base import clone, is_classifier
 
-from bdr_stan.bags import Bags, Samples, check_classes, check_labels
+from bdr_stan.bags import check_classes, check_labels
+from bdr_stan.bags.samples import check_one_sample
 from bdr_stan.embedding.landmarks import landmark_units, landmarks_of_kernel
 from bdr_stan.estimators.inverse import InverseBDRClassifier
 from bdr_stan.estimators.label_models import FamilyLabels
@@ -40,13 +41,13 @@ class EmbeddingTask(Task):
         models = search.models.values()
         if search.score == "nll":
             _check_densities(models)
-        if isinstance(bags, Samples):
-            if validation is not None:
-                raise TypeError("with several samples per bag give cv=, a number of folds")
-            if search.refine is not None:
-                raise ValueError("refine is for bags with one sample of points: leave it out")
-            for model in models:
-                model.check_samples(bags, None)
+        if validation is not None:
+            message = "with several samples per bag give cv=, a number of folds"
+            check_one_sample(bags, message, TypeError)
+        if search.refine is not None:
+            check_one_sample(bags, "refine is for bags with one sample of points: leave it out")
+        for model in models:
+            model.check_samples(bags, None)
         labels = _check_of_labels(models)(bags, y)
         return Labelled(bags, labels, _label_data(models, label_data, bags, labels))
 
@@ -71,16 +72,21 @@ class EmbeddingTask(Task):
         kernel = None if candidate.kernel is None else estimator.kernel
         return Candidate(candidate.name, kernel, estimator, columns, training, refined=True)
 
+    @property
+    def only_sample(self) -> Any:
+        """The bags if they have one sample, whose landmarks and embeddings candidates share."""
+        return self.training.bags.samples.get("")
+
     def with_bandwidth(self, candidate: Any, scale: float) -> Any:
         candidate.set_params(bandwidth_scale=scale)
-        if hasattr(candidate, "kernel_for") and isinstance(self.training.bags, Bags):
-            candidate.set_params(kernel=candidate.kernel_for(self.training.bags))
+        if hasattr(candidate, "kernel_for") and self.only_sample is not None:
+            candidate.set_params(kernel=candidate.kernel_for(self.only_sample))
         return candidate
 
     def measured(
         self, candidate: Any, scale: float, together: Sequence[Any], embedded: dict[Any, Any]
     ) -> tuple[dict[str, Any], Any]:
-        if isinstance(self.training.bags, Samples):
+        if self.only_sample is None:
             return self._in_table(candidate, self.embedded(candidate))
         sharing = _sharing_embedding(candidate, together)
         key = _embedding_key(sharing)
@@ -100,8 +106,8 @@ class EmbeddingTask(Task):
 
     def embedded(self, model: Any) -> tuple[Any, Any]:
         """Training features of a model, and the embedding of the held-out bags."""
-        bags, seed = self.training.bags, self.search.seed
-        if isinstance(bags, Bags) and isinstance(model.landmarks, str) and _has_landmarks(model):
+        bags, seed = self.only_sample, self.search.seed
+        if bags is not None and isinstance(model.landmarks, str) and _has_landmarks(model):
             kernel = resolve_kernel(model.kernel, model.bandwidth, bags, seed=seed)
             units = landmark_units(kernel, bags, seed)
             key = (
@@ -115,7 +121,7 @@ class EmbeddingTask(Task):
                     kernel, bags, model.n_landmarks, method=model.landmarks, seed=seed
                 )
             model = clone(model).set_params(landmarks=self.shared[key])
-        training = model.training_features(bags, seed=seed)
+        training = model.training_features(self.training.bags, seed=seed)
         if self.held_out is None or self.held_out is self.training:
             return training, training.embedding
         return training, model.embed(self.held_out.bags, training)

@@ -7,14 +7,14 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "bdr_stan"
 # Lines of Python, docstrings and blank lines included. A new capability makes room for itself.
 BUDGETS = {
-    ".": 2690,
+    ".": 2700,
     "aggregate": 2710,
-    "bags": 4920,
-    "cli": 1150,
+    "bags": 5010,
+    "cli": 1130,
     "cmdstan": 880,
     "datasets": 380,
-    "embedding": 2650,
-    "estimators": 6640,
+    "embedding": 2600,
+    "estimators": 6560,
     "families": 710,
     "kernel_means": 780,
     "kernels": 2460,
@@ -23,7 +23,7 @@ BUDGETS = {
     "plots": 870,
     "posterior": 2310,
     "predictive": 2320,
-    "questions": 3670,
+    "questions": 3650,
     "report": 1360,
     "results": 1330,
 }

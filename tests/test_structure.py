@@ -33,7 +33,6 @@ PRIVATE_ELSEWHERE = {
     "bdr_stan.bags.container": {"_made"},  # of Bags, whose readers have a file
     "bdr_stan.bags.readers": {"_read_from"},
     "bdr_stan.estimators.linear": {"_model"},  # of other fits of the same class
-    "bdr_stan.estimators.samples": {"_model"},
     "bdr_stan.maps.page_data": {"_asdict"},  # a namedtuple's, as is _replace
     "bdr_stan.questions.contrast": {"_replace"},
     "bdr_stan.questions.ecological": {"_replace"},
@@ -159,6 +158,36 @@ def test_names_for_questions_are_of_estimators():
     folders = ("bdr_stan.estimators.", "bdr_stan.questions.")
     trees = [tree for name, tree in TREES.items() if name.startswith(folders)]
     assert {name for tree in trees for name in own_attributes(tree)} >= FOR_MODULES
+
+
+def questions_of_type(tree):
+    """What a file asks objects for: types, or names of attributes, as text."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            name = getattr(node.func, "id", "")
+            if name in ("isinstance", "issubclass", "hasattr", "getattr"):
+                yield ast.unparse(node.args[1])
+        elif isinstance(node, ast.Compare):
+            yield from (ast.unparse(each) for each in [node.left, *node.comparators])
+        elif isinstance(node, ast.MatchClass):
+            yield ast.unparse(node.cls)
+
+
+def questions_of_samples(name):
+    """Of these the ones that tell bags with several samples from others."""
+    texts = questions_of_type(TREES[name])
+    return [text for text in texts if "Samples" in text or text == "'samples'"]
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_only_bags_ask_whether_there_are_several_samples(name):
+    """Elsewhere bags with one sample are bags with samples, see CONTRIBUTING.md."""
+    questions = questions_of_samples(name)
+    assert not questions or name.startswith("bdr_stan.bags."), questions
+
+
+def test_few_questions_tell_bags_with_several_samples_from_others():
+    assert sum(len(questions_of_samples(name)) for name in TREES) <= 4
 
 
 def used_of_cmdstanpy(tree):

@@ -1,6 +1,6 @@
 """What bags in memory and bags in partitions share: ids, metadata and named columns."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from html import escape
 from typing import TYPE_CHECKING, Any, Self, SupportsIndex
@@ -16,9 +16,9 @@ from bdr_stan.types import Array, ArrayLike, DataFrame, PathName
 # For other modules; completions of a user's prompt omit them.
 _FOR_MODULES = {
     *("check_like", "check_order", "check_values", "chunks", "cut", "is_memory_map", "map_parts"),
-    *("name", "names_of_columns", "point_shares", "point_weights", "read", "read_checked"),
-    *("read_rows", "release", "rows", "sample_points", "selected", "sources", "sums"),
-    "with_samples",
+    *("name", "names_of_columns", "of_sample", "point_shares", "point_weights", "read"),
+    *("read_checked", "read_rows", "release", "rows", "sample_points", "selected", "sources"),
+    "sums",
 }
 _SHOWN = 12  # names of columns in notebooks
 _MIN_MASK_SIZE = 6  # fewer indices may well be all 0 and 1 without being a mask
@@ -111,6 +111,30 @@ class BagsBase:
         bags.ids = None if self.ids is None else self.ids[indices]
         bags._metadata = None if self._metadata is None else self._metadata.iloc[indices]
         return bags
+
+    @property
+    def samples(self) -> Mapping[str, Any]:
+        """Bags of each sample of points by its name; with one sample themselves, without a name."""
+        return {"": self}
+
+    def has(self, name: str) -> Array:
+        """Whether each bag has the sample called `name`; bool array, shape (n,)."""
+        return np.ones(len(self), bool)
+
+    def of_sample(self, name: str) -> Any:
+        """The bags that have the sample called `name`, in their order, with its points."""
+        return self
+
+    def sizes_of(self, name: str) -> Array:
+        """Number of points of the sample called `name` in each bag, 0 without it; int, (n,)."""
+        return self.sizes
+
+    def check_order(self, **arguments: Any) -> None:
+        """Raise ValueError for values without ids if some bag lacks the first sample."""
+
+    def load(self) -> Any:
+        """The bags with their points in this process's memory."""
+        return self
 
     def like(self, columns: TableColumns | None) -> Self:
         """The bags with the columns of another table that was read into the same features.

@@ -1,7 +1,7 @@
 """Properties of the training bags that a fit keeps to check new bags."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self, SupportsIndex
 
 import numpy as np
@@ -48,15 +48,15 @@ class BagsRecord:
     ranges: Array | None = None  # as `column_ranges`, shape (2, p)
     file: str | None = None  # path that the points were read from
     constants: Array | None = None  # as `constant_columns`, shape (p,)
-    samples: "Mapping[str, BagsRecord] | None" = None  # of each sample by its name
+    parts: "Mapping[str, BagsRecord]" = field(default_factory=dict)  # of several samples, by name
 
     @classmethod
     def from_bags(cls, bags: Any) -> Self:
         """The record of bags; warns of codes of missing values in a sample of a memory map."""
         record = cls(np.asarray(bags.index), bags.ids is not None, bags.n_features, bags.weighted)
         if isinstance(bags, Samples):
-            samples = {name: cls.from_bags(each) for name, each in bags.samples.items()}
-            return replace(record, samples=samples)
+            parts = {name: cls.from_bags(each) for name, each in bags.samples.items()}
+            return replace(record, parts=parts)
         if isinstance(bags, Bags) and bags.is_memory_map:
             warn_of_codes(ends_of_points(bags), "points", CODES_OF_POINTS)
         return replace(
@@ -77,6 +77,17 @@ class BagsRecord:
         return describe(i, self.ids)
 
     @property
+    def samples(self) -> "Mapping[str, BagsRecord]":
+        """Record of each sample by its name; itself, without a name, if there is one."""
+        return self.parts or {"": self}
+
+    def has(self, name: str) -> Array:
+        """Whether each bag has the sample called `name`; bool array, shape (n,)."""
+        import pandas as pd
+
+        return pd.Index(self.index).isin(self.samples[name].index)
+
+    @property
     def ids(self) -> Array | None:
         """Ids of the bags, shape (n,), or None."""
         return self.index if self.has_ids else None
@@ -85,10 +96,8 @@ class BagsRecord:
     def settings(self) -> Mapping[str, Any]:
         """Entries in the settings of a fit, by name."""
         settings = {name: getattr(self, field) for name, field in RECORDED.items()}
-        if self.samples is None:
-            return settings
-        samples = {name: dict(record.settings) for name, record in self.samples.items()}
-        return {**settings, "samples": samples}
+        samples = {name: dict(record.settings) for name, record in self.parts.items()}
+        return settings | ({"samples": samples} if samples else {})
 
     def take(self, bags: ArrayLike) -> Self:
         """The record of the bags with these indices."""

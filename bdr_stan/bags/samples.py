@@ -1,6 +1,6 @@
 """Bags with several samples of points each, such as residents and houses of a county."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from copy import copy
 from html import escape
 from typing import TYPE_CHECKING, Any, cast
@@ -52,6 +52,7 @@ class Samples(BagsBase):
 
     features = None
     columns = None
+    samples: Mapping[str, Any] = {}
 
     def __init__(self, samples: Mapping[str, Any]):
         if not isinstance(samples, Mapping) or not samples:
@@ -65,7 +66,7 @@ class Samples(BagsBase):
                 raise TypeError(f"sample {name!r} has samples of its own: name one of them")
             if not isinstance(bags, BagsBase):
                 raise TypeError(f"sample {name!r} must be Bags, found a {type(bags).__name__}")
-        self.samples: dict[str, Any] = dict(samples)
+        self.samples = dict(samples)
         # Row of each bag in each sample, -1 if it lacks it.
         self.ids, self._rows = _matched(samples)
         self.metadata = _joined_metadata(samples, self.ids)
@@ -93,16 +94,15 @@ class Samples(BagsBase):
         return self.samples[key]
 
     def _taken(self, indices):
-        chosen = self._copy_of(indices)
-        chosen.samples, chosen._rows = {}, {}
+        chosen, samples = self._copy_of(indices), {}
+        chosen._rows = {}
         for name, bags in self.samples.items():
             rows = self._rows[name][indices]
-            chosen.samples[name] = bags.take(rows[rows >= 0])
+            samples[name] = bags.take(rows[rows >= 0])
             chosen._rows[name] = np.where(rows >= 0, np.cumsum(rows >= 0) - 1, -1)
-        return chosen
+        return chosen._with_samples(samples)
 
     def check_order(self, **arguments: Any) -> None:
-        """Raise ValueError for values without ids if some bag lacks the first sample."""
         first = next(iter(self.samples))
         lacking = np.flatnonzero(~self.has(first))
         for name, values in arguments.items():
@@ -115,22 +115,26 @@ class Samples(BagsBase):
                     "the ids, or the name of a column of the metadata"
                 )
 
-    def with_samples(self, samples: Mapping[str, Any]) -> "Samples":
+    def _with_samples(self, samples):
         """The same bags with other points of their samples."""
         other = copy(self)
-        other.samples = dict(samples)
+        other.samples = samples
         return other
 
+    def load(self) -> "Samples":
+        return self._with_samples({name: bags.load() for name, bags in self.samples.items()})
+
     def has(self, name: str) -> Array:
-        """Whether each bag has the sample called `name`; bool array, shape (n,)."""
         return self._rows[name] >= 0 if name in self._rows else np.zeros(len(self), bool)
 
     def rows(self, name: str) -> Array:
         """Row in this sample of each bag that has it, int."""
-        return self._rows[name][self.has(name)]
+        return self._rows[name][self.has(name)] if name in self._rows else np.empty(0, int)
+
+    def of_sample(self, name: str) -> Any:
+        return self.samples[name].take(self.rows(name))
 
     def sizes_of(self, name: str) -> Array:
-        """Number of points of the sample called `name` in each bag, 0 without it; int, (n,)."""
         sizes = np.zeros(len(self), int)
         sizes[self.has(name)] = self.samples[name].sizes[self.rows(name)]
         return sizes
@@ -166,6 +170,59 @@ class Samples(BagsBase):
     def _repr_html_(self) -> str:
         parts = (f"<p>{escape(n)}</p>{bags._repr_html_()}" for n, bags in self.samples.items())
         return f"<p>{len(self)} bags with several samples</p>{''.join(parts)}"
+
+
+def by_sample(
+    samples: Mapping[str, Any],
+    value: Callable[[str, Any], Any],
+    joined: Callable[[dict[str, Any]], Any] = dict,
+) -> Any:
+    """``value(name, sample)`` of the only sample, without a name; of several `joined`, by name.
+
+    Bags, their record, their features and the result of a fit have `samples`.
+    """
+    values = {name: value(name, sample) for name, sample in samples.items()}
+    return values[""] if "" in values else joined(values)
+
+
+def by_name(values: Any) -> Mapping[str, Any]:
+    """A dict that has the value of each of several samples, or {"": the value of the only one}."""
+    return values if isinstance(values, Mapping) else {"": values}
+
+
+def check_one_sample(bags: Any, message: str, error: type[Exception] = ValueError) -> None:
+    """Raise an error if bags, or what else has their `samples`, have several."""
+    if "" not in bags.samples:
+        raise error(message)
+
+
+def sample_of(bags: Any, name: Any) -> Any:
+    """The bags of one sample, if `bags` are all samples, or a dict of them; else `bags`."""
+    samples = bags.samples if isinstance(bags, BagsBase) else bags
+    return samples.get(name, bags) if isinstance(samples, Mapping) else bags
+
+
+def like_samples(bags: Any, names: Collection[str], like: Callable[[str, Any], Any]) -> Any:
+    """Bags with the samples of a fit, of these names: ``like(name, bags of the sample)`` of each.
+
+    `bags` are `Samples`, or a dict of bags or tables; a fit to one sample has no names.
+    """
+    if "" in names:
+        return like("", bags)
+    samples, build = bags, Samples
+    if isinstance(bags, Samples):
+        samples, build = bags.samples, bags._with_samples
+    if not isinstance(samples, Mapping) or not set(samples) <= set(names):
+        what = list(samples) if isinstance(samples, Mapping) else f"a {type(bags).__name__}"
+        raise TypeError(
+            f"the model was fitted to bags with the samples {list(names)}, found {what}: "
+            "pass a dict of bags by these names"
+        )
+    parts = {n: part if len(part) == 0 else like(n, part) for n, part in samples.items()}
+    for name in names:
+        if not len(parts.get(name, ())):
+            warn(f"no bag has points of {name!r}: predictions leave open what these would say")
+    return build(parts)
 
 
 def _matched(samples):

@@ -151,7 +151,7 @@ def show_fit(model: Any, every: bool = False) -> None:
 
 def _landmarks(model):
     """Numbers of columns and landmarks, of several samples of each."""
-    several = isinstance(model.landmarks_, dict)
-    samples = model.landmarks_ if several else {"points": model.landmarks_}
-    shapes = ((name, *landmarks.shape) for name, landmarks in samples.items())
-    return "; ".join(f"{name} of {p} features, {d} landmarks" for name, d, p in shapes)
+    from bdr_stan.bags.samples import by_name
+
+    shapes = ((name, *landmarks.shape) for name, landmarks in by_name(model.landmarks_).items())
+    return "; ".join(f"{name or 'points'} of {p} features, {d} landmarks" for name, d, p in shapes)

@@ -7,7 +7,7 @@ import click
 from bdr_stan.cli import options
 from bdr_stan.cli.group import example
 from bdr_stan.cli.models import load_fit, show_fit, show_table
-from bdr_stan.cli.tables import check_input, check_output, in_memory, of_first_sample, read_like
+from bdr_stan.cli.tables import check_input, check_output, of_first_sample, read_like
 from bdr_stan.user_warnings import warn
 
 _FORMULA = re.compile(r"[=@\t\r]|[+-](?![\d.]+$)")  # not negative numbers
@@ -51,7 +51,7 @@ def predict(fitted, new, output, level, stan_file, force, **how):
             f"bdr_stan.load({str(fitted)!r}).predict(bags, trials=...), exposure= or offset="
         )
     bags = read_like(model, fitted, new, **how)
-    table = model.predict_table(bags if model.takes_parts else in_memory(bags), level=level)
+    table = model.predict_table(bags if model.takes_parts else bags.load(), level=level)
     _warn_of_formulas(table.index)
     from bdr_stan.results.files import written_whole
 
@@ -104,6 +104,6 @@ def report(fitted, data, output, label, title, author, force, **how):
     model = load_fit(fitted)
     bags = None
     if data is not None:
-        bags = in_memory(of_first_sample(read_like(model, fitted, data, **how)))
+        bags = of_first_sample(read_like(model, fitted, data, **how)).load()
     model.report_html(output, bags, label=label, title=title, author=author)
     click.echo(f"Wrote {output}")

@@ -75,13 +75,7 @@ def read_bags(path: Path, bag: str, **columns: Any) -> "Bags":
 
 def of_first_sample(bags: Any) -> Any:
     """The bags but those that only later samples have, which have no label."""
-    samples = getattr(bags, "samples", None)
-    return bags if samples is None else bags.take(range(len(next(iter(samples.values())))))
-
-
-def in_memory(bags: Any) -> "Bags":
-    """Bags with their points in memory."""
-    return bags.load() if hasattr(bags, "load") else bags
+    return bags.take(range(len(next(iter(bags.samples.values())))))
 
 
 @dataclass(frozen=True)
@@ -168,38 +162,28 @@ def read_like(
     model: Any, fitted: Path, new: Path, *, weight: str | None, samples: Sequence[str], **how: Any
 ) -> "Bags | Samples":
     """Bags with the columns of a fit: `new` is the first sample, `samples` name the others."""
+    from bdr_stan.bags.samples import Samples, by_sample
+
     of_first = {
         "weight": weight or model.notes_.get("weight"),
         "metadata": model.columns_of_bags or None,
     }
-    names = list(model.result_.settings.get("samples", ()))
-    if not names:
-        if samples:
-            raise ValueError(f"{fitted} was fitted to one sample: leave --sample out")
-        return _read_sample(model, fitted, new, **how, **of_first)
-    from bdr_stan import Samples
-
-    first, *others = names
-    tables = tables_of_samples(new.with_name(first), samples)
+    first, *others = names = list(model.result_.samples)
+    if samples and not others:
+        raise ValueError(f"{fitted} was fitted to one sample: leave --sample out")
+    tables = tables_of_samples(new.with_name(first), samples) if others else {}
     unknown = sorted(set(tables) - set(names))
     if unknown:
         raise ValueError(
             f"--sample {unknown[0]} is none of the other samples of {fitted}: {', '.join(others)}"
         )
     tables[first] = new
-    return Samples(
-        {
-            name: _read_sample(
-                model.fit_of_sample(name),
-                fitted,
-                tables[name],
-                **how,
-                **(of_first if name == first else {}),
-            )
-            for name in names
-            if name in tables
-        }
-    )
+
+    def read(name, path):
+        more = of_first if name == first else {}
+        return _read_sample(model.fit_of_sample(name), fitted, path, **how, **more)
+
+    return by_sample({name: tables[name] for name in names if name in tables}, read, Samples)
 
 
 def _read_sample(model, fitted, new, *, bag, unseen, weight=None, **how):

@@ -41,9 +41,13 @@ class Coordinates(SavedArrays):
         # z'(P'P)^-1 z = |P'^-1 z|^2
         return np.sum(solve_triangular(self.prior_factor, z.T, trans="T") ** 2, axis=0)
 
+    def is_of_sample(self, m: int) -> Array:
+        """Whether each coordinate belongs to the sample of this number; all to the only one."""
+        return np.full(len(self.lam), True) if self.sample is None else self.sample == m
+
     def of_sample(self, m: int) -> Self:
         """Only the coordinates of the sample of this number."""
-        k = np.flatnonzero(self.sample == m)
+        k = np.flatnonzero(self.is_of_sample(m))
         block = np.ix_(k, k)
         return type(self)(self.m0[k], self.basis[block], self.lam[k], self.prior_factor[block])
 

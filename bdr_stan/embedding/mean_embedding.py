@@ -85,6 +85,10 @@ class Embedding:
         """Columns of covariates and terms, shape (n, Q + U); no columns if there are none."""
         return np.empty((len(self.mean), 0)) if self.covariates is None else self.covariates
 
+    def sizes_of(self, m: int) -> Array:
+        """Effective numbers of points of the sample of this number, shape (n,)."""
+        return self.sizes.reshape(len(self.sizes), -1)[:, m]
+
     @property
     def m0(self) -> Array:
         """Mean embedding of the prior, by default their average, shape (d,)."""

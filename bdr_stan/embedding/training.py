@@ -1,10 +1,10 @@
 """What a fit uses of the training bags: feature map, kernel, embedding and record."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 from scipy.stats import f
@@ -12,20 +12,13 @@ from scipy.stats import f
 from bdr_stan.bags import Bags, BagsLike, PartitionedBags, as_bags
 from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.record import BagsRecord
+from bdr_stan.bags.samples import by_name, by_sample
 from bdr_stan.embedding.compressed_embedding import compressed_embedding
-from bdr_stan.embedding.covariates import Covariates, learn_covariates
+from bdr_stan.embedding.covariates import Covariates
 from bdr_stan.embedding.landmarks import check_kernel_reaches, kernel_in_words, landmarks_of_kernel
 from bdr_stan.embedding.mean_embedding import Embedding, embed
 from bdr_stan.embedding.terms import NO_TERMS, Terms
-from bdr_stan.kernels import (
-    FeatureMap,
-    FourierFeatures,
-    Kernel,
-    LandmarkFeatures,
-    SummandFeatures,
-    landmark_features,
-    resolve_kernel,
-)
+from bdr_stan.kernels import FourierFeatures, Kernel, landmark_features, resolve_kernel
 from bdr_stan.kernels.names import LINEAR_PLUS, name_for
 from bdr_stan.kernels.normal_scores import LongTails
 from bdr_stan.kernels.summands import rank, single_bandwidth, summands
@@ -45,40 +38,56 @@ _LEVEL = 0.1  # p-value above which an effect is dropped; no labels are used
 
 @dataclass(frozen=True)
 class TrainingFeatures:
-    """Feature map, resolved kernel, embedding, record and covariates of the training bags."""
+    """Feature map, resolved kernel, embedding, record and covariates of the training bags.
 
-    feature_map: FeatureMap
-    kernel: Kernel
+    With several samples maps, kernels and landmarks are dicts, and the embeddings side by side.
+    """
+
+    feature_map: Any  # a `FeatureMap`
+    kernel: Any  # a `Kernel`
     embedding: Any  # an `Embedding`, or within a fit a `CompressedEmbedding`; None before the pass
     record: BagsRecord
     covariates: Covariates | None = None
     # Whether labels may change the variance of the kernel's linear effects.
     free_linear_variance: bool = False
+    # Features of each of several samples by its name, of the bags that have it.
+    parts: "Mapping[str, TrainingFeatures]" = field(default_factory=dict)
 
     @property
-    def landmarks(self) -> Array:
+    def samples(self) -> "Mapping[str, TrainingFeatures]":
+        """Features of each sample by its name; themselves, without a name, if there is one."""
+        return self.parts or {"": self}
+
+    @property
+    def landmarks(self) -> Any:
         """Landmarks of the feature map, shape (d, p), or the frequencies of Fourier features."""
-        if isinstance(self.feature_map, FourierFeatures):
-            return self.feature_map.frequencies
-        return cast(LandmarkFeatures | SummandFeatures, self.feature_map).landmarks
+        return by_sample(self.samples, lambda _, part: _landmarks(part.feature_map))
 
     @property
     def bandwidth(self) -> Any:
         """Bandwidth of the kernel in the units of the points; None without a single one."""
-        return single_bandwidth(self.kernel)
+        return by_sample(self.samples, lambda _, part: single_bandwidth(part.kernel))
 
     @property
     def coordinates(self) -> dict[str, list[str]]:
-        """Names along dimensions of draws that are not numbered."""
-        return {}
+        """Names along dimensions of draws that are not numbered, of several samples."""
+        sizes = {name: part.feature_map.n_columns for name, part in self.parts.items()}
+        columns = [f"{name}[{k}]" for name, size in sizes.items() for k in range(size)]
+        names = {"sample": list(sizes), "landmark": columns, "component": columns}
+        return {dimension: values for dimension, values in names.items() if values}
 
     @property
     def constants(self) -> dict[str, tuple[Array, list[str]]]:
         """What predictions need of the training bags: name -> (values, dimensions)."""
-        landmarks = {"landmarks": (self.landmarks, ["landmark", "feature"])}
+        constants: dict[str, tuple[Array, list[str]]] = {}
+        for name, part in self.samples.items():
+            suffix = f"_{name}" if name else ""
+            dimensions = [f"landmark{suffix}", f"feature{suffix}"]
+            constants[f"landmarks{suffix}"] = part.landmarks, dimensions
         if not len(self.record):  # a fit from sums
-            return landmarks
-        return landmarks | {"bag_size": (self.embedding.sizes, ["bag"])}
+            return constants
+        sizes = self.embedding.sizes
+        return {**constants, "bag_size": (sizes, ["bag", "sample"][: sizes.ndim])}
 
     @property
     def terms(self) -> Terms:
@@ -101,7 +110,18 @@ class TrainingFeatures:
 
     def take(self, bags: ArrayLike) -> Self:
         """Features of the bags with these indices, with the same covariance."""
-        return replace(self, embedding=self.embedding.take(bags), record=self.record.take(bags))
+        chosen, parts = np.arange(len(self.record))[bags], {}
+        for name, part in self.parts.items():
+            has = self.record.has(name)
+            parts[name] = part.take((np.cumsum(has) - 1)[chosen[has[chosen]]])
+        taken = self.embedding.take(bags), self.record.take(bags)
+        return replace(self, embedding=taken[0], record=taken[1], parts=parts)
+
+
+def _landmarks(feature_map):
+    if isinstance(feature_map, FourierFeatures):
+        return feature_map.frequencies
+    return feature_map.landmarks
 
 
 def training_features(
@@ -114,9 +134,7 @@ def training_features(
     landmarks: str | ArrayLike = "kmeans",
     covariance: str | None = None,
     tau: float = 1.0,
-    covariates: Sequence[str] | None = None,
-    groups: Sequence[str] | None = None,
-    smooths: Sequence[Any] | None = None,
+    covariates: Covariates | None = None,
     labels: Labels | None = None,
     by_size: bool = False,
     seed: Seed = None,
@@ -137,10 +155,9 @@ def training_features(
         "n_landmarks": n_landmarks,
         "landmarks": landmarks,
     }
-    named = covariates or (), groups or (), smooths or ()
-    features = chosen_features(bags, *named, **choices, seed=seed)
-    feature_map, learned = features.feature_map, features.covariates
-    x = None if learned is None else learned.transform(bags)
+    features = chosen_features(bags, covariates, **choices, seed=seed)
+    feature_map: Any = features.feature_map
+    x = None if covariates is None else covariates.transform(bags)
     n_points = float(np.sum(bags.effective_sizes))
     tested = features.are_tested(covariance, n_points, len(bags))
     estimated = "average" if tested and covariance is None else covariance
@@ -169,9 +186,7 @@ def training_features(
 
 def chosen_features(
     bags: Any,
-    covariates: Sequence[str],
-    groups: Sequence[str],
-    smooths: Sequence[Any],
+    covariates: Covariates | None,
     *,
     kernel: str | Kernel,
     bandwidth: ArrayLike | str,
@@ -181,8 +196,6 @@ def chosen_features(
     seed: Seed,
 ) -> TrainingFeatures:
     """Kernel, landmarks and encodings by these bags, which are not embedded yet."""
-    named = covariates, groups, smooths
-    learned = learn_covariates(bags, *named) if any(named) else None
     kernel = name_for(kernel, bags.n_features)
     with_effects = isinstance(kernel, str) and kernel.startswith(LINEAR_PLUS)
     if isinstance(kernel, str) and not with_effects:
@@ -191,7 +204,7 @@ def chosen_features(
     chosen = landmarks_of_kernel(kernel, bags, n_landmarks, method=landmarks, seed=seed)
     record = BagsRecord.from_bags(bags)
     feature_map = landmark_features(kernel, chosen)
-    return TrainingFeatures(feature_map, kernel, None, record, learned, with_effects)
+    return TrainingFeatures(feature_map, kernel, None, record, covariates, with_effects)
 
 
 def _covariance_of_some(bags, feature_map):
@@ -256,3 +269,49 @@ def p_value(embedding: Embedding, features: Array) -> float:
     between = np.diag(axes.T @ embedding.scatter @ axes)[varying] / values[varying]
     degrees = varying.sum() * (embedding.deviations.n_bags - 1)
     return float(f.sf(between.sum() / degrees, degrees, np.sum(n_bags * (sizes - 1))))
+
+
+def features_by_sample(
+    bags: Any, features_of: Callable[[str, Any], TrainingFeatures], covariates: Covariates | None
+) -> TrainingFeatures:
+    """Features of bags, `features_of` each sample by its name; several are joined."""
+
+    def joined(features):
+        parts = {name: each.take(bags.rows(name)) for name, each in features.items()}
+        embedding = _side_by_side(bags, {name: part.embedding for name, part in parts.items()})
+        if covariates is not None:
+            embedding = replace(embedding, covariates=covariates.transform(bags))
+        maps = {name: part.feature_map for name, part in parts.items()}
+        kernels = {name: part.kernel for name, part in parts.items()}
+        record = BagsRecord.from_bags(bags)
+        return TrainingFeatures(maps, kernels, embedding, record, covariates, parts=parts)
+
+    return by_sample(bags.samples, features_of, joined)
+
+
+def embedded(bags: Any, feature_map: Any, bag_data: Mapping[str, Array]) -> Embedding:
+    """Mean embeddings of bags with their `bag_data`, checked before the pass.
+
+    Those of several samples are side by side, 0 with size 0 if a bag lacks one.
+    """
+
+    def of_sample(name, feature_map):
+        if bags.has(name).any():
+            return embed(bags.samples[name], feature_map)
+        return Embedding(np.empty(0), np.empty((0, feature_map.n_columns)), None)
+
+    def joined(embeddings):
+        return _side_by_side(bags, {n: e.take(bags.rows(n)) for n, e in embeddings.items()})
+
+    return replace(by_sample(by_name(feature_map), of_sample, joined), **bag_data)
+
+
+def _side_by_side(bags, embeddings):
+    """Embedding of bags from those of the bags that have each sample, by its name."""
+    n = len(bags)
+    sizes, means = np.zeros((n, len(embeddings))), []
+    for m, (name, embedding) in enumerate(embeddings.items()):
+        mean, has = np.zeros((n, embedding.mean.shape[1])), bags.has(name)
+        sizes[has, m], mean[has] = embedding.sizes, embedding.mean
+        means.append(mean)
+    return Embedding(sizes, np.hstack(means), None)

@@ -1,6 +1,6 @@
 """Base of all estimators: the result that a fit keeps, and saved fits."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
 from importlib import import_module
@@ -14,11 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan import __version__
 from bdr_stan.arguments import unknown_attribute
-from bdr_stan.bags import Bags, BagsLike, Samples, TableColumns, as_bags, values_of_bags
-from bdr_stan.bags.base import BagsBase
+from bdr_stan.bags import Bags, BagsLike, TableColumns, as_bags, values_of_bags
 from bdr_stan.bags.labels import check_same_outputs
 from bdr_stan.bags.matching import match_to_ids
 from bdr_stan.bags.record import BagsRecord, warn_of_other_ranges, warn_of_varying
+from bdr_stan.bags.samples import like_samples
 from bdr_stan.bags.tables import is_table
 from bdr_stan.estimators.label_models import LabelModel
 from bdr_stan.estimators.validation import StanFileOfFit
@@ -239,44 +239,24 @@ class BagEstimator(PredictionTable, BaseEstimator):
     def like_training(self, bags: BagsLike, *, need_weights: bool = True) -> Any:
         """New bags, or a table of them, with the columns and weights of the bags of the fit."""
         check_is_fitted(self, "result_")
-        settings = self.result_.settings
-        samples = settings.get("samples")
-        if samples is None:
-            return self.bags_like(bags, settings, need_weights, self.columns_of_bags)
-        by_name = getattr(bags, "samples", bags)
-        if not isinstance(by_name, Mapping) or not set(by_name) <= set(samples):
-            what = list(by_name) if isinstance(by_name, Mapping) else f"a {type(bags).__name__}"
-            raise TypeError(
-                f"the model was fitted to bags with the samples {list(samples)}, found {what}: "
-                "pass a dict of bags by these names"
-            )
-        named = {
-            name: [column for column in self.columns_of_bags if column in part.columns]
-            for name, part in by_name.items()
-            if not isinstance(part, BagsBase) and hasattr(part, "columns")
-        }
-        like = {
-            name: part
-            if len(part) == 0
-            else self.bags_like(part, samples[name], need_weights, named.get(name, []))
-            for name, part in by_name.items()
-        }
-        for name in set(samples) - {name for name, part in like.items() if len(part)}:
-            warn(f"no bag has points of {name!r}: predictions leave open what these would say")
-        return bags.with_samples(like) if isinstance(bags, Samples) else Samples(like)
+        samples = self.result_.samples
+
+        def like(name, part):
+            return self.bags_like(part, name, samples[name], need_weights)
+
+        return like_samples(bags, samples, like)
 
     def bags_like(
-        self, bags: Any, settings: Mapping[str, Any], need_weights: bool, named: Sequence[str]
+        self, bags: Any, sample: str, settings: Mapping[str, Any], need_weights: bool = True
     ) -> Any:
-        """The same for bags, or one of their samples; `named` are columns of a table's metadata."""
+        """The same for one of their samples; a table needs not have the metadata of another's."""
         columns, names = settings.get("columns"), settings.get("feature_names")
         if columns is not None and is_table(bags):
             frame, bag = cast(Any, bags), cast(str, columns.bag)
             read = Bags.from_dask if hasattr(frame, "to_delayed") else Bags.from_dataframe
             of_fit = SimpleNamespace(columns_=columns)
-            bags = read(
-                frame, bag, weight=columns.weight, metadata=list(named) or None, like=of_fit
-            )
+            named = [c for c in self.columns_of_bags if not sample or c in frame.columns]
+            bags = read(frame, bag, weight=columns.weight, metadata=named or None, like=of_fit)
         bags = as_bags(bags, in_parts=self.takes_parts).like(columns)
         bags.check_like(settings["n_features"], names, columns)
         if need_weights and settings.get("weighted") and not bags.weighted:
@@ -292,6 +272,16 @@ class BagEstimator(PredictionTable, BaseEstimator):
         warn_of_other_ranges(bags, settings.get("column_ranges"))
         warn_of_varying(bags, settings.get("constant_columns"))
         return bags
+
+    def fit_of_sample(self, sample: Any) -> Any:
+        """The fit seen as one to a single sample; of only one, without a name, the fit itself."""
+        check_is_fitted(self, "result_")
+        if sample:
+            raise ValueError(f"the bags have one sample: leave sample={sample!r} out")
+        return self
+
+    def check_samples(self, bags: Any, label_sd: Any) -> None:
+        """Raise if the parameters do not match the samples of bags, or of their record."""
 
     def checked_seed(self, seed: Seed) -> Any:
         """Seed of a call, else `random_state`; a generator only if Stan needs no seed."""
@@ -385,8 +375,7 @@ class ProbabilisticClassifier(BagClassifier):
 def scored(model, bags, y, sample_weight):
     """Bags, labels and weights for a score, matched to the order of the bags."""
     bags = model.like_training(bags)
-    if isinstance(bags, Samples):
-        bags.check_order(y=y, sample_weight=sample_weight)
+    bags.check_order(y=y, sample_weight=sample_weight)
     y = values_of_bags(bags, y, "y")
     if outputs := model.result_.settings.get("outputs"):
         check_same_outputs(y, outputs)

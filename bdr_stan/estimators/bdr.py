@@ -4,13 +4,11 @@ from dataclasses import KW_ONLY
 
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.prior import check_embedding_prior, check_prior_mean
-from bdr_stan.embedding.samples import SamplesFeatures
 from bdr_stan.embedding.shrinkage import ATTENUATED, attenuation, reliability
 from bdr_stan.estimators.linear import LinearEstimator, LinearRegressor
 from bdr_stan.estimators.validation import check_choice, check_positive
 from bdr_stan.kernels import Kernel
 from bdr_stan.models.bdr import BDRModel
-from bdr_stan.models.bdr_glm import FamilyModel
 from bdr_stan.parameters import estimator
 from bdr_stan.questions.embedding_posterior import EmbeddingPosterior
 from bdr_stan.questions.population import shift_by_shrinkage
@@ -69,11 +67,6 @@ class UncertainEmbeddings(EmbeddingPosterior, LinearEstimator):
     tau: float = 1.0
     prior_mean: str | ArrayLike = "average"
 
-    @property
-    def _options_of_model(self):
-        names = ("embedding_prior", "measure_scale", "prior_mean", "prior")
-        return {name: getattr(self, name) for name in names}
-
     def warn_of_other_bags(self, embedding: Embedding) -> None:
         shift, sd = shift_by_shrinkage(self.coordinates_, embedding, self.draws())
         if shift:
@@ -86,11 +79,17 @@ class UncertainEmbeddings(EmbeddingPosterior, LinearEstimator):
 
     def _findings(self, model, posterior, training, labels):
         findings = super()._findings(model, posterior, training, labels)
-        if isinstance(training, SamplesFeatures) or self.stan_file is not None:
+        features = training.samples.get("")  # of bags with one sample
+        if features is None or self.stan_file is not None:
             return findings
         coordinates, w = self._coordinates_of(model), self._for_predictions(posterior)[1]["w"]
         axes = coordinates.basis, coordinates.lam
-        return findings | {"reliability": reliability(training.embedding, *axes, w.mean(axis=0))}
+        return findings | {"reliability": reliability(features.embedding, *axes, w.mean(axis=0))}
+
+    def _model_by(self, model, training, *arguments, **options):
+        """The same of uncertain embeddings."""
+        of_prior = {n: getattr(self, n) for n in ("embedding_prior", "measure_scale", "prior_mean")}
+        return model.of_training(training, *arguments, **options, **of_prior)
 
     def report(self) -> str:
         """Diagnostics, kernel, labels that the model does not describe, attenuation; a str."""
@@ -146,21 +145,7 @@ class BDR(UncertainEmbeddings, LinearRegressor):
     True
     """
 
-    exact_embeddings = False
-
-    def _model(self, training, labels):
-        kind, shared = self.label_model, self._options_of_model
-        if isinstance(training, SamplesFeatures):
-            return self._model_of_samples(training, labels)
-        if kind.distribution is not None:
-            return FamilyModel.of_training(training, labels, kind.distribution, **shared)
-        return BDRModel.of_training(
-            training,
-            kind.of_model(labels),
-            **shared,
-            lossless=self.compress,
-            label_noise=self.label_noise,
-        )
+    normal_model = BDRModel
 
 
 @estimator

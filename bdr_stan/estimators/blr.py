@@ -3,11 +3,9 @@
 from typing import Any
 
 from bdr_stan.embedding.mean_embedding import Embedding
-from bdr_stan.embedding.samples import SamplesFeatures
 from bdr_stan.estimators.linear import LinearRegressor
 from bdr_stan.labels import Labels
-from bdr_stan.models.bdr import BLRModel, exact_posterior, exact_predictive
-from bdr_stan.models.bdr_glm import FamilyModel
+from bdr_stan.models.bdr import exact_posterior, exact_predictive
 from bdr_stan.parameters import estimator
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
 from bdr_stan.posterior.sampling import Posterior
@@ -76,21 +74,6 @@ class BLR(LinearRegressor):
                 for name in ("sigma", "sigma_point")
                 if self.result_.has_draws(name)
             },
-        )
-
-    def _model(self, training, labels):
-        kind = self.label_model
-        if isinstance(training, SamplesFeatures):
-            return self._model_of_samples(training, labels)
-        shared: dict[str, Any] = {"terms": training.terms, "prior": self.prior}
-        if kind.distribution is not None:
-            return FamilyModel(training.embedding, labels, kind.distribution, **shared)
-        return BLRModel(
-            training.embedding,
-            kind.of_model(labels),
-            **shared,
-            lossless=self.compress,
-            label_noise=self.label_noise,
         )
 
     def _sample(

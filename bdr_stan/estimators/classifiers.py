@@ -43,7 +43,7 @@ class BLRClassifier(LinearClassifier):
     _log_cdf = log_expit
 
     def _model(self, training, labels):
-        return LogitModel(training.embedding, labels, prior=self.prior)
+        return self._model_by(LogitModel, training, labels, prior=self.prior)
 
 
 @estimator
@@ -82,7 +82,7 @@ class BDRClassifier(UncertainEmbeddings, LinearClassifier):
     _default_warmup = WARMUP_OF_VARIANTS
 
     def _model(self, training, labels):
-        return ProbitModel.of_training(training, labels, **self._options_of_model)
+        return self._model_by(ProbitModel, training, labels, prior=self.prior)
 
 
 @estimator

@@ -8,16 +8,20 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from bdr_stan.bags import Bags, BagsLike, Samples, as_bags
+from bdr_stan.bags import Bags, BagsLike, as_bags
+from bdr_stan.bags.samples import by_name, by_sample
 from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.covariates import Covariates, check_columns, learn_covariates
 from bdr_stan.embedding.mean_embedding import Embedding
-from bdr_stan.embedding.samples import SamplesFeatures, embedded, samples_features
-from bdr_stan.embedding.training import TrainingFeatures, training_features
+from bdr_stan.embedding.training import (
+    TrainingFeatures,
+    embedded,
+    features_by_sample,
+    training_features,
+)
 from bdr_stan.estimators.own_program import is_plain
 from bdr_stan.estimators.posterior import PosteriorEstimator
 from bdr_stan.estimators.program_of_bags import ProgramOfBags
-from bdr_stan.estimators.samples import SeveralSamples
 from bdr_stan.estimators.sums import FromSums, Summary
 from bdr_stan.estimators.validation import (
     LANDMARKS,
@@ -44,16 +48,12 @@ from bdr_stan.threads import limited_blas
 from bdr_stan.types import Array, ArrayLike
 from bdr_stan.user_warnings import warn
 
+_OF_SAMPLES = ("kernel", "bandwidth", "n_landmarks", "landmarks")  # may be dicts, one for each
+
 
 @estimator
 class EmbeddingEstimator(
-    Conformal,
-    DoubtedPredictions,
-    Familiar,
-    SeveralSamples,
-    FromSums,
-    ProgramOfBags,
-    PosteriorEstimator,
+    Conformal, DoubtedPredictions, Familiar, FromSums, ProgramOfBags, PosteriorEstimator
 ):
     """Base of the Bayesian estimators on mean embeddings, of labels and of classes.
 
@@ -141,6 +141,7 @@ class EmbeddingEstimator(
         if y is None:
             raise TypeError("fit needs the labels y of the bags; only a Summary contains them")
         bags = as_bags(bags, in_parts=True, samples=self.takes_samples)
+        bags.check_order(y=y, label_sd=label_sd, **label_data)
         labels = self.read_labels(bags, y, label_sd=label_sd, stan_data=stan_data, **label_data)
         settings = self._settings(chains, warmup, draws, seed, progress, **cmdstan_options)
         training = self._training_features(bags, settings.seed, progress, labels)
@@ -149,9 +150,7 @@ class EmbeddingEstimator(
     def _check_bags(self, bags: Any, label_data: Mapping[str, Any]) -> None:
         """Raise if the bags, or the errors of their labels, are none for this estimator."""
         label_sd = label_data.get("label_sd")
-        if isinstance(bags, Samples):
-            bags.check_order(**label_data)
-            self.check_samples(bags, label_sd)
+        self.check_samples(bags, label_sd)
         if label_sd is not None and not self.takes_label_sd:
             raise TypeError(
                 f"{type(self).__name__} takes no label_sd, but BLR, BDR, Shrinkage, "
@@ -168,8 +167,6 @@ class EmbeddingEstimator(
         started = time.monotonic()
         y = labels_of_training(training, y)
         label_data = {n: options.pop(n) for n in ("label_sd", *WITH_LABELS) if n in options}
-        if isinstance(training, SamplesFeatures):
-            self.check_samples(training, label_data.get("label_sd"))
         # The record has the ids and names of the bags.
         labels = self.read_labels(training.record, y, **label_data)
         settings = self._settings(**options)
@@ -298,35 +295,44 @@ class EmbeddingEstimator(
             For `fit_features`; several models may share them.
         """
         bags = as_bags(bags, in_parts=True, samples=self.takes_samples)
-        if isinstance(bags, Samples):
-            self.check_samples(bags, None)
+        self.check_samples(bags, None)
         return self._training_features(bags, self.checked_seed(seed), progress)
 
     def _training_features(self, bags, seed, progress, labels=None):
         """Training features, of normal `labels` perhaps sums over only the bags."""
-        if isinstance(bags, Samples):
+        columns = [names or () for names in self._columns().values()]
+        learned = learn_covariates(bags, *columns) if any(columns) else None
 
-            def features_of(name, part):
-                return self.for_sample(name)._training_features(part, seed, progress)
+        def features_of(name, part):  # of a sample among others without covariates and labels
+            one = self._for_sample(name)
+            return training_features(
+                part,
+                kernel=one._kernel_or_auto(),
+                bandwidth=one.bandwidth,
+                bandwidth_scale=self.bandwidth_scale,
+                n_landmarks=one.n_landmarks,
+                landmarks=one.landmarks,
+                covariance=getattr(self, "covariance", None),
+                tau=getattr(self, "tau", 1.0),
+                covariates=None if name else learned,
+                labels=None if name else self._compressible(labels),
+                by_size=self.noise_by_size,
+                seed=seed,
+                progress=progress,
+            )
 
-            columns = {role: names or () for role, names in self._columns().items()}
-            learned = learn_covariates(bags, *columns.values()) if any(columns.values()) else None
-            return samples_features(bags, features_of, learned)
-        return training_features(
-            bags,
-            kernel=self._kernel_or_auto(),
-            bandwidth=self.bandwidth,
-            bandwidth_scale=self.bandwidth_scale,
-            n_landmarks=self.n_landmarks,
-            landmarks=self.landmarks,
-            covariance=getattr(self, "covariance", None),
-            tau=getattr(self, "tau", 1.0),
-            **self._columns(),
-            labels=self._compressible(labels),
-            by_size=self.noise_by_size,
-            seed=seed,
-            progress=progress,
-        )
+        return features_by_sample(bags, features_of, learned)
+
+    def _for_sample(self, name):
+        """An estimator with the parameters of the sample `name`, where they are dicts."""
+        of_sample = {p: value.get(name, value) for p, value in self._by_sample.items()}
+        return type(self)(**{**self.get_params(deep=False), **of_sample})
+
+    @property
+    def _by_sample(self):
+        """Parameters that are dicts, with a value for each of several samples."""
+        values = {parameter: getattr(self, parameter) for parameter in _OF_SAMPLES}
+        return {name: value for name, value in values.items() if isinstance(value, Mapping)}
 
     def embed(self, bags: BagsLike, training: TrainingFeatures | None = None) -> Embedding:
         """Mean embeddings and covariates of new bags, like a fit's training features.
@@ -415,8 +421,8 @@ class EmbeddingEstimator(
         super().check_parameters()
         check_columns(**self._columns())
         check_positive(bandwidth_scale=self.bandwidth_scale)
-        for name in self._named_samples() or [None]:
-            one = self if name is None else self.for_sample(name)
+        for name in sorted(set().union(*self._by_sample.values())) or [""]:
+            one = self._for_sample(name)
             check_kernel_and_bandwidth(one.kernel, one.bandwidth)
             check_landmarks(one.landmarks, one.n_landmarks, LANDMARKS)
 
@@ -510,16 +516,13 @@ class EmbeddingEstimator(
         self.covariates_ = None if encoding is None else Covariates.from_config(encoding)
         if "classes" in settings:
             self.classes_ = settings["classes"]
-        if isinstance(self.kernel_, Mapping):
-            self.landmarks_: Any = {name: constants[f"landmarks_{name}"] for name in self.kernel_}
-            self.feature_map_: Any = {
-                name: landmark_features(kernel, self.landmarks_[name])
-                for name, kernel in self.kernel_.items()
-            }
-            return
-        self.landmarks_ = constants["landmarks"]
-        self.feature_map_ = landmark_features(self.kernel_, self.landmarks_)
-        bandwidth = single_bandwidth(self.kernel_)
+        kernels = by_name(self.kernel_)
+        landmarks = {n: constants[f"landmarks_{n}" if n else "landmarks"] for n in kernels}
+        self.landmarks_ = by_sample(landmarks, lambda _, points: points)
+        self.feature_map_ = by_sample(
+            kernels, lambda name, kernel: landmark_features(kernel, landmarks[name])
+        )
+        bandwidth = single_bandwidth(kernels[""]) if "" in kernels else None
         if bandwidth is not None:
             self.bandwidth_ = bandwidth
         for name in ("measure_scale", "linear_variance"):

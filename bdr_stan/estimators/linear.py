@@ -1,6 +1,6 @@
 """Estimators that are linear in the embedding: a label is the average of a function of points."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, asdict
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -10,15 +10,18 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import check_is_fitted
 
-from bdr_stan.bags import BagsLike, Samples
+from bdr_stan.bags import BagsLike
+from bdr_stan.bags.samples import by_sample, check_one_sample
 from bdr_stan.embedding.terms import NO_TERMS, smooth_columns
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.estimators.base import ProbabilisticClassifier, ProbabilisticRegressor, scored
 from bdr_stan.estimators.embedding import EmbeddingEstimator
 from bdr_stan.estimators.label_models import ClassLabels, LabelModel, labels_of_family
 from bdr_stan.estimators.validation import check_choice
+from bdr_stan.families import NormalNumbers
 from bdr_stan.labels import Labels
-from bdr_stan.models.bdr_glm import without_deviations
+from bdr_stan.models.bdr import BLRModel
+from bdr_stan.models.bdr_glm import FamilyModel, samples_model, without_deviations
 from bdr_stan.models.label_errors import LABEL_NOISE
 from bdr_stan.models.latent import contributions
 from bdr_stan.models.overdispersion import overdispersion
@@ -34,6 +37,7 @@ from bdr_stan.questions.population import Population
 from bdr_stan.questions.prior_predictive import PriorPredictive
 from bdr_stan.questions.protocol import check_stock
 from bdr_stan.questions.sensitivity import Sensitivity
+from bdr_stan.results.result import Result
 from bdr_stan.types import Array, ArrayLike, check_counts, check_flags
 from bdr_stan.user_warnings import warn
 
@@ -58,6 +62,10 @@ class LinearEstimator(
 
     _: KW_ONLY
     covariates: Sequence[str] | None = None
+
+    def _model_by(self, model: Any, training: Any, *arguments: Any, **options: Any) -> Any:
+        """The model of this class of exact embeddings; `arguments` and `options` are its own."""
+        return model(training.embedding, *arguments, terms=training.terms, **options)
 
 
 @estimator
@@ -115,6 +123,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
 
     takes_label_sd = True
     takes_samples = True
+    normal_model: ClassVar[type[BLRModel]] = BLRModel  # of normal labels
 
     def __sklearn_tags__(self):
         """Tags of a classifier if labels are categories: folds are stratified, for example."""
@@ -137,7 +146,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
 
     @property
     def noise_by_size(self) -> bool:
-        return self.label_noise == "size" or not self.exact_embeddings
+        return self.label_noise == "size" or self.normal_model.uncertain
 
     @property
     def columns_of_bags(self) -> list[str]:
@@ -228,7 +237,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         bags = self.like_training(bags)
         slices = {} if self.covariates_ is None else self.covariates_.slices
         embedding = self.embed(bags)
-        samples = list(self.result_.settings.get("samples", ()))
+        samples = self.result_.samples
         parts = contributions(self.coordinates_, embedding, slices, self.draws(), samples)
         tables = {name: p.with_ids_of(bags).to_dataframe(level) for name, p in parts.items()}
         return pd.concat(tables, axis=1)
@@ -267,11 +276,89 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         draws = effects @ columns.T
         return values, Contrast(lambda i: draws[:, i], len(values), len(draws))
 
+    def check_samples(self, bags: Any, label_sd: Any) -> None:
+        for parameter, value in self._by_sample.items():
+            if set(value) != set(bags.samples):
+                check_one_sample(
+                    bags,
+                    f"{parameter} is given for {', '.join(value)}, but the samples of the bags are "
+                    f"{', '.join(bags.samples)}: pass one for each sample, or one for all",
+                )
+        for_one_sample = {
+            "stan_file": self.stan_file is not None,
+            "label_sd": label_sd is not None,
+            "label_noise='size'": self.label_noise == "size",
+            "method='exact'": self.method == "exact",
+        }
+        for name in (name for name, is_given in for_one_sample.items() if is_given):
+            check_one_sample(bags, f"{name} is for bags with one sample: leave it out")
+        self._check_complete(bags, bags.samples)
+
+    def _check_complete(self, bags: Any, names: Iterable[str]) -> None:
+        """Raise ValueError if a bag lacks a sample, but embeddings are taken as exact."""
+        for name in names if not self.normal_model.uncertain else ():
+            lacking = np.flatnonzero(~bags.has(name))
+            if len(lacking):
+                raise ValueError(
+                    f"{bags.name(lacking[0])} has no {name!r} ({len(lacking)} in total), but "
+                    f"{type(self).__name__} takes embeddings as exact: use BDR or Shrinkage"
+                )
+
     def like_training(self, bags: BagsLike, *, need_weights: bool = True) -> Any:
         like = super().like_training(bags, need_weights=need_weights)
-        if isinstance(like, Samples):
-            self.check_complete(like, self.result_.settings["samples"])
+        self._check_complete(like, self.result_.samples)
         return like
+
+    def _model(self, training: TrainingFeatures, labels: Labels) -> Any:
+        """The model of one sample, or from one model for each."""
+
+        def alone(name, features):
+            part = labels.take(training.record.has(name))
+            if name and (len(part.y) < 2 or np.ptp(part.y) == 0):
+                raise ValueError(
+                    f"the {len(part.y)} bags with {name!r} do not have different labels: leave "
+                    "this sample out"
+                )
+            return self._model_alone(features, part, None if name else self.prior)
+
+        def joined(models):
+            kind = self.label_model
+            family, of_model = kind.distribution or NormalNumbers(), kind.of_model(labels)
+            return samples_model(training, of_model, family, models, prior=self.prior)
+
+        return by_sample(training.samples, alone, joined)
+
+    def _model_alone(self, training: TrainingFeatures, labels: Labels, prior: Any) -> Any:
+        """The model of bags with one sample."""
+        kind = self.label_model
+        if kind.distribution is not None:
+            return self._model_by(FamilyModel, training, labels, kind.distribution, prior=prior)
+        options = {"lossless": self.compress, "label_noise": self.label_noise, "prior": prior}
+        return self._model_by(self.normal_model, training, kind.of_model(labels), **options)
+
+    def fit_of_sample(self, sample: Any) -> Any:
+        check_is_fitted(self, "result_")
+        result, samples = self.result_, self.result_.samples
+        if "" in samples:
+            return super().fit_of_sample(sample)
+        if sample not in samples:
+            raise ValueError(
+                f"sample must be one of {', '.join(map(repr, samples))}, found {sample!r}"
+            )
+        m = list(samples).index(sample)
+        columns = np.flatnonzero(self.coordinates_.is_of_sample(m))
+        has = np.flatnonzero(result.constants["bag_size"][:, m])
+        where: dict[str, Any] = dict.fromkeys(("landmark", "component", "component_row"), columns)
+        where |= {"sample": m, "bag": has}
+        names = ("posterior", "constant_data", "observed_data")
+        groups = {name: result.groups[name].isel(where, missing_dims="ignore") for name in names}
+        one: Any = self.with_result(Result(groups, dict(samples[sample])))
+        one.coordinates_ = self.coordinates_.of_sample(m)
+        one.kernel_, one.landmarks_ = self.kernel_[sample], self.landmarks_[sample]
+        one.feature_map_, one.covariates_ = self.feature_map_[sample], None
+        for role in self._columns():
+            setattr(one, role, None)
+        return one
 
     def check_parameters(self) -> None:
         kind = self.label_model
@@ -294,7 +381,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         return labels
 
     def _without_deviations(self, n_bags: int) -> bool:
-        uncertain = self.label_model.distribution is not None and not self.exact_embeddings
+        uncertain = self.label_model.distribution is not None and self.normal_model.uncertain
         return uncertain and without_deviations(self.method, n_bags)
 
     def _sample(

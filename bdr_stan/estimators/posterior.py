@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from bdr_stan.bags import BagsLike, Samples, as_bags
+from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.bags.record import BagsRecord
+from bdr_stan.bags.samples import by_name
 from bdr_stan.embedding.covariates import Covariates
 from bdr_stan.estimators.base import BagEstimator
 from bdr_stan.estimators.own_program import (
@@ -150,10 +151,8 @@ class PosteriorEstimator(BagEstimator):
         lines = [report(self.diagnostics())]
         kernel = getattr(self, "kernel_", None)
         if kernel is not None:
-            settings = self.result_.settings
-            for name, of_sample in settings.get("samples", {"": settings}).items():
-                used = kernel[name] if name else kernel
-                text = kernel_text(used, of_sample.get("feature_names"))
+            for name, of_sample in self.result_.samples.items():
+                text = kernel_text(by_name(kernel)[name], of_sample.get("feature_names"))
                 text = text.replace(" + ", "\n  + ").replace(" x ", "\n    x ")
                 lines.append(f"Kernel of {name}: {text}" if name else f"Kernel: {text}")
         return "\n".join(lines)
@@ -449,8 +448,7 @@ class PosteriorEstimator(BagEstimator):
         **label_data: ArrayLike | str | None,
     ) -> Labels:
         """What labels of `bags` to predict need, by default from columns that the fit named."""
-        if isinstance(bags, Samples):
-            bags.check_order(**label_data)
+        bags.check_order(**label_data)
         self._check_stan_data(stan_data)
         required = dict.fromkeys(self._required)
         passed = {name: values for name, values in label_data.items() if values is not None}

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bdr_stan.bags import Samples
+from bdr_stan.bags.samples import check_one_sample
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.estimators.own_program import (
@@ -27,8 +27,9 @@ class ProgramOfBags(Fit):
 
     def _plain_training(self: Any, bags: Any, labels: Labels) -> TrainingFeatures:
         """Training features for a plain program; ValueError for bags with several samples."""
-        if isinstance(bags, Samples):
-            raise ValueError("plain programs are for bags with one sample: fit one of the samples")
+        check_one_sample(
+            bags, "plain programs are for bags with one sample: fit one of the samples"
+        )
         return self._training_features(bags, self.checked_seed(None), False)
 
     def _needed_data(self: Any, labels: Labels) -> dict[str, str]:

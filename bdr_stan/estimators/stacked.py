@@ -8,8 +8,9 @@ import numpy as np
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
-from bdr_stan.bags import BagsLike, Samples, as_bags
+from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.bags.record import RECORDED
+from bdr_stan.bags.samples import check_one_sample
 from bdr_stan.estimators.base import BagEstimator, ProbabilisticClassifier, ProbabilisticRegressor
 from bdr_stan.estimators.bdr import BDR
 from bdr_stan.estimators.classifiers import BDRClassifier
@@ -73,16 +74,14 @@ class Stack(BagEstimator):
         """
         self.check_parameters()
         bags = as_bags(bags, samples=all(model.takes_samples for model in self.models or []))
-        if isinstance(bags, Samples) and self.models is None:
-            raise TypeError(
-                "the default models are for bags with one sample: give models=[...] of BDR, BLR "
-                "and Shrinkage"
-            )
+        if self.models is None:
+            advice = "give models=[...] of BDR, BLR and Shrinkage"
+            message = f"the default models are for bags with one sample: {advice}"
+            check_one_sample(bags, message, TypeError)
         models = self._candidates(bags.n_features)
         for model in models:
             model.check_parameters()
-            if isinstance(bags, Samples):
-                model.check_samples(bags, None)
+            model.check_samples(bags, None)
             model.label_model.read(bags, y, **{name: options.get(name) for name in WITH_LABELS})
         with self._without_k_hat():
             fitted = [clone(model).fit(bags, y, **options) for model in models]

@@ -20,7 +20,7 @@ from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.bags.record import RECORDED, BagsRecord
 from bdr_stan.embedding.compressed_embedding import CompressedEmbedding, RowSums, sums_at_nodes
 from bdr_stan.embedding.compression import Rows
-from bdr_stan.embedding.covariates import Covariates
+from bdr_stan.embedding.covariates import Covariates, learn_covariates
 from bdr_stan.embedding.landmarks import check_kernel_reaches
 from bdr_stan.embedding.mean_embedding import embed
 from bdr_stan.embedding.size_nodes import SizeNodes, with_fewest_rows
@@ -148,7 +148,7 @@ class Basis(_InFile):
         """
         check_counts(min_bags=min_bags)
         model, features = self.estimator, self.features
-        bags = model.bags_like(bags, features.record.settings, True, model.columns_of_bags)
+        bags = model.bags_like(bags, "", features.record.settings)
         labels = model.label_model.of_model(model.read_labels(bags, y))
         sizes, learned = bags.effective_sizes, features.covariates
         self._check(bags, sizes, min_bags)
@@ -363,7 +363,8 @@ class FromSums(Fit):
         choices = {name: getattr(self, name) for name in names}
         choices |= {"kernel": self.kernel_for(bags), "seed": self.checked_seed(seed)}
         columns = [getattr(self, role) or () for role in ("covariates", "groups", "smooths")]
-        features = chosen_features(bags, *columns, **choices)
+        learned = learn_covariates(bags, *columns) if any(columns) else None
+        features = chosen_features(bags, learned, **choices)
         check_kernel_reaches(features.kernel, embed(bags, features.feature_map).extremes)
         features = replace(features, record=features.record.take(slice(0)))
         return Basis(clone(self), features, float(largest_size))

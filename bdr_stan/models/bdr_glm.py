@@ -13,9 +13,9 @@ from scipy.special import logsumexp, roots_hermitenorm
 
 from bdr_stan.embedding.compression import Rows
 from bdr_stan.embedding.coordinates import joined
-from bdr_stan.embedding.samples import SamplesFeatures
 from bdr_stan.embedding.shrinkage import shrinkage_factors
 from bdr_stan.embedding.terms import NO_TERMS, Terms
+from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.families import Family, label_densities
 from bdr_stan.families.integrated import Integrated
 from bdr_stan.labels import Labels
@@ -191,7 +191,7 @@ class FamilyModel(EmbeddingModel):
 
 
 def samples_model(
-    training: SamplesFeatures,
+    training: TrainingFeatures,
     labels: Labels,
     family: Family,
     alone: Mapping[str, EmbeddingModel],

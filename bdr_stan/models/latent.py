@@ -6,7 +6,7 @@ Given a draw of the parameters, bag i has the latent mean and variance
     nu_i = eta sum_k w_k^2 (1 - s_ik),          s_ik = eta / (eta + lambda_k / N_i)
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -140,12 +140,12 @@ def contributions(
     embedding: Embedding,
     terms: Mapping[str, slice],
     draws: Mapping[str, Array],
-    samples: Sequence[str] = (),
+    samples: Iterable[str] = ("",),
 ) -> dict[str, Mixture]:
     """What each part of the linear predictor adds: the embedding, and `terms`, slices of x.
 
-    The embedding's part is "embedding", or one per name in `samples`. `draws` are as for
-    `latent_moments`, including term_sd if there are groups, the last of the terms.
+    The embedding's part is "embedding", or of each of several `samples` its name. `draws` are as
+    for `latent_moments`, including term_sd if there are groups, the last of the terms.
     """
     n, S = len(embedding.mean), len(draws["w"])
     of_embedding = {name: values for name, values in draws.items() if name in ("w", "eta")}
@@ -153,11 +153,10 @@ def contributions(
     points = replace(embedding, covariates=None, new_levels=None)
     most = np.max(draws.get("eta", 1.0)) * np.max(draws["w"] ** 2 @ (coordinates.lam > 0))
     parts: dict[str, Mixture] = {}
-    for m, name in enumerate(samples or ["embedding"]):
-        weights = draws["w"] if not samples else draws["w"] * (coordinates.sample == m)
-        parts[name] = _part(
-            _latent(coordinates, points, {**of_embedding, "w": weights}), most, n, S
-        )
+    for m, name in enumerate(samples):
+        weights = draws["w"] * coordinates.is_of_sample(m)
+        latent = _latent(coordinates, points, {**of_embedding, "w": weights})
+        parts[name or "embedding"] = _part(latent, most, n, S)
     new = _new_levels(embedding, draws)
     groups = dict(zip(list(terms)[len(terms) - len(new) :], new, strict=True))
     for name, block in terms.items():

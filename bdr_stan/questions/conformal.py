@@ -367,4 +367,4 @@ def _possible_labels(kind, predictive):
 
 def _points(sizes: Array) -> Array:
     """Effective sizes of bags, of all samples together, shape (n,)."""
-    return sizes if sizes.ndim == 1 else sizes.sum(axis=1)
+    return sizes.reshape(len(sizes), -1).sum(axis=1)

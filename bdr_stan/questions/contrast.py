@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bdr_stan.bags import Bags, BagsLike, Samples
+from bdr_stan.bags import Bags, BagsLike
 from bdr_stan.bags.matching import rows_of_ids
+from bdr_stan.bags.samples import by_name
 from bdr_stan.embedding.mean_embedding import Movement
-from bdr_stan.embedding.samples import embedded
 from bdr_stan.embedding.shrinkage import ATTENUATED, attenuation
+from bdr_stan.embedding.training import embedded
 from bdr_stan.kernels import FeatureMap
 from bdr_stan.predictive.classes import of_category
 from bdr_stan.predictive.contrast import Contrast
@@ -136,7 +137,7 @@ def two_versions(model: Any, bags_a: BagsLike, bags_b: BagsLike) -> tuple[Any, A
         )
     if first.ids is not None and second.ids is not None:
         second = second.take(rows_of_ids(second.ids, first.ids, "bags_b"))
-    for name in getattr(first, "samples", ()):
+    for name in first.samples:
         odd = np.flatnonzero(first.has(name) != second.has(name))
         if len(odd):
             raise ValueError(
@@ -154,12 +155,10 @@ def _movement(model, first, second, embedding, w):
     if not np.any(coordinates.lam):
         return Movement(moved, sd)
     root = np.linalg.qr(w / np.sqrt(len(w)), mode="r") @ coordinates.basis.T
-    if not isinstance(first, Samples):
-        return movement(first, second, model.feature_map_, root, embedding.sizes, moved)
-    for m, (name, feature_map) in enumerate(model.feature_map_.items()):
-        has, columns = first.has(name), coordinates.sample == m
-        both, sizes = np.ix_(has, columns), embedding.sizes[has, m]
-        versions = [bags.samples[name].take(bags.rows(name)) for bags in (first, second)]
+    for m, (name, feature_map) in enumerate(by_name(model.feature_map_).items()):
+        has, columns = first.has(name), coordinates.is_of_sample(m)
+        both, sizes = np.ix_(has, columns), embedding.sizes_of(m)[has]
+        versions = [bags.of_sample(name) for bags in (first, second)]
         of_sample = movement(*versions, feature_map, root[:, columns], sizes, moved[both])
         moved[both], sd[has] = of_sample.mean, np.hypot(sd[has], of_sample.sd)
     return Movement(moved, sd)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import binom
 
-from bdr_stan.bags import Bags, BagsLike, PartitionedBags, Samples
+from bdr_stan.bags import BagsLike
 from bdr_stan.predictive.distributions import check_level
 from bdr_stan.questions.conformal import ConformalIntervals
 from bdr_stan.questions.protocol import Fit
@@ -118,10 +118,7 @@ class Question:
     @cached_property
     def sample(self) -> Any:
         """The bags with these numbers, in memory."""
-        some = self.bags.take(self.sampled)
-        if isinstance(some, Samples):
-            return some.with_samples({name: _loaded(part) for name, part in some.samples.items()})
-        return _loaded(some)
+        return self.bags.take(self.sampled).load()
 
     def in_sample(self, i: int) -> int:
         """Number in the sample of the bag of number i."""
@@ -146,10 +143,6 @@ class Question:
             f"the {self.what} of {self.name(self.a)} ({self.mean[self.a]:.3g}) is above that of "
             f"{self.name(self.b)} ({self.mean[self.b]:.3g})."
         )
-
-
-def _loaded(bags):
-    return bags.load() if isinstance(bags, PartitionedBags) else bags
 
 
 class DoubtedPredictions(Fit):
@@ -328,10 +321,9 @@ def familiarity(question: Question) -> Doubt | None:
 
 def attenuation(question: Question) -> Doubt | None:
     """Means of small bags that a model treats as exact."""
-    model, bags = question.model, question.sample
-    is_linear = hasattr(model, "influence") and isinstance(bags, Bags)
-    by_program = getattr(model, "by_program", False)
-    if not is_linear or by_program or np.any(model.coordinates_.lam):
+    model, bags = question.model, question.sample.samples.get("")  # of bags with one sample
+    is_linear = hasattr(model, "influence") and not getattr(model, "by_program", False)
+    if bags is None or not is_linear or np.any(model.coordinates_.lam):
         return None
     several = np.flatnonzero(bags.sizes > 1)
     if len(several) < 10:

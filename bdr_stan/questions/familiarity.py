@@ -14,6 +14,7 @@ from scipy.stats import binom
 from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan.bags import BagsLike
+from bdr_stan.bags.samples import check_one_sample
 from bdr_stan.embedding.mean_embedding import Embedding, embed
 from bdr_stan.embedding.prior import landmark_matrices
 from bdr_stan.embedding.saved_arrays import SavedArrays
@@ -167,11 +168,8 @@ class Familiar(Fit):
         """Raise if the fit keeps nothing to compare new bags with."""
         if self.has_familiarity:
             return
-        if "samples" in self.result_.settings:
-            raise TypeError(
-                "familiarity needs bags with one sample, but the model was fitted to several: fit "
-                "one of the samples"
-            )
+        what = "familiarity needs bags with one sample, but the model was fitted to several"
+        check_one_sample(self.result_, f"{what}: fit one of the samples", TypeError)
         check_has_bags(self, "familiarity")
         n = len(self.result_.labels)
         if n < _MIN_BAGS:

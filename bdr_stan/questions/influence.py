@@ -5,7 +5,6 @@
 where m0 is the average embedding of the training bags, so f averages 0 over them.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 
 from bdr_stan.aggregate.links import IDENTITY
 from bdr_stan.bags import BagsLike
+from bdr_stan.bags.samples import sample_of
 from bdr_stan.kernels import FeatureMap
 from bdr_stan.predictive.distributions import interval_ends
 from bdr_stan.predictive.points import PointPredictive
@@ -142,8 +142,6 @@ def _along(fit, column, bags, sample, n_points, n_draws, seed):
     check_counts(n_points=n_points)
     check_seed(seed, "seed")
     model = fit.fit_of_sample(sample)
-    several = getattr(bags, "samples", bags)
-    bags = several[sample] if isinstance(several, Mapping) and sample in several else bags
     theta = _theta(model, n_draws)
     where = find_column(model, column)
     if bags is None:
@@ -151,7 +149,7 @@ def _along(fit, column, bags, sample, n_points, n_draws, seed):
         landmarks = model.landmarks_
         chosen = np.where(np.isnan(landmarks), np.nanmean(landmarks, axis=0), landmarks)
     else:
-        like = model.like_training(bags, need_weights=False)
+        like = model.like_training(sample_of(bags, sample), need_weights=False)
         chosen = like.sample_points(n_points, np.random.default_rng(seed))
     values = where.values(chosen)
     along = AlongColumn(model.feature_map_, where, chosen)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csc_array
 
-from bdr_stan.bags import BagsLike, Samples
+from bdr_stan.bags import BagsLike
 from bdr_stan.bags.groups import groups_of_bags, sum_coefficients
 from bdr_stan.embedding.coordinates import Coordinates, joined
 from bdr_stan.embedding.mean_embedding import Embedding
@@ -125,8 +125,7 @@ class Population(Fit):
 def _sums(model, bags, by, weights, total, category):
     """Names of the groups, and the distribution of their sums."""
     bags = model.like_training(bags)
-    if isinstance(bags, Samples):
-        bags.check_order(weights=weights)
+    bags.check_order(weights=weights)
     names, group = groups_of_bags(bags, by)
     label_data, embedding = model.labels_of_new(bags), model.embedding_of(bags)
     counted = label_data.trials if label_data.exposure is None else label_data.exposure

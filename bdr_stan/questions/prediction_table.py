@@ -10,7 +10,7 @@ from typing import Any
 
 from sklearn.utils.metaestimators import available_if
 
-from bdr_stan.bags import BagsLike, Samples
+from bdr_stan.bags import BagsLike, PartitionedBags
 from bdr_stan.embedding.mean_embedding import BagSums, Embedding, results_by_part
 from bdr_stan.embedding.replicates import effective_sizes
 from bdr_stan.labels import WITH_LABELS, Labels
@@ -46,16 +46,19 @@ class PredictionTable(Fit):
         check_level(level)  # raises before any work is done
         bags = self.like_training(bags)
         by_program = getattr(self, "by_program", False)  # at once, for Stan runs once
-        if by_program or isinstance(bags, Samples) or not hasattr(self, "predictive_features"):
+        if by_program or not hasattr(self, "predictive_features"):
             table = self.predictive(bags).to_dataframe(level)
-        else:
+        elif isinstance(bags, PartitionedBags):
             # Workers get a copy without attributes that predictions do not use.
             needed = {name: self.result_.groups[name] for name in ("posterior", "constant_data")}
             model = self.with_result(replace(self.result_, groups=needed))
             table = _table_by_parts(model, bags, level)
-        sizes = {"n_points": bags.sizes}
-        if isinstance(bags, Samples):
-            sizes = {f"n_points[{name}]": bags.sizes_of(name) for name in bags.samples}
+        else:
+            table = _table(self, self.embedding_of(bags), self.labels_of_new(bags), level)
+        sizes = {
+            f"n_points[{name}]" if name else "n_points": bags.sizes_of(name)
+            for name in bags.samples
+        }
         table = pd.concat([pd.DataFrame(sizes, index=table.index), table], axis=1)
         return table.set_index(pd.Index(bags.index, name=bags.id_name))
 
@@ -66,7 +69,7 @@ def _table_by_parts(model, bags, level):
 
     sizes = effective_sizes(bags, model.feature_map_)
     per_bag = model.labels_of_new(bags).given | model.covariates_of(bags)
-    of_bags = partial(_table, model=model, level=level, names=list(per_bag))
+    of_bags = partial(_table_of_part, model=model, level=level, names=list(per_bag))
     joined = BagSums.empty(int(bags.cut.sum()), model.feature_map_.n_columns, scatter=False)
     tables = results_by_part(
         bags, model.feature_map_, of_bags, sizes, *per_bag.values(), joined=joined
@@ -74,12 +77,16 @@ def _table_by_parts(model, bags, level):
     return pd.concat([table.set_axis(which) for which, table in tables]).sort_index()
 
 
-def _table(mean, sizes, *values, model, level, names):
-    """Predictions, and familiarity, from embeddings, sizes, and other `values` of these names."""
+def _table_of_part(mean, sizes, *values, model, level, names):
+    """Predictions from embeddings, sizes, and other `values` of these names."""
     per_bag = dict(zip(names, values, strict=True))
     label_data = {name: per_bag.pop(name) for name in WITH_LABELS if name in per_bag}
     labels = Labels(classes=getattr(model, "classes_", None), **label_data)
-    embedding = Embedding(sizes, mean, None, **per_bag)
+    return _table(model, Embedding(sizes, mean, None, **per_bag), labels, level)
+
+
+def _table(model, embedding, labels, level):
+    """Predictions, and familiarity, of embedded bags."""
     table = model.predictive_features(embedding, labels).to_dataframe(level)
     distances = model.training_distances
     return table if distances is None else table.assign(familiarity=distances.p_values(embedding))

@@ -19,7 +19,8 @@ import numpy as np
 from scipy.special import ndtr
 
 from bdr_stan.arguments import unknown_attribute
-from bdr_stan.bags import Bags, BagsLike, Samples
+from bdr_stan.bags import Bags, BagsLike
+from bdr_stan.bags.samples import by_name
 from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.shrinkage import shrinkage_factors
@@ -258,7 +259,7 @@ class Sensitivity(Fit):
                 "ordered categories have no expected label: sensitivity is for numbers and two "
                 "classes"
             )
-        for points in getattr(bags, "samples", {"": bags}).values():
+        for points in bags.samples.values():
             if not isinstance(points, Bags):
                 raise TypeError(
                     "sensitivity needs the points of each bag in memory, but these are in "
@@ -296,22 +297,14 @@ class Sensitivity(Fit):
 
 def _parts(model: Any, bags: Any, embedding: Embedding, draws: dict[str, Array]) -> list[Any]:
     """The points of each sample, and the number there of each of the bags, -1 if it has none."""
-    eta = draws.get("eta", np.ones(len(draws["w"])))
-    if not isinstance(bags, Samples):
-        all_points = (embedding.sizes, model.feature_map_, model.coordinates_, draws["w"], eta)
-        return [(np.arange(len(bags)), SelectedPoints(bags, *all_points))]
-    parts, of = [], model.coordinates_.sample
-    for m, (name, features) in enumerate(model.feature_map_.items()):
-        has, rows = bags.has(name), np.full(len(bags), -1)
-        if not has.any():
-            continue
-        rows[has] = bags.rows(name)
-        sizes = np.empty(len(bags.samples[name]))
-        sizes[rows[has]] = embedding.sizes[has, m]
-        coordinates, w = model.coordinates_.of_sample(m), draws["w"][:, of == m]
-        of_sample = eta if eta.ndim == 1 else eta[:, m]
-        points = SelectedPoints(bags.samples[name], sizes, features, coordinates, w, of_sample)
-        parts.append((rows, points))
+    eta, coordinates, parts = draws.get("eta", np.ones(len(draws["w"]))), model.coordinates_, []
+    for m, (name, features) in enumerate(by_name(model.feature_map_).items()):
+        has, w = bags.has(name), draws["w"][:, coordinates.is_of_sample(m)]
+        if has.any():
+            sizes, of_sample = embedding.sizes_of(m)[has], coordinates.of_sample(m)
+            part_eta = eta if eta.ndim == 1 else eta[:, m]
+            part = SelectedPoints(bags.of_sample(name), sizes, features, of_sample, w, part_eta)
+            parts.append((np.where(has, np.cumsum(has) - 1, -1), part))
     return parts
 
 

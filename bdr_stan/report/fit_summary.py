@@ -1,6 +1,6 @@
 """Data of the sections of a report: a fit, and its bags if they were passed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from bdr_stan.aggregate.bag_effects import have_mean_points
-from bdr_stan.bags import Bags, PartitionedBags, Samples
+from bdr_stan.bags import Bags, PartitionedBags
+from bdr_stan.bags.base import BagsBase
 from bdr_stan.embedding.replicates import effective_sizes
 from bdr_stan.metrics import size_classes
 from bdr_stan.questions.protocol import check_has_bags
@@ -23,21 +24,17 @@ class FitSummary:
     """A fit with a posterior, its bags in the order of the fit (or None), and the labels' name."""
 
     model: Any
-    bags: Bags | PartitionedBags | Samples | None
+    bags: BagsBase | None
     label: str
 
     @cached_property
     def samples(self) -> "dict[str, FitSummary]":
-        """The same for each sample of the bags by its name; {"": self} if they have one."""
-        names = self.model.result_.settings.get("samples")
-        if names is None:
-            return {"": self}
-        return {
-            name: FitSummary(
-                self.model.fit_of_sample(name), _of_sample(self.bags, name), self.label
-            )
-            for name in names
-        }
+        """The same for each sample of the bags by its name; of one sample it has no name."""
+        parts = {}
+        for name in self.model.result_.samples:
+            bags = None if self.bags is None else self.bags.of_sample(name)
+            parts[name] = replace(self, model=self.model.fit_of_sample(name), bags=bags)
+        return parts
 
     @property
     def name(self) -> str:
@@ -79,9 +76,9 @@ class FitSummary:
     def sizes(self) -> Array | None:
         """Points per bag in all samples, effective if weights count, shape (n,); or None."""
         kept = self.constants.get("bag_size")
-        if kept is not None and kept.ndim > 1:
-            return kept.sum(axis=1)
-        return self.bags.sizes if kept is None and self.bags is not None else kept
+        if kept is not None:
+            return kept.reshape(len(kept), -1).sum(axis=1)
+        return None if self.bags is None else self.bags.sizes
 
     @property
     def classes(self) -> Array | None:
@@ -165,43 +162,39 @@ def without_points(what: str) -> str:
     )
 
 
-def _of_sample(bags, name):
-    """Bags of a sample, in the order of all bags; None without bags."""
-    return None if bags is None else bags.samples[name].take(bags.rows(name))
-
-
-def fit_summary(
-    model: Any, bags: Bags | PartitionedBags | Samples | None, label: str
-) -> FitSummary:
+def fit_summary(model: Any, bags: BagsBase | None, label: str) -> FitSummary:
     """Summary of a fit; selects the training bags; ValueError unless `bags` include them."""
     check_has_bags(model, "report_html")
-    ids = list(map(str, model.result_.groups["observed_data"]["bag"].values))
-    if isinstance(bags, Samples):
-        lacking = [name for name in model.result_.settings["samples"] if name not in bags.samples]
+    if bags is not None:
+        lacking = [name for name in model.result_.samples if name not in bags.samples]
         if lacking:
             raise ValueError(
                 f"the bags have no {lacking[0]!r}: pass the bags that the model was fitted to"
             )
-        bags = _in_order(bags, ids)
-        for name in model.result_.settings["samples"]:
-            fit_summary(model.fit_of_sample(name), _of_sample(bags, name), label)
-    elif bags is not None:
-        bags = _in_order(bags, ids)
-        if "bag_size" in model.result_.constants:
-            features = getattr(model, "feature_map_", None)
-            sizes = bags.effective_sizes if features is None else effective_sizes(bags, features)
-            _check_same_sizes(bags, sizes, model.result_.constants["bag_size"])
-        if isinstance(bags, Bags) and not _same_points(model, bags):
-            raise ValueError(
-                "the bags have ids of training bags, but other points: pass the bags that "
-                "the model was fitted to"
-            )
+        bags = _in_order(bags, model)
+        for name in model.result_.samples:
+            _check_sample(model.fit_of_sample(name), bags.of_sample(name))
     fit = FitSummary(model, bags, label)
     name = label.partition(",")[0]  # without its unit
     return fit if fit.per is None else replace(fit, label=f"{name} / {fit.per}")
 
 
-def _in_order(bags: Any, ids: Sequence[str]) -> Any:
+def _check_sample(model, bags):
+    """Raise ValueError unless bags with one sample are those of a fit, in its order."""
+    bags = _in_order(bags, model)
+    if "bag_size" in model.result_.constants:
+        features = getattr(model, "feature_map_", None)
+        sizes = bags.effective_sizes if features is None else effective_sizes(bags, features)
+        _check_same_sizes(bags, sizes, model.result_.constants["bag_size"])
+    if isinstance(bags, Bags) and not _same_points(model, bags):
+        raise ValueError(
+            "the bags have ids of training bags, but other points: pass the bags that "
+            "the model was fitted to"
+        )
+
+
+def _in_order(bags: Any, model: Any) -> Any:
+    ids = list(map(str, model.result_.groups["observed_data"]["bag"].values))
     position = {str(name): i for i, name in enumerate(bags.index)}
     missing = [name for name in ids if name not in position]
     if missing or (bags.ids is None and len(bags) != len(ids)):

@@ -5,7 +5,6 @@ from functools import partial
 import numpy as np
 
 from bdr_stan import plots
-from bdr_stan.bags import PartitionedBags
 from bdr_stan.embedding.shrinkage import shrinkage_factors
 from bdr_stan.plots.style import pyplot
 from bdr_stan.questions.influence import rates_along
@@ -166,7 +165,7 @@ def _why_no_maps(fit):
 
 
 def _maps(fit):
-    bags = fit.bags.load() if isinstance(fit.bags, PartitionedBags) else fit.bags
+    bags = fit.bags.load()
     rate = fit.model.predict_points(bags, n_draws=_MAP_DRAWS)
     x, y = bags.points[:, _coordinates(fit)].T
     values = {"posterior mean": rate.mean, "posterior sd": rate.sd}

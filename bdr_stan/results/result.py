@@ -74,6 +74,11 @@ class Result:
         return {str(name): v.values[()] for name, v in self.groups["constant_data"].items()}
 
     @property
+    def samples(self) -> Mapping[str, Mapping[str, Any]]:
+        """Settings of each sample of the bags by its name; all, without a name, if there is one."""
+        return self.settings.get("samples", {"": self.settings})
+
+    @property
     def labels(self) -> Array:
         """Labels of the training bags, in the model's form; for an average its members'."""
         if self.members and "observed_data" not in self.groups:

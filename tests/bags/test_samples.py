@@ -1,5 +1,6 @@
 """Bags with several samples: matching by ids, selections, joined metadata."""
 
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,6 +8,8 @@ from numpy.testing import assert_array_equal
 from sklearn.model_selection import train_test_split
 
 from bdr_stan import Bags, Samples
+from bdr_stan.bags.record import BagsRecord
+from bdr_stan.bags.samples import by_name, by_sample, check_one_sample
 
 TOWNS = ["01", "02", "03", "04"]
 
@@ -125,3 +128,43 @@ def test_labels_without_ids_need_the_first_sample_everywhere(both):
         both.check_order(y=pd.Series([1.0, 2.0, 3.0, 4.0]))  # the default index counts rows
     both.check_order(y=pd.Series(range(4), TOWNS), trials=None, exposure="tax")
     both[:3].check_order(y=[1.0, 2.0, 3.0])
+
+
+def test_bags_with_one_sample_are_its_only_bags(both):
+    people = both["people"]
+    assert list(people.samples) == [""]
+    assert people.samples[""] is people.of_sample("") is people.load() is people
+    assert people.has("").all()
+    assert_array_equal(people.sizes_of(""), people.sizes)
+    assert by_name(3) == {"": 3}
+    assert by_sample(people.samples, lambda name, bags: (name, len(bags)), len) == ("", 3)
+
+
+def test_values_of_several_samples_are_joined(both):
+    sizes = by_sample(both.samples, lambda name, bags: bags.n_points)
+    assert sizes == {"people": 6, "houses": 9}
+    assert by_name(sizes) is sizes
+    assert by_sample(both.samples, lambda name, bags: len(bags), len) == 2
+    check_one_sample(both["people"], "not raised")
+    with pytest.raises(TypeError, match="only one"):
+        check_one_sample(both, "only one", TypeError)
+
+
+def test_the_bags_that_have_a_sample_are_in_order(both):
+    houses = both[::-1].of_sample("houses")
+    assert_array_equal(houses.ids, ["04", "03", "02"])
+    assert_array_equal(both.of_sample("houses").ids, ["02", "03", "04"])
+    record = BagsRecord.from_bags(both)
+    assert_array_equal(record.has("houses"), both.has("houses"))
+    assert_array_equal(record.take([3, 1]).has("houses"), [True, False])
+    assert record.samples["houses"].has("").all()
+
+
+def test_all_samples_are_loaded(both):
+    table = pd.DataFrame({"town": ["02", "03", "02"], "rooms": [4.0, 5.0, 6.0]})
+    lazy = Bags.from_dask(dd.from_pandas(table, npartitions=2), "town")
+    samples = Samples({"people": both["people"], "houses": lazy})[::-1]
+    loaded = samples.load()
+    assert loaded["people"] is samples["people"]
+    assert_array_equal(loaded["houses"].points, [[5.0], [4.0], [6.0]])
+    assert_array_equal(loaded.ids, samples.ids)

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 from bdr_stan import BDR, BLR, Bags, Shrinkage
 from bdr_stan.embedding import training as training_module
 from bdr_stan.embedding.compressed_embedding import CompressedEmbedding
+from bdr_stan.embedding.covariates import learn_covariates
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.prior import landmark_matrices
 from bdr_stan.embedding.shrinkage import joint_basis, shrinkage_factors
@@ -123,7 +124,7 @@ def test_model_is_that_of_all_bags(table, n_parts, weight):
 @pytest.mark.usefixtures("compressed")
 def test_covariates_size_noise_and_label_errors(table):
     at = {"kernel": "rbf", "landmarks": bags_in(table, None).points[::1500], **QUICK}
-    at |= {"covariates": ["x"]}
+    at |= {"covariates": learn_covariates(bags_in(table, None), ["x"])}
     exact = training_features(bags_in(table, None), **at)
     y, beta = labels_that_fit(exact, 0.1)
     label_sd = np.random.default_rng(1).choice([0.0, 0.1, 0.3], N)

@@ -159,10 +159,10 @@ def test_features_made_beforehand_give_the_same_fit(country, model):
     again.fit_features(training, country.y["normal"], seed=1)
     assert_array_equal(again.predict(country.samples), model.predict(country.samples))
     last = training.take(np.arange(N)[::-1][:12])
-    assert_array_equal(last.has("people"), [False] * 3 + [True] * 9)
-    assert_array_equal(last.has("houses"), [True] * 3 + [False] * 5 + [True] * 4)
+    assert_array_equal(last.record.has("people"), [False] * 3 + [True] * 9)
+    assert_array_equal(last.record.has("houses"), [True] * 3 + [False] * 5 + [True] * 4)
     for m, (name, features) in enumerate(last.samples.items()):
-        expected = last.embedding.mean[last.has(name), 8 * m : 8 * (m + 1)]
+        expected = last.embedding.mean[last.record.has(name), 8 * m : 8 * (m + 1)]
         assert_array_equal(features.embedding.mean, expected)
 
 

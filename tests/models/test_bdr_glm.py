@@ -9,7 +9,7 @@ from builders.training import labelled_bags, training_of
 from scipy.special import roots_hermitenorm
 
 from bdr_stan import Bags, Samples
-from bdr_stan.embedding.samples import samples_features
+from bdr_stan.embedding.training import features_by_sample
 from bdr_stan.families import FAMILIES
 from bdr_stan.labels import Labels
 from bdr_stan.models import bdr_glm
@@ -36,9 +36,9 @@ def two_samples(rng):
     samples = Samples(
         {"points": Bags.from_list(list(bags), ids=names, features=COLUMNS), "others": others}
     )
-    training = samples_features(samples, lambda _, own: features(rng, own), None)
+    training = features_by_sample(samples, lambda _, own: features(rng, own), None)
     alone = {
-        name: FamilyModel.of_training(each, Labels(y[training.has(name)]), POISSON)
+        name: FamilyModel.of_training(each, Labels(y[training.record.has(name)]), POISSON)
         for name, each in training.samples.items()
     }
     return training, y, alone
