@@ -277,9 +277,9 @@ def compared(differences, results):
     n_published = int(table["from the published"].notna().sum())
     n_shares = int((table["from ours"] < 0).sum())
     return [
-        "No numbers of freq-shrinkage are published, only that its MSE is slightly below those of "
-        "the\nBayesian shrinkage models. MSE of our Freq-shrinkage minus the MSE of Shrinkage, of "
-        "ours (paired by\ntest bag) and of the published one:",
+        "No numbers of freq-shrinkage in this figure are published, only that its MSE is slightly "
+        "below those\nof the Bayesian shrinkage models. MSE of our Freq-shrinkage minus the MSE of "
+        "Shrinkage, of ours\n(paired by test bag) and of the published one:",
         markdown(table),
         f"It is below the published Shrinkage at {n_below} of {n_published} shares, and below our "
         f"Shrinkage at {n_shares} of {len(table)}.",
