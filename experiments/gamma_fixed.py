@@ -125,8 +125,8 @@ def report(output, results, settings, points):
         "2018,\nTable 1):",
         markdown(summary_table(results)),
         "With bags of one size one amount of shrinkage scales all deviations from the average "
-        "embedding\nalike: Freq-shrinkage differs from the RBF network only in that the validation "
-        "bags choose its\npenalty.",
+        "embedding by\nthe same factor: Freq-shrinkage differs from the RBF network only in that "
+        "the validation bags choose\nits penalty.",
         "Row better (<) or worse (>) than column, and p of the paired two-sided Wilcoxon test:",
     ]
     for k, score in enumerate(["MSE", "NLL"]):

@@ -105,7 +105,7 @@ def scores(predicted, y):
 
 
 def standard_errors(predicted, y):
-    """Standard errors of the `scores`, of bags drawn anew."""
+    """Standard errors of the `scores`, over bags."""
     return tuple(float(losses.std(ddof=1) / np.sqrt(len(y))) for losses in losses_of(predicted, y))
 
 

@@ -44,7 +44,7 @@ class CrossCovariance(HilbertMean):
     weights : array, shape (n,)
         beta.
     shrinkage : float, >= 0
-        lambda of the operator; those of the means are theirs.
+        lambda of the operator; each of the means has its own.
 
     Raises
     ------
@@ -52,7 +52,7 @@ class CrossCovariance(HilbertMean):
 
     Notes
     -----
-    `inner`, `norm` and `distance` are those of Hilbert-Schmidt; without shrinkage the squared norm
+    `inner`, `norm` and `distance` are Hilbert-Schmidt's; without shrinkage the squared norm
     is HSIC. Leave-one-out scores take the means as given. Source: Muandet et al. (2014), section
     3.3.
 

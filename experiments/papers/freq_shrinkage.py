@@ -29,7 +29,7 @@ class FreqShrinkage(RBFNetwork):
     ----------
     shrinkage : "tuned", float, sequence of float, "s-kmse" or "f-kmse", default "tuned"
         A number is the amount lambda >= 0, in points, by which all bags shrink: the mean embedding
-        of N points becomes f + N / (N + lambda) (mean - f), f that of the target. From several the
+        of N points becomes f + N / (N + lambda) (mean - f), f its target. From several the
         one, together with alpha, that predicts the labels best: of the validation bags of `fit`,
         else by leave-one-out. "tuned": 0, and 13 amounts from 1 to 1000. By name each bag shrinks
         by the leave-one-out score of its own kernel mean, at prediction as in the fit; labels and
@@ -170,7 +170,7 @@ class FreqShrinkage(RBFNetwork):
 
 
 def is_by_bag(shrinkage: Any) -> bool:
-    """Whether this shrinkage, of checked parameters, is that of each bag by itself."""
+    """Whether this shrinkage, of checked parameters, is chosen for each bag by itself."""
     return isinstance(shrinkage, str) and shrinkage in BY_BAG
 
 

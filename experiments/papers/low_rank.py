@@ -57,7 +57,7 @@ def low_rank_f_kmse(features: Array) -> tuple[Array, float]:
 
 
 def low_rank_scores(values: Array, vectors: Array, shrinkage: ArrayLike) -> Array:
-    """Leave-one-out scores at lambda > 0, a number or (l,): those of `f_kmse_score`.
+    """Leave-one-out scores at lambda > 0, a number or (l,), as `f_kmse_score` has them.
 
     `values`, (r,), are the positive eigenvalues of the kernel matrix, `vectors`, (n, r), their
     eigenvectors: the other directions have no part in the norm of a residual.
