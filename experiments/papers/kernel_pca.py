@@ -62,7 +62,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         operator = CovarianceOperator(
             points, self.kernel, self.bandwidth, self.covariance, mean=self.mean
         )
-        values, vectors = np.linalg.eigh(operator.centred)
+        values, vectors = np.linalg.eigh(operator.centred[0])
         kept = values > len(values) * np.finfo(float).eps * values[-1]
         if not is_integer(self.n_components) or not 1 <= self.n_components <= kept.sum():
             raise ValueError(
