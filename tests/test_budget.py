@@ -7,19 +7,19 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "bdr_stan"
 # Lines of Python, docstrings and blank lines included. A new capability makes room for itself.
 BUDGETS = {
-    ".": 2660,
+    ".": 2710,
     "aggregate": 2720,
     "bags": 5030,
     "cli": 1010,
     "cmdstan": 930,
     "datasets": 380,
     "embedding": 2500,
-    "estimators": 6160,
+    "estimators": 6180,
     "families": 740,
     "kernel_means": 770,
     "kernels": 2460,
     "maps": 1790,
-    "models": 3650,
+    "models": 3660,
     "plots": 950,
     "posterior": 2300,
     "predictive": 2570,
