@@ -30,7 +30,7 @@ _SCORE_TOLERANCE = 1e-4
 # Half the step of the differences that are slopes of the evidence, on the log scale, and the
 # relative gain in evidence below which its search ends.
 _SLOPE_STEP = 1e-3
-_EVIDENCE_TOLERANCE = 1e-6
+_EVIDENCE_TOLERANCE = 1e-5
 _COLUMNS = ("covariates", "groups", "smooths")  # parameters that name columns of the metadata
 
 

@@ -35,6 +35,7 @@ SAYS = {
     "experiments/elevators.py": "Share of test outcomes and of test labels",
     "experiments/entropy.py": "Median RMSE of MERR:",
     "experiments/familiarity.py": "at the 5% level",
+    "experiments/errors_of_points.py": "Effects, errors and coverage",
     "experiments/faces.py": "The fastest pass over the images",
     "experiments/gamma.py": "1000 fresh bags",
     "experiments/gamma_fixed.py": "paired two-sided Wilcoxon",

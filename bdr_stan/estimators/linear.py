@@ -72,8 +72,8 @@ class LinearEstimator(
         """Log evidence of labels given sigma, rho, eta, ..., by default the most probable; these.
 
         The log prior density of the scales is added, without its constant. The evidence is exact
-        for `BLR` with normal labels, else approximated as by `laplace_log_evidence`. `training` is from
-        `training_features`, labels and their data are as in `fit`.
+        for `BLR` with normal labels, else an approximation (`laplace_log_evidence`). `training` is
+        from `training_features`, labels and their data are as in `fit`.
         """
         labels = self.read_labels(training.record, y, **label_data)
         with limited_blas():
