@@ -36,6 +36,7 @@ SAYS = {
     "experiments/entropy.py": "Median RMSE of MERR:",
     "experiments/familiarity.py": "at the 5% level",
     "experiments/errors_of_points.py": "Effects, errors and coverage",
+    "experiments/evidence.py": "gain over the grid",
     "experiments/faces.py": "The fastest pass over the images",
     "experiments/gamma.py": "1000 fresh bags",
     "experiments/gamma_fixed.py": "paired two-sided Wilcoxon",
