@@ -39,10 +39,12 @@ class Tuned:
         bandwidth_scale, bandwidth, nll (mean negative log predictive density of held-out labels;
         NaN for models without one), mse (units of y squared; for classifiers half the squared
         distance of the probabilities, for two classes of the second's). With `refine` also refined,
-        whether a search set the bandwidth. For models of totals, instead of bandwidth, bound (the
-        variational lower bound of the log evidence) and evidence (its Laplace approximation) of the
-        training labels, means over the splits: each fit has one, the other is NaN; bandwidth_scale
-        is NaN if the model learns its kernel.
+        whether a search set the bandwidth. With score "evidence" also evidence, the log evidence of
+        all labels in `y` at the most probable sigma, rho, ..., plus the log prior density of these
+        without its constant. For models of totals, instead of bandwidth, bound (the variational
+        lower bound of the log evidence) and evidence (its Laplace approximation) of the training
+        labels, means over the splits: each fit has one, the other is NaN; bandwidth_scale is NaN
+        if the model learns its kernel.
 
     Examples
     --------
@@ -117,16 +119,19 @@ def tune(
         by the method of its model.
     score : {"nll", "mse", "bound", "evidence"}, default "nll"
         Ranks the candidates. With "nll" models without a predictive density come last, in the
-        order of their mse. "bound" (with method "vb") and "evidence" (with the other methods) are
-        for models of totals and need no held-out bags.
+        order of their mse. "evidence" and, for models of totals with method "vb", "bound" are of
+        the training labels and need no held-out bags. "evidence" is for models of totals, BLR, BDR,
+        Shrinkage and their classifiers.
     refine : None (default), "bandwidth" or "ard"
         Continue from the best candidate of each model, its landmarks fixed: with a search for a
         better bandwidth, or for one length scale per feature (automatic relevance determination);
         for a kernel given as an object, for a factor on all its bandwidths, or for all its
         parameters. The estimator has the result as `bandwidth` or in its `kernel`, and the
-        landmarks as an array. Each step embeds the bags again. The search uses the held-out bags
-        many times: with few held-out bags the score of a refined row is too optimistic. Not for
-        models of totals, which learn their kernels in `fit`, nor for bags with several samples.
+        landmarks as an array. Each step embeds the bags again. By score "evidence" the search
+        follows its slope, in differences with the other scales fixed at their maximum. By the other
+        scores it uses the held-out bags many times: with few of them the score of a refined row is
+        too optimistic. Not for models of totals, which learn their kernels in `fit`, nor for bags
+        with several samples.
     seed : int, default 0
     progress : bool, optional
         None reports progress on stderr every ten seconds, True each candidate, False nothing.
@@ -145,7 +150,8 @@ def tune(
     Notes
     -----
     By "bound" and "evidence" Law et al. (2018, aggregate outputs) choose the settings of
-    VBAgg-Obj: all labels are used for training, but a wrong model may have the higher evidence.
+    VBAgg-Obj, by "evidence" and its slope Law et al. (2018, section 3.1) the bandwidth of BLR: all
+    labels are used for training, but a wrong model may have the higher evidence.
 
     ``with joblib.parallel_config("dask"):`` fits the splits of a candidate in parallel, on a
     cluster.
@@ -164,7 +170,7 @@ def tune(
     """
     models = _by_name([BDR()] if models is None else models)
     are_totals = _are_models_of_totals(models)
-    check_choice(score, "score", ("nll", "mse", *(EVIDENCES if are_totals else ())))
+    check_choice(score, "score", ("nll", "mse", *(EVIDENCES if are_totals else EVIDENCES[1:])))
     if (validation is None) == (cv is None) and (score not in EVIDENCES or cv is not None):
         raise ValueError("give validation=(bags, y) or cv=folds, and not both")
     check_seed(seed, "seed")

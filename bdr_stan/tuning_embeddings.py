@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from joblib import delayed
@@ -28,6 +28,10 @@ _MAX_LOG_CHANGE = np.log(20)
 _FIRST_LOG_STEP = np.log(1.25)
 _LOG_TOLERANCE = 0.02
 _SCORE_TOLERANCE = 1e-4
+# Half the step of the differences that are slopes of the evidence, on the log scale, and the
+# relative gain in evidence below which its search ends.
+_SLOPE_STEP = 1e-3
+_EVIDENCE_TOLERANCE = 1e-5
 _COLUMNS = ("covariates", "groups", "smooths")  # parameters that name columns of the metadata
 
 
@@ -41,6 +45,9 @@ class EmbeddingTask(Task):
         models = search.models.values()
         if search.score == "nll":
             _check_densities(models)
+        for name, model in search.models.items():
+            if search.score == "evidence" and not hasattr(model, "log_evidence"):
+                raise ValueError(f"{name} has no evidence: leave it out, or pass score='nll'")
         if validation is not None:
             message = "with several samples per bag give cv=, a number of folds"
             check_one_sample(bags, message, TypeError)
@@ -104,8 +111,8 @@ class EmbeddingTask(Task):
         }
         return columns, training
 
-    def embedded(self, model: Any) -> tuple[Any, Any]:
-        """Training features of a model, and the embedding of the held-out bags."""
+    def training_features(self, model: Any) -> Any:
+        """Training features of a model, at landmarks that models and bandwidths share."""
         bags, seed = self.only_sample, self.search.seed
         if bags is not None and isinstance(model.landmarks, str) and _has_landmarks(model):
             kernel = resolve_kernel(model.kernel, model.bandwidth, bags, seed=seed)
@@ -121,7 +128,11 @@ class EmbeddingTask(Task):
                     kernel, bags, model.n_landmarks, method=model.landmarks, seed=seed
                 )
             model = clone(model).set_params(landmarks=self.shared[key])
-        training = model.training_features(self.training.bags, seed=seed)
+        return model.training_features(self.training.bags, seed=seed)
+
+    def embedded(self, model: Any) -> tuple[Any, Any]:
+        """Training features of a model, and the embedding of the held-out bags."""
+        training = self.training_features(model)
         if self.held_out is None or self.held_out is self.training:
             return training, training.embedding
         return training, model.embed(self.held_out.bags, training)
@@ -129,19 +140,32 @@ class EmbeddingTask(Task):
     def scores(
         self, model: Any, training: Any, held_out: Any, method: str | None
     ) -> dict[str, float]:
-        """Mean held-out NLL and MSE of a candidate over the splits."""
+        """Mean held-out NLL and MSE of a candidate over the splits, and its evidence."""
         bayesian = "method" in model.get_params()
         model = with_method(model, method)
         options = {"seed": self.search.seed, **(self.search.options if bayesian else {})}
-        labels, others = self.training, cast(Labelled, self.held_out)
-        embedded = Labelled(training, labels.y, labels.label_data)
-        others = Labelled(held_out, others.y, others.label_data)
-        return mean_scores(
-            delayed(_scores_of_split)(
-                clone(model), embedded.take(train), others.take(test), options
+        embedded = Labelled(training, self.training.y, self.training.label_data)
+        if self.held_out is None:
+            scores = {"nll": np.nan, "mse": np.nan}
+        else:
+            others = Labelled(held_out, self.held_out.y, self.held_out.label_data)
+            scores = mean_scores(
+                delayed(_scores_of_split)(
+                    clone(model), embedded.take(train), others.take(test), options
+                )
+                for train, test in self.splits
             )
-            for train, test in self.splits
-        )
+        if self.search.score == "evidence":
+            scores["evidence"] = self.evidence(model, training)[0]
+        return scores
+
+    def evidence(
+        self, model: Any, training: Any, scales: Mapping[str, float] | None = None
+    ) -> tuple[float, dict[str, float]]:
+        """Log evidence of the training labels, and the scales."""
+        _, y, label_data = self.training
+        used = {n: values for n, values in label_data.items() if n in model.label_model.takes}
+        return model.log_evidence(training, y, scales=scales, **used)
 
 
 def _check_densities(models):
@@ -235,22 +259,37 @@ def _with_better_bandwidths(task, candidate):
         scores = task.scores(trial, *task.embedded(trial), quick)
         return scores[score] if np.isfinite(scores[score]) else scores["mse"]
 
+    def evidence(steps, scales=None):
+        trial = changed(steps)
+        return task.evidence(trial, task.training_features(trial), scales)
+
+    def loss_and_slope(steps):
+        # The evidence is highest in the scales, so their changes do not contribute to the slope.
+        value, scales = evidence(steps)
+        slope = [
+            evidence(steps - step, scales)[0] - evidence(steps + step, scales)[0]
+            for step in _SLOPE_STEP * np.eye(n_steps)
+        ]
+        return -value, np.array(slope) / (2 * _SLOPE_STEP)
+
     n_steps = 1
     if refine == "ard":
         n_steps = training.landmarks.shape[1] if by_name else len(kernel.log_parameters)
     start = np.zeros(n_steps)
-    best = minimize(
-        loss,
-        start,
-        method="Nelder-Mead",
-        bounds=[(-_MAX_LOG_CHANGE, _MAX_LOG_CHANGE)] * n_steps,
-        options={
+    bounds = [(-_MAX_LOG_CHANGE, _MAX_LOG_CHANGE)] * n_steps
+    if score == "evidence":
+        options = {"ftol": _EVIDENCE_TOLERANCE, "maxiter": 100}
+        best = minimize(
+            loss_and_slope, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options
+        )
+    else:
+        options = {
             "initial_simplex": np.vstack([start, _FIRST_LOG_STEP * np.eye(n_steps)]),
             "xatol": _LOG_TOLERANCE,
             "fatol": _SCORE_TOLERANCE,
             "maxfev": 100 * n_steps,
-        },
-    )
+        }
+        best = minimize(loss, start, method="Nelder-Mead", bounds=bounds, options=options)
     return changed(best.x)
 
 

@@ -92,6 +92,7 @@ class Task:
         cv: Any,
     ) -> Self:
         """The task of the arguments of `tune`; TypeError or ValueError if they are invalid."""
+        _check_evidence(search)
         models = search.models.values()
         takes_samples = all(getattr(model, "takes_samples", False) for model in models)
         bags = as_bags(bags, samples=takes_samples)
@@ -191,7 +192,6 @@ class TotalsTask(Task):
                 "refine goes with models on mean embeddings: AggregateRegressor learns its kernel "
                 "itself, by learn_kernel=True"
             )
-        _check_evidence(search)
         for model in search.models.values():
             labels = model.label_model.read(bags, y, **label_data)
         return Labelled(bags, labels.y, labels.given)
@@ -255,14 +255,14 @@ class TotalsTask(Task):
 def _check_evidence(search):
     """Raise ValueError unless the fits compute the score: "bound" with "vb", else "evidence"."""
     for name, model in search.models.items():
-        by, score = search.method or model.method, search.score
+        by, score = search.method or getattr(model, "method", None), search.score
         if score == "bound" and by != "vb":
             raise ValueError(
                 f"{name} has no bound by method={by!r}: pass method='vb', or score='evidence'"
             )
         if score == "evidence" and by == "vb":
             raise ValueError(f"{name} has a bound by method='vb': pass score='bound'")
-        if score == "evidence" and model.stan_file is not None:
+        if score == "evidence" and getattr(model, "stan_file", None) is not None:
             raise ValueError(
                 f"{name} has no evidence by a program of your own: pass score='nll', or leave "
                 "stan_file out"

@@ -37,7 +37,7 @@ class Edit:
 
     simulate: Callable[..., edits.Simulated]
     options: dict[str, Any] = field(default_factory=lambda: {"n_landmarks": 12})
-    stan_data: dict[str, str] | None = None
+    stan_data: dict[str, Any] | None = None
     sampling: dict[str, float] = field(default_factory=dict)  # of the edited program
     new: dict[str, Any] = field(default_factory=dict)  # arguments of `simulate` for new bags
     estimator: type = BDR
@@ -64,6 +64,12 @@ EDITS = {
         {"audited": "audited", "found": "found"},
         estimator=AggregateRegressor,
         n_training=50,
+    ),
+    "noise_by_group": Edit(
+        edits.totals_of_three_sources,
+        {"n_landmarks": 12, "kernel": RBF(2.0), "learn_kernel": False, "likelihood": "normal"},
+        {"G": 3, "group": "group"},
+        estimator=AggregateRegressor,
     ),
 }
 
@@ -110,8 +116,9 @@ def intervals_of_truth(model, truth):
         if np.ndim(value) == 0:
             yield name, [inside], [width]
         else:
-            yield f"{name} of 0", inside[value == 0], width[value == 0]
-            yield f"other {name}", inside[value != 0], width[value != 0]
+            for label, which in ((f"{name} of 0", value == 0), (f"other {name}", value != 0)):
+                if which.any():
+                    yield label, inside[which], width[which]
 
 
 def measured(edit, program, args):

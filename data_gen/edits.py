@@ -18,6 +18,7 @@ WEIGHTS = np.zeros(16)
 WEIGHTS[[5, 10]] = 3.0, -2.0
 GROUPS = ("rural", "urban")
 TOP = 2.0
+SOURCES, NOISE_OF_SOURCES = ("register", "clinic", "survey"), np.array([0.2, 0.6, 2.0])
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,22 @@ def unreported_cases(rng, n):
     y = rng.poisson(reporting * cases)
     truth = {"mu": 0.4, "spread": 0.7}
     return Simulated(bags, y, np.full(n, "counts"), np.concatenate(rates), truth)
+
+
+def totals_of_three_sources(rng, n):
+    """Normal totals of districts of five places, from registers, clinics and surveys.
+
+    A person's number has a standard deviation of 0.2, 0.6 and 2 about the rate, by source.
+    """
+    source = rng.choice(3, n, p=[0.3, 0.4, 0.3])
+    points = _points(rng, rng.uniform(-2, 2, (n, 2)), 0.5, (5, 6))
+    rates = [3 + np.sin(x[:, 0]) - 0.5 * x[:, 1] for x in points]
+    people = [rng.gamma(5, 20, len(x)) for x in points]
+    noise = NOISE_OF_SOURCES[source] * np.array([np.sqrt(w @ w) for w in people])
+    y = [w @ rate for w, rate in zip(people, rates)] + noise * rng.normal(size=n)
+    bags = Bags.from_list(points, weights=people, metadata=pd.DataFrame({"group": 1 + source}))
+    truth = {"noise": NOISE_OF_SOURCES}
+    return Simulated(bags, y, np.take(SOURCES, source), np.concatenate(rates), truth)
 
 
 def _bags(rng, centres, *, sizes=(10, 60), **metadata):

@@ -241,7 +241,7 @@ def test_search_over_fourier_features(one_feature_counts):
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ({"score": "rmse"}, "score must be 'nll' or 'mse', found 'rmse'"),
+        ({"score": "rmse"}, "score must be 'nll', 'mse' or 'evidence', found 'rmse'"),
         ({"refine": True}, "refine must be None, 'bandwidth' or 'ard', found True"),
     ],
 )

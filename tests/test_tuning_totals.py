@@ -165,7 +165,10 @@ def test_trials_are_sliced_with_the_folds_and_given_for_validation(problem, rng)
         ({"method": "exact"}, "AggregateRegressor has no method 'exact'; there are: nuts"),
         ({"cv": None}, "give validation=.* or cv="),
         ({"models": [BDR()], "trials": "asked"}, "none of the models takes trials"),
-        ({"models": [BDR()], "score": "bound"}, "score must be 'nll' or 'mse', found 'bound'"),
+        (
+            {"models": [BDR()], "score": "bound"},
+            "score must be 'nll', 'mse' or 'evidence', found 'bound'",
+        ),
     ],
 )
 def test_what_is_refused_before_work_starts(problem, settings, message, monkeypatch):

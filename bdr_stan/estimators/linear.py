@@ -1,6 +1,6 @@
 """Estimators that are linear in the embedding: a label is the average of a function of points."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, asdict
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -22,12 +22,13 @@ from bdr_stan.families import NormalNumbers
 from bdr_stan.labels import Labels
 from bdr_stan.models.bdr import BLRModel
 from bdr_stan.models.bdr_glm import FamilyModel, samples_model, without_deviations
+from bdr_stan.models.embedding_model import penalised_evidence
 from bdr_stan.models.label_errors import LABEL_NOISE
 from bdr_stan.models.latent import contributions
 from bdr_stan.models.overdispersion import overdispersion
 from bdr_stan.parameters import estimator
 from bdr_stan.posterior.laplace import laplace_posterior
-from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
+from bdr_stan.posterior.latent_gaussian import LatentGaussianModel, most_probable_scales
 from bdr_stan.posterior.sampling import Posterior
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.predictive import Contrast
@@ -38,6 +39,7 @@ from bdr_stan.questions.prior_predictive import PriorPredictive
 from bdr_stan.questions.protocol import check_stock
 from bdr_stan.questions.sensitivity import Sensitivity
 from bdr_stan.results.result import Result
+from bdr_stan.threads import limited_blas
 from bdr_stan.types import Array, ArrayLike, check_counts, check_flags
 from bdr_stan.user_warnings import warn
 
@@ -66,6 +68,29 @@ class LinearEstimator(
     def _model_by(self, model: Any, training: Any, *arguments: Any, **options: Any) -> Any:
         """The model of this class of exact embeddings; `arguments` and `options` are its own."""
         return model(training.embedding, *arguments, terms=training.terms, **options)
+
+    def log_evidence(
+        self,
+        training: TrainingFeatures,
+        y: ArrayLike,
+        *,
+        scales: Mapping[str, float] | None = None,
+        **label_data: Any,
+    ) -> tuple[float, dict[str, float]]:
+        """Log evidence of labels given sigma, rho, eta, ..., by default the most probable; these.
+
+        The log prior density of the scales is added, without its constant. The evidence is exact
+        for `BLR` with normal labels, else an approximation (`laplace_log_evidence`). `training` is
+        from `training_features`, labels and their data are as in `fit`.
+        """
+        labels = self.read_labels(training.record, y, **label_data)
+        with limited_blas():
+            model = self._model(training, labels)
+            if scales is None:
+                scales, mode, _ = most_probable_scales(model)
+            else:
+                mode = model.mode_at(scales)
+        return penalised_evidence(model, scales, mode), dict(scales)
 
 
 @estimator

@@ -23,6 +23,7 @@ from bdr_stan.kernels import Kernel, landmark_features
 from bdr_stan.kernels.linear_plus import LINEAR_VARIANCE, with_linear_variance
 from bdr_stan.labels import Labels
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel, most_probable_scales
+from bdr_stan.posterior.mode import Mode
 from bdr_stan.posterior.priors import log_prior_of_scales
 from bdr_stan.types import Array, ArrayLike
 
@@ -150,7 +151,7 @@ class EmbeddingModel(LatentGaussianModel):
                 )
             scales, mode, _ = most_probable_scales(judged, start=start)
             start = scales if self.terms.names else None  # with many scales the search is slow
-            trials.append((_log_evidence(judged, scales, mode), judged, scales, mode.theta))
+            trials.append((penalised_evidence(judged, scales, mode), judged, scales, mode.theta))
         _, best, start_scales, start_weights = max(trials, key=itemgetter(0))
         return self._changed(
             coordinates=best.coordinates,
@@ -166,7 +167,7 @@ def _profiled_measure_scale(model_at, landmarks):
 
     def objective(log_ratio):
         model = model_at(spread * np.exp(log_ratio))
-        return -_log_evidence(model, *most_probable_scales(model)[:2])
+        return -penalised_evidence(model, *most_probable_scales(model)[:2])
 
     best = minimize_scalar(
         objective,
@@ -177,7 +178,10 @@ def _profiled_measure_scale(model_at, landmarks):
     return float(spread * np.exp(best.x))
 
 
-def _log_evidence(model, scales, mode):
+def penalised_evidence(
+    model: LatentGaussianModel, scales: Mapping[str, float], mode: Mode
+) -> float:
+    """Log evidence of scales plus their log prior density, without its constant."""
     return mode.log_evidence + log_prior_of_scales(model.priors)(**scales)
 
 

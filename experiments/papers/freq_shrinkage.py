@@ -11,7 +11,7 @@ from bdr_stan.bags import Bags, BagsLike, as_bags
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.estimators.validation import check_choice, labels_of_training
-from bdr_stan.kernel_means.ridge_path import RidgePath, squared_errors
+from bdr_stan.kernel_means.ridge_path import RidgePath, mean_squares
 from bdr_stan.kernels import RBF, FourierFeatures
 from bdr_stan.parameters import estimator
 from bdr_stan.types import Array, ArrayLike, Seed, numbers_or_nan
@@ -108,10 +108,10 @@ class FreqShrinkage(RBFNetwork):
         if is_by_bag(shrinkage):
             check_shrunk(getattr(training, "embedding", None))
         else:
-            y = labels_of_training(training, y)
+            labels = np.asarray(labels_of_training(training, y, several=True), float)
             target = target_embedding(training, target)
             amounts = np.atleast_1d(AMOUNTS if isinstance(shrinkage, str) else shrinkage)
-            errors = [self.error(training, y, validation, by, target) for by in amounts]
+            errors = [self.error(training, labels, validation, by, target) for by in amounts]
             shrinkage = float(amounts[np.argmin(errors)])
             training = replace(training, embedding=moved(training.embedding, shrinkage, target))
             if validation is not None:
@@ -123,20 +123,20 @@ class FreqShrinkage(RBFNetwork):
     def error(
         self,
         training: TrainingFeatures,
-        y: ArrayLike,
+        y: Array,
         validation: tuple[Embedding, ArrayLike] | None,
         amount: float,
         target: Array,
     ) -> float:
         """Least squared error over alpha of labels held out, after shrinkage by an amount."""
-        path = RidgePath(moved(training.embedding, amount, target).mean, np.asarray(y, float))
+        path = RidgePath(moved(training.embedding, amount, target).mean, y)
         alphas = path.alphas(self.alpha)
         if validation is None:
             return path.leave_one_out(alphas).min()
         embedding, labels = validation
         centred = moved(embedding, amount, target).mean - path.origin
-        predictions = path.level + centred @ path.weights(alphas)
-        return squared_errors(predictions, np.asarray(labels, float)).min()
+        predictions = path.level + np.tensordot(centred, path.weights(alphas), 1)
+        return mean_squares(predictions - np.asarray(labels, float)[:, None]).min()
 
     def predict_features(self, embedding: Embedding) -> Array:
         """As `RBFNetwork.predict_features`; by name of embeddings that are shrunk."""
