@@ -22,7 +22,7 @@ NAMES = ["centre", "spread", "noise"]
 FIXED = [
     RBFNetwork(6, alpha=0.1),
     RBFNetwork(6, features="fourier", alpha=0.1),
-    FreqShrinkage(6, alpha=0.1),
+    FreqShrinkage(6, alpha=0.1, shrinkage=3.0),
     MERR(alpha=0.01),
     MERR(outer="rbf", alpha=0.01),
     MERR(RBF(1.0), landmarks="kmeans", n_landmarks=6, alpha=0.01),
