@@ -103,6 +103,7 @@ MODULES = {
     "outside_scores.py",
     "paper_data.py",
     "report.py",
+    "uci_tables.py",
 }
 FOLDERS = ("examples", "experiments", "benchmarks")
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from bdr_stan.estimators.validation import check_positive
 from bdr_stan.kernel_means.kernel_mean import KernelMean, check_same_kernel
 from bdr_stan.kernel_means.shrinkage import check_estimator, f_kmse, s_kmse
 from bdr_stan.kernels import Kernel
-from bdr_stan.types import ArrayLike
+from bdr_stan.types import Array, ArrayLike
 from experiments.papers.hilbert_mean import HilbertMean
 
 
@@ -29,6 +30,8 @@ class CovarianceOperator(HilbertMean):
         "kme": the empirical operator, beta = 1/n. "s-kmse" is S-COSE, "f-kmse" F-COSE.
     mean : {"kme", "s-kmse", "f-kmse"}, default "kme"
         Estimator of mu, around which the points are centred.
+    shrinkage : float, > 0, optional
+        lambda of F-COSE; by default chosen by the leave-one-out score.
 
     Attributes
     ----------
@@ -56,8 +59,13 @@ class CovarianceOperator(HilbertMean):
         estimator: str = "kme",
         *,
         mean: str = "kme",
+        shrinkage: float | None = None,
     ):
         check_estimator(estimator)
+        if shrinkage is not None:
+            check_positive(shrinkage=shrinkage)
+            if estimator != "f-kmse":
+                raise ValueError(f"shrinkage is for 'f-kmse' alone, but estimator is {estimator!r}")
         self.mean = KernelMean(points, kernel, bandwidth, mean)
         self.points, self.kernel = self.mean.points, self.mean.kernel
         centred = self._products_with(self)
@@ -65,6 +73,8 @@ class CovarianceOperator(HilbertMean):
         if estimator == "kme":
             n = len(self.points)
             self.weights, self.shrinkage = np.full(n, 1 / n), 0.0
+        elif shrinkage is not None:
+            self.weights, self.shrinkage = f_kmse_weights(self.centred**2, shrinkage), shrinkage
         else:
             shrink = s_kmse if estimator == "s-kmse" else f_kmse
             self.weights, self.shrinkage = shrink(self.centred**2)
@@ -82,3 +92,9 @@ class CovarianceOperator(HilbertMean):
             - self.mean(other.points)
             + self.mean.inner(other.mean)
         )
+
+
+def f_kmse_weights(gram: Array, shrinkage: float) -> Array:
+    """Weights (K + n lambda I)^-1 K 1 / n of the flexible estimator at one lambda, > 0."""
+    n = len(gram)
+    return np.linalg.solve(gram + n * shrinkage * np.eye(n), gram.mean(axis=1))
