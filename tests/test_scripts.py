@@ -36,6 +36,7 @@ SAYS = {
     "experiments/entropy.py": "Median RMSE of MERR:",
     "experiments/familiarity.py": "at the 5% level",
     "experiments/faces.py": "The fastest pass over the images",
+    "experiments/faces_splits.py": "Mean (sd) over 2 splits:",
     "experiments/gamma.py": "1000 fresh bags",
     "experiments/gamma_fixed.py": "paired two-sided Wilcoxon",
     "experiments/inverse.py": "A stand-in of 100 people",
