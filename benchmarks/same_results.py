@@ -203,7 +203,7 @@ def fitted(model, bags, y, options=None, trials=None):
     out = dict(predictions(model, bags[others], bags[others].points, **rest))
     for m, member in enumerate([model, *getattr(model, "models_", [])]):
         out |= {f"{name} {m}" if m else name: value for name, value in state(member)}
-    if isinstance(model, FreqShrinkage):
+    if isinstance(model, FreqShrinkage) and "kmse" in model.shrinkage:
         out["shrinkage_"] = model.embed(bags[first]).shrinkage
     return out
 
@@ -333,9 +333,9 @@ FITS = {
     "RBFNetwork": regressor(RBFNetwork(8)),
     "RBFNetwork, Fourier": regressor(RBFNetwork(20, features="fourier")),
     "RBFNetwork, validation": with_validation(RBFNetwork(8)),
-    "FreqShrinkage, S-KMSE": regressor(FreqShrinkage(8)),
-    "FreqShrinkage, F-KMSE": regressor(FreqShrinkage(8, estimator="f-kmse")),
-    "FreqShrinkage, Fourier": regressor(FreqShrinkage(8, features="fourier")),
+    "FreqShrinkage, S-KMSE": regressor(FreqShrinkage(8, shrinkage="s-kmse")),
+    "FreqShrinkage, F-KMSE": regressor(FreqShrinkage(8, shrinkage="f-kmse")),
+    "FreqShrinkage, Fourier": regressor(FreqShrinkage(8, features="fourier", shrinkage="s-kmse")),
     "MERR": regressor(MERR()),
     "MERR, polynomial": regressor(MERR(Polynomial(2))),
     "MERR, weights": regressor(MERR("exponential"), weighted=True),

@@ -3,8 +3,11 @@
 The loss is the squared RKHS distance from the true kernel mean, which has a closed form for the
 paper's mixtures. First 10 points in 30 dimensions over a range of shrinkage, then the amount chosen
 by leave-one-out cross-validation, for 2 to 100 points in 20 dimensions and 20 points in 2 to 100
-dimensions. Averages are over random distributions and samples of each.
+dimensions. Averages are over random distributions and samples of each. Then F-KMSE by Nystrom
+features beside the exact one, for 100 to 2000 points: time and loss.
 """
+
+import time
 
 import numpy as np
 
@@ -13,6 +16,7 @@ from data_gen.mixtures import random_mixture
 from experiments import report
 from experiments.kernels import KERNELS, kernel_of
 from experiments.papers.gaussian_mixtures import MixtureMean
+from experiments.papers.low_rank import nystrom_f_kmse
 from experiments.papers.theorem_4 import theorem_4_scores
 
 KME, SIMPLE, FLEXIBLE, THEOREM_4 = "KME", "S-KMSE", "F-KMSE", "F-KMSE by Theorem 4"
@@ -20,6 +24,8 @@ POINTS, FEATURES = (2, 5, 10, 20, 50, 100), (2, 5, 10, 20, 30, 50, 100)
 FIGURE_1 = 10, 30  # points, dimensions
 FIXED_FEATURES, FIXED_POINTS = 20, 20
 MUST = 20, 30  # points, dimensions of the paired tests
+LOW_RANK_POINTS, LANDMARKS = (100, 500, 2000), (20, 50, 200)
+EXACT = "all"
 SCALES = np.geomspace(1e-2, 1e2, 25)
 RATIO = "squared RKHS error,\nas a share of KME's"
 AMOUNT = "S-KMSE: lambda,\nF-KMSE: n lambda / smallest eigenvalue"
@@ -165,10 +171,53 @@ def size_table(by_size, along):
     return report.rows([along, *keys], lines, right=slice(None))
 
 
+def low_rank_losses(n, p, *, distributions, seed):
+    """Loss of KME, (D,); of F-KMSE by its number of landmarks losses and CPU seconds, (D,) each."""
+    rng = np.random.default_rng([seed, n, p])
+    plain, found = [], {}
+    for _ in range(distributions):
+        distribution = random_mixture(p, seed=rng)
+        x = distribution.sample(n, seed=rng)
+        kernel = kernel_of("RBF", x)
+        sample = Sample(distribution, x, kernel)
+        plain.append(sample.loss(np.full(n, 1 / n)))
+        for landmarks in (EXACT, *(d for d in LANDMARKS if d < n)):
+            start = time.process_time()
+            if landmarks == EXACT:
+                weights, _ = f_kmse(kernel(x, x))
+            else:
+                weights, _ = nystrom_f_kmse(x, kernel, landmarks, seed=seed)
+            seconds = time.process_time() - start
+            found.setdefault(landmarks, []).append((sample.loss(weights), seconds))
+    return np.array(plain), {name: np.transpose(pairs) for name, pairs in found.items()}
+
+
+def low_rank_table(sizes, p, **options):
+    """Time of F-KMSE by Nystrom features, and its loss as a share of KME's, in Markdown."""
+    lines = []
+    for n in sizes:
+        plain, found = low_rank_losses(n, p, **options)
+        exact = found[EXACT][0] / plain
+        for landmarks, (losses, seconds) in found.items():
+            ratios = losses / plain
+            cells = [seconds.mean(), *mean_and_error(ratios)]
+            if landmarks != EXACT:
+                cells += mean_and_error(ratios - exact)
+            lines.append([n, landmarks, *(f"{value:.4f}" for value in cells)])
+    heads = ["points", "landmarks", "CPU seconds", "loss / KME's", "se", "minus exact", "se"]
+    lines = [line + [""] * (len(heads) - len(line)) for line in lines]
+    return report.rows(heads, lines, right=slice(None))
+
+
+def mean_and_error(values):
+    """Mean and its standard error."""
+    return values.mean(), values.std(ddof=1) / np.sqrt(len(values))
+
+
 def main():
     parser = report.arguments(
         __doc__,
-        quick="5 distributions, 1 sample, 3 sizes",
+        quick="5 distributions, 1 sample, 3 sizes; low rank for 100 points",
         output="folder for kmse_loss.md and its figures",
     )
     parser.add_argument("--distributions", type=int, default=30)
@@ -176,10 +225,11 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     options = {"distributions": args.distributions, "repeats": args.repeats, "seed": args.seed}
-    points, features = POINTS, FEATURES
+    points, features, low_rank_points = POINTS, FEATURES, LOW_RANK_POINTS
     if args.quick:
         options |= {"distributions": 5, "repeats": 1}
         points, features = POINTS[1:4], FEATURES[1:4]
+        low_rank_points = LOW_RANK_POINTS[:1]
 
     tests = table_of_tests(*MUST, **options)
     print(f"{MUST[0]} points in {MUST[1]} dimensions:\n\n{tests}\n", flush=True)
@@ -201,6 +251,13 @@ def main():
     by_features = size_table(results["dimensions"]["RBF"], "dimensions")
     print(f"\nRBF, {FIXED_FEATURES} dimensions:\n\n{by_points}")
     print(f"\nRBF, {FIXED_POINTS} points:\n\n{by_features}")
+    low_rank = low_rank_table(
+        low_rank_points,
+        FIXED_FEATURES,
+        distributions=options["distributions"],
+        seed=args.seed,
+    )
+    print(f"\nF-KMSE by Nystrom features:\n\n{low_rank}")
     if args.output is not None:
         text = REPORT.format(
             distributions=options["distributions"],
@@ -208,6 +265,7 @@ def main():
             tests=tests,
             by_points=by_points,
             by_features=by_features,
+            low_rank=low_rank,
         )
         report.write(args.output, "kmse_loss.md", text)
         draw_paths(paths, args.output / "kmse_loss_figure1.png")
@@ -247,6 +305,13 @@ RBF kernel, 20 dimensions:
 RBF kernel, 20 points:
 
 {by_features}
+
+F-KMSE by low rank (section 5): the kernel matrix from Nystrom features of some of the points as
+landmarks, in time linear in the number of points; "all" is the exact estimator. RBF kernel, 20
+dimensions, one sample of each distribution; standard errors over the distributions, of the
+difference from the exact loss over paired samples:
+
+{low_rank}
 
 Reproduce: `python experiments/kmse_loss.py --output docs/validation`
 """

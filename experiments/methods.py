@@ -5,13 +5,15 @@ from dataclasses import dataclass
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.metrics import mean_squared_error
 
 from bdr_stan import BDR, BLR, InverseBDR, RBFNetwork, Shrinkage, tune
+from experiments.papers import FreqShrinkage
 
 # All columns of the papers' data share one unit.
 METHODS = {
     "RBF network": RBFNetwork(bandwidth="median"),
+    "Freq-shrinkage": FreqShrinkage(bandwidth="median"),
+    "Freq-shrinkage to 0": FreqShrinkage(bandwidth="median", target="zero"),
     "BLR": BLR(bandwidth="median"),
     "Shrinkage": Shrinkage(bandwidth="median"),
     "Shrinkage C": Shrinkage(
@@ -33,6 +35,9 @@ class Point:
 
 def fit_methods(methods, train, validation, *, seed, tune_by="laplace", grid=None, run=None):
     """Tune each method on the validation bags and fit it to the training bags.
+
+    `FreqShrinkage` has its amount of shrinkage by leave-one-out while bandwidth and landmarks are
+    chosen, then from the validation bags.
 
     Parameters
     ----------
@@ -65,7 +70,8 @@ def fit_methods(methods, train, validation, *, seed, tune_by="laplace", grid=Non
         if samples(model):
             best.set_params(method="nuts").fit(*train, seed=seed, **(run or {}))
         else:
-            best.fit(*train, seed=seed)
+            held_out = {"validation": validation} if isinstance(model, FreqShrinkage) else {}
+            best.fit(*train, seed=seed, **held_out)
         seconds = time.perf_counter() - start
         print(f"{name}: {setting(best)}, fitted in {seconds:.1f} s", flush=True)
         fitted[name] = best
@@ -82,7 +88,10 @@ def samples(model):
 
 
 def setting(model):
-    return f"{model.n_landmarks} landmarks, bandwidth x {model.bandwidth_scale:g}"
+    text = f"{model.n_landmarks} landmarks, bandwidth x {model.bandwidth_scale:g}"
+    if isinstance(model, FreqShrinkage):
+        return f"{text}, shrinkage {model.shrinkage_:.3g}"
+    return text
 
 
 def predict(model, bags):
@@ -92,6 +101,17 @@ def predict(model, bags):
 
 def scores(predicted, y):
     """MSE and NLL of predictions; the NLL is NaN without a density."""
+    return tuple(float(losses.mean()) for losses in losses_of(predicted, y))
+
+
+def standard_errors(predicted, y):
+    """Standard errors of the `scores`, of bags drawn anew."""
+    return tuple(float(losses.std(ddof=1) / np.sqrt(len(y))) for losses in losses_of(predicted, y))
+
+
+def losses_of(predicted, y):
+    """Squared error and negative log density of each bag, (n,) each; NaN without a density."""
     has_density = hasattr(predicted, "log_prob")
-    nll = float(-predicted.log_prob(y).mean()) if has_density else np.nan
-    return mean_squared_error(y, predicted.mean), nll
+    return (predicted.mean - y) ** 2, -predicted.log_prob(y) if has_density else np.full(
+        len(y), np.nan
+    )

@@ -16,7 +16,7 @@ BUDGETS = {
     "embedding": 2500,
     "estimators": 6160,
     "families": 740,
-    "kernel_means": 770,
+    "kernel_means": 790,
     "kernels": 2460,
     "maps": 1790,
     "models": 3650,

@@ -25,7 +25,6 @@ from bdr_stan import (
     plots,
     tune,
 )
-from experiments.papers import FreqShrinkage
 
 EVERY = [*ESTIMATORS, *PAPERS]
 LABELLED = [model for model in EVERY if not is_outlier_detector(model)]
@@ -400,7 +399,7 @@ def test_missing_values_are_filled_as_in_the_training_table(model, people):
 # ------------------------------------------------------------------ weights
 
 
-@each_of([model for model in EVERY if not isinstance(model, FreqShrinkage)])
+@each_of(EVERY)
 def test_weights_are_not_forgotten(model, people):
     table, centres = people
     weighted, plain = read(table, weight="weight"), read(table)

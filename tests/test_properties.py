@@ -84,7 +84,8 @@ def fits_at(u, b):
         "InverseBDR": InverseBDR(label_distribution="normal", method="optimize", **placed),
         "InverseBDRClassifier": InverseBDRClassifier(method="optimize", **placed),
         "RBFNetwork": RBFNetwork(alpha=1e-2, **placed),
-        "FreqShrinkage": FreqShrinkage(alpha=1e-2, **placed),
+        "FreqShrinkage": FreqShrinkage(alpha=1e-2, shrinkage=3.0, **placed),
+        "FreqShrinkage, by bag": FreqShrinkage(alpha=1e-2, shrinkage="s-kmse", **placed),
         "MERR": MERR(bandwidth=b, alpha=1e-3),
         "MERR, outer": MERR(bandwidth=b, outer="rbf", alpha=1e-3),
         "MERR, landmarks": MERR(alpha=1e-3, **placed),
@@ -134,10 +135,11 @@ SIZED = {
     "InverseBDR",
     "InverseBDR, laplace",
     "InverseBDRClassifier",
+    "FreqShrinkage",
     "Stacked",
     "StackedClassifier",
 }
-UNWEIGHTED = {"FreqShrinkage"}
+UNWEIGHTED = {"FreqShrinkage, by bag"}
 # Systems of the papers, which are saved by pickle alone.
 WITHOUT_FILES = {"DFDR", "DFDR, l1", "SupportMeasureMachine", "OneClassSMM"}
 WITHOUT_FILES |= {"ConstantRate", "AggregateNN"}
@@ -145,6 +147,7 @@ WITHOUT_FILES |= {"ConstantRate", "AggregateNN"}
 CLOSED = {
     "RBFNetwork",
     "FreqShrinkage",
+    "FreqShrinkage, by bag",
     "MERR",
     "MERR, outer",
     "MERR, landmarks",

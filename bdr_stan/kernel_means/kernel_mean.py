@@ -3,6 +3,7 @@
 `shrinkage` has the weights of the points, `set_kernels` kernel means of many bags at once.
 """
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -29,14 +30,18 @@ class KernelMean:
         "kme": weights 1/n. "s-kmse": all weights shrunk by one factor, in time n^2 and little
         memory. "f-kmse": each principal direction shrunk by its own factor, in time n^3 and
         memory n^2.
+    target : KernelMean, optional
+        f*, towards which "s-kmse" and "f-kmse" shrink: f* + sum_j beta_j (k(x_j, .) - f*). Its
+        kernel is the same. Default 0.
 
     Attributes
     ----------
     weights : array, shape (n,)
-        beta.
+        beta; with a target followed by the weights of its points.
     shrinkage : float, >= 0
         lambda; 0 for "kme".
     points : array, shape (n, p)
+        With a target followed by its points.
     kernel : Kernel
         With its bandwidth as a number.
 
@@ -64,13 +69,31 @@ class KernelMean:
         kernel: str | Kernel = "rbf",
         bandwidth: ArrayLike | str = "scaled",
         estimator: str = "kme",
+        *,
+        target: "KernelMean | None" = None,
     ):
         bags = as_bags([points])
         check_estimator(estimator)
         self.points = bags.points
         self.kernel = resolve_kernel(kernel, bandwidth, bags)
         self.estimator = estimator
-        self.weights, self.shrinkage = kernel_mean_weights(self.points, self.kernel, estimator)
+        products = self.kernel if target is None else self._around(target)
+        self.weights, self.shrinkage = kernel_mean_weights(self.points, products, estimator)
+        if target is not None:
+            of_target = (1 - self.weights.sum()) * target.weights
+            self.points = np.concatenate([self.points, target.points])
+            self.weights = np.concatenate([self.weights, of_target])
+
+    def _around(self, target):
+        """`kernel_around` of a target; TypeError or ValueError unless the mean can shrink to it."""
+        if not isinstance(target, KernelMean):
+            raise TypeError(f"target must be a KernelMean, found {target!r}")
+        if self.estimator == "kme":
+            raise ValueError(
+                "estimator 'kme' does not shrink: give 's-kmse' or 'f-kmse', or no target"
+            )
+        check_same_kernel(self, target)
+        return kernel_around(target)
 
     def __call__(self, x: ArrayLike) -> Array:
         """Value of the mean at points, shape (m, p); array, shape (m,)."""
@@ -110,6 +133,11 @@ class KernelMean:
         """Inner product in the RKHS with `other`, the mean of a sample or of a distribution."""
         check_same_kernel(self, other)
         return float(self.weights @ other(self.points))
+
+
+def kernel_around(target: KernelMean) -> Callable[[Array, Array], Array]:
+    """The kernel <k(x, .) - f*, k(y, .) - f*> for k and f* of a target."""
+    return lambda x, y: target.kernel(x, y) - target(x)[:, None] - target(y) + target.norm**2
 
 
 def check_same_kernel(mean: Any, other: Any) -> None:

@@ -73,7 +73,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             mean=self.mean,
             shrinkage=self.shrinkage,
         )
-        values, vectors = np.linalg.eigh(operator.centred)
+        values, vectors = np.linalg.eigh(operator.centred[0])
         kept = values > len(values) * np.finfo(float).eps * values[-1]
         if not is_integer(self.n_components) or not 1 <= self.n_components <= kept.sum():
             raise ValueError(
@@ -127,7 +127,7 @@ def ten_fold_shrinkage(points: Array, kernel: Kernel, n_components: int, *, seed
         n lambda is 0, for plain kernel PCA, or 0.001, 0.01, 0.1, 1 or 10 times the largest
         eigenvalue of the kernel matrix of the operator.
     """
-    centred = CovarianceOperator(points, kernel).centred
+    centred = CovarianceOperator(points, kernel).centred[0]
     largest = np.linalg.eigvalsh(centred**2)[-1] / len(points)
     candidates = [0.0, *(largest * 10.0**power for power in range(-3, 2))]
     errors = np.zeros(len(candidates))

@@ -263,7 +263,8 @@ FITS = [
      lambda: RBFNetwork(5).fit_features(RBFNetwork(5).training_features(BAGS), Y[:3]),
      "3 labels"),
     ("features that are not shrunk",
-     lambda: FreqShrinkage(5).fit_features(RBFNetwork(5).training_features(BAGS), Y), "shrunk"),
+     lambda: FreqShrinkage(5, shrinkage="s-kmse").fit_features(
+         RBFNetwork(5).training_features(BAGS), Y), "shrunk"),
     ("validation that is no pair", lambda: MERRCV().fit(BAGS, Y, validation=BAGS), "validation"),
     ("validation of two bags, three labels",
      lambda: MERRCV().fit(BAGS, Y, validation=(TWO, [1, 2, 3])), "validation"),
@@ -272,7 +273,12 @@ FITS = [
     ("validation and one penalty",
      lambda: RBFNetwork(5, alpha=1.0).fit(BAGS, Y, validation=(BAGS, Y)), "alpha"),
     ("weights that cannot be shrunk",
-     lambda: FreqShrinkage(5).fit(Bags(POINTS, BAGS.offsets, weights=np.ones(78)), Y), "weights"),
+     lambda: FreqShrinkage(5, shrinkage="f-kmse").fit(
+         Bags(POINTS, BAGS.offsets, weights=np.ones(78)), Y), "weights"),
+    ("the average as target of single bags",
+     lambda: FreqShrinkage(5, shrinkage="s-kmse", target="average").fit(BAGS, Y), "target"),
+    ("a target of other columns",
+     lambda: FreqShrinkage(5, target=POINTS[:2, :1]).fit(BAGS, Y), "feature"),
     ("one class of a machine",
      lambda: SupportMeasureMachine().fit(BAGS, ["a"] * 12), "one class"),
     ("too few labels of a machine",

@@ -72,6 +72,8 @@ BAD_VALUES = {
     "thin": [0, 2.5, "few"],
     "C": [0, "1", None, np.nan],
     "nu": [0, 1.5, "half", None, np.nan],
+    "shrinkage": ["loo", None, -1.0, [], [1.0, np.nan]],
+    "target": ["mean", 3, [], [["a"]], [[np.nan]]],
     "models": [[], [BLR()], [BLR(), MERR()], BLR()],
     **dict.fromkeys(["n_hidden", "n_frequencies", "n_restarts", "max_iter"], (0, 2.5, "a", None)),
     **dict.fromkeys(["manifold", "bag_manifold", "l2"], (-1.0, "a", None, np.nan)),
