@@ -334,7 +334,7 @@ These kernels have two or three moments of the points, which many mixtures match
 ones: their likelihoods depend more on where the search starts and stops than on the mean. Except
 with the linear kernel nearly all fitted mixtures are less likely than the one where the search
 starts: the nearest kernel mean does not give the most likely density. On wdbc the published values
-with the RBF kernel are near those of the start and EM, ours are not.
+with the RBF kernel are close to EM, ours are not.
 
 ## Kernel PCA
 

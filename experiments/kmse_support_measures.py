@@ -212,8 +212,8 @@ chooses, and the factor by which kernel means are shrunk with it (mean ± sd bet
 
 {amounts}
 
-Narrow kernels tell the patches apart best, but the patches of a bag then are hardly alike, and the
-amount of shrinkage is large and differs from bag to bag. Where sizes differ, small bags shrink
+Narrow kernels tell the patches apart best, but the patches of a bag then have little in common, so
+the amount of shrinkage is large and differs from bag to bag. Where sizes differ, small bags shrink
 most: kernel means then differ by size as well as by class, which costs most accuracy. The same
 effect improves the distances that detect unusual bags: they depend less on the number of points. A
 linear one-class machine does not separate these bags at all. `BDR` shrinks towards the mean of all
