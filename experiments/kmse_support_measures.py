@@ -66,7 +66,7 @@ def digit_bags(images, digits, n_bags, n_digits, rng):
     return Bags.from_list(bags)
 
 
-def accuracies(images, digits, sizes, counts, seed):
+def accuracies(images, digits, sizes, counts, scales, seed):
     """Test accuracy of each machine, {(level, estimator): value}, and how S-KMSE shrinks.
 
     That is the chosen bandwidth relative to the median rule's, and mean and sd over the training
@@ -77,7 +77,7 @@ def accuracies(images, digits, sizes, counts, seed):
     bags, y = patch_bags(images[order], sizes, rng), digits[order]
     train, test = np.split(np.arange(sum(counts)), [counts[0]])
     median = median_bandwidth(bags[train], seed=seed)
-    kernels = [RBF(scale * median) for scale in SCALES]
+    kernels = [RBF(scale * median) for scale in scales]
     scores, machines = {}, {}
     for estimator in ESTIMATORS:
         chosen = chosen_machines(bags[train], y[train], kernels, estimator, seed)
@@ -158,15 +158,15 @@ def main():
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    repeats, counts, n_bags = args.repeats, (300, 500), 200
+    repeats, counts, scales, n_bags = args.repeats, (300, 500), SCALES, 200
     if args.quick:
-        repeats, counts, n_bags = 2, (100, 40), 20
+        repeats, counts, scales, n_bags = 2, (60, 40), (0.5,), 20
     images, digits = load_digits().images / 16, load_digits().target
 
     results, amounts = {}, []
     seeds = range(args.seed, args.seed + repeats)
     for task, sizes in PATCHES.items():
-        repeated = [accuracies(images, digits, sizes, counts, seed) for seed in seeds]
+        repeated = [accuracies(images, digits, sizes, counts, scales, seed) for seed in seeds]
         results[task, "accuracy"], of_task = zip(*repeated)
         scale, factor, spread = np.mean(of_task, axis=0)
         amounts.append(
