@@ -117,7 +117,7 @@ def score_table(results):
         cells = [
             f"{rmse.mean():.2f} ({rmse.std(ddof=1):.2f})",
             f"{published[0]:.2f}",
-            "" if name == BASE else f"{change.mean():+.3f} ± {standard_error(change):.3f}",
+            "" if name == BASE else f"{change.mean():+.3f} ± {report.standard_error(change):.3f}",
             "" if name == BASE else f"{theirs:+.2f}",
             f"{nll.mean():.3f} ({nll.std(ddof=1):.3f})",
             f"{published[1]:.2f}",
@@ -126,10 +126,6 @@ def score_table(results):
     heads = ["RMSE", f"RMSE minus {BASE}", "NLL"]
     heads = ["method", *(head for ours in heads for head in (ours, "published"))]
     return report.rows(heads, lines, right=slice(1, None))
-
-
-def standard_error(values):
-    return np.std(values, ddof=1) / np.sqrt(len(values))
 
 
 def write_page(bags, y, split, results, settings, args):

@@ -148,11 +148,7 @@ def verdict_table(results):
 def mean_and_error(values, form):
     """Mean and its standard error over splits."""
     mean = round(np.mean(values), 2) + 0.0  # no -0.00
-    return f"{mean:{form}} ± {standard_error(values):.2f}"
-
-
-def standard_error(values):
-    return np.std(values, ddof=1) / np.sqrt(len(values))
+    return f"{mean:{form}} ± {report.standard_error(values):.2f}"
 
 
 def reconstruction_errors(points, n, seed):
@@ -206,7 +202,7 @@ def draw_errors(errors, path):
         for k, (kind, colour) in enumerate(zip(kinds, MODELS)):
             changes = [errors[table, n][1][kind] for table in tables]
             place = np.arange(len(tables)) + 0.15 * (k - 2)
-            bars = [2 * standard_error(values) for values in changes]
+            bars = [2 * report.standard_error(values) for values in changes]
             ax.errorbar(
                 np.mean(changes, axis=1), place, xerr=bars, fmt="o", ms=4, color=colour, label=kind
             )

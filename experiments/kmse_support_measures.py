@@ -131,22 +131,18 @@ def table(results):
             kme, *shrunk = (
                 np.array([scores[level, name] for scores in of_repeats]) for name in ESTIMATORS
             )
-            cells = [f"{kme.mean():.3f} ± {standard_error(kme):.3f}"]
+            cells = [f"{kme.mean():.3f} ± {report.standard_error(kme):.3f}"]
             for values in shrunk:
                 change = values - kme
                 sure = np.any(change != 0) and wilcoxon(change).pvalue < 0.05
                 cells.append(
-                    f"{values.mean():.3f} ({change.mean():+.3f} ± {standard_error(change):.3f})"
+                    f"{values.mean():.3f} ({change.mean():+.3f} ± {report.standard_error(change):.3f})"
                     + ("*" if sure else "")
                 )
             published = PUBLISHED[score, level]
             lines.append([task, score, level, *cells, published])
     heads = ["task", "score", "second level", "KME", "S-KMSE", "F-KMSE", "published, other data"]
     return report.rows(heads, lines, right=slice(3, -1))
-
-
-def standard_error(values):
-    return np.std(values, ddof=1) / np.sqrt(len(values))
 
 
 def main():
