@@ -135,10 +135,8 @@ def table(results):
             for values in shrunk:
                 change = values - kme
                 sure = np.any(change != 0) and wilcoxon(change).pvalue < 0.05
-                cells.append(
-                    f"{values.mean():.3f} ({change.mean():+.3f} ± {report.standard_error(change):.3f})"
-                    + ("*" if sure else "")
-                )
+                error, star = report.standard_error(change), "*" if sure else ""
+                cells.append(f"{values.mean():.3f} ({change.mean():+.3f} ± {error:.3f}){star}")
             published = PUBLISHED[score, level]
             lines.append([task, score, level, *cells, published])
     heads = ["task", "score", "second level", "KME", "S-KMSE", "F-KMSE", "published, other data"]
