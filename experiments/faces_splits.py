@@ -156,7 +156,7 @@ def write_page(bags, y, split, results, settings, args):
 STAND_IN = """\
 **The images are simulated** (`data_gen/faces.py`), {people:,} people with {columns} features: the
 order of the methods can be compared with the paper's, their errors cannot. Optimal is computed from
-the simulator. `--people 19545 --columns 4096` has the size of the paper's data, and takes hours;
+the simulator. `--people 19545 --columns 4096` has the size of the paper's data;
 [one split of that size](faces.md) is on a page of its own."""
 
 REPORT = """# IMDb-WIKI's protocol on ten splits
