@@ -50,8 +50,8 @@ def load_faces(
     points = np.load(_existing(path), mmap_mode="r")
     if points.ndim != 2:
         raise ValueError(f"{path} has shape {points.shape}, expected (N_images, p)")
-    bag = _column(bag, "bag", len(points), path)
-    age = _column(age, "age", len(points), path)
+    bag = image_values(bag, "bag", len(points), path)
+    age = image_values(age, "age", len(points), path)
     if age.dtype.kind not in "fiu":
         raise TypeError(f"the ages are {age.dtype}, not numbers: give years")
     bad = np.flatnonzero(~np.isfinite(age))
@@ -335,8 +335,11 @@ def _existing(path: Path) -> Path:
     return path
 
 
-def _column(values: PathName | ArrayLike, name: str, n: int, features: Path) -> Array:
-    """One value an image: an array, or the content of a .npy file or a .csv file of one column."""
+def image_values(values: PathName | ArrayLike, name: str, n: int, features: Path) -> Array:
+    """One value an image: an array, or the content of a .npy file or a .csv file of one column.
+
+    `features` is the file whose `n` images the values are of, for the message.
+    """
     if isinstance(values, (str, Path)):
         path = _existing(Path(values))
         if path.suffix == ".npy":

@@ -4,6 +4,8 @@ import argparse
 import resource
 from pathlib import Path
 
+import numpy as np
+
 
 def arguments(description, *, quick, output, folder=None):
     """Command-line parser with the two options that all scripts share.
@@ -66,6 +68,11 @@ def markdown(table, text=None, *, digits=3):
         [table.index.name or "", *table.columns],
         [[name, *map(text, of_row)] for name, *of_row in values],
     )
+
+
+def standard_error(values):
+    """Standard error of the mean of independent values, such as repetitions."""
+    return np.std(values, ddof=1) / np.sqrt(len(values))
 
 
 def write(folder, name, text):

@@ -42,6 +42,7 @@ SAYS = {
     "experiments/evidence.py": "gain over the grid",
     "experiments/faces.py": "The fastest pass over the images",
     "experiments/fourier_features.py": "above 0 landmarks win",
+    "experiments/faces_splits.py": "Mean (sd) over 2 splits:",
     "experiments/gamma.py": "1000 fresh bags",
     "experiments/gamma_fixed.py": "paired two-sided Wilcoxon",
     "experiments/inverse.py": "A stand-in of 100 people",
@@ -111,6 +112,7 @@ MODULES = {
     "outside_scores.py",
     "paper_data.py",
     "report.py",
+    "uci_tables.py",
 }
 FOLDERS = ("examples", "experiments", "benchmarks")
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from bdr_stan.estimators.validation import check_positive
 from bdr_stan.kernel_means.kernel_mean import KernelMean, check_same_kernel
 from bdr_stan.kernel_means.shrinkage import check_estimator, f_kmse, s_kmse
 from bdr_stan.kernels import Kernel
@@ -114,6 +115,8 @@ class CovarianceOperator(CrossCovariance):
     points : array, shape (n, p)
     kernel : str or Kernel, default "rbf"
     bandwidth, estimator, mean : as for `CrossCovariance`
+    shrinkage : float, > 0, optional
+        lambda of F-COSE; by default chosen by the leave-one-out score.
 
     Attributes
     ----------
@@ -131,21 +134,33 @@ class CovarianceOperator(CrossCovariance):
         estimator: str = "kme",
         *,
         mean: str = "kme",
+        shrinkage: float | None = None,
     ):
         check_estimator(estimator)
+        if shrinkage is not None:
+            check_positive(shrinkage=shrinkage)
+            if estimator != "f-kmse":
+                raise ValueError(f"shrinkage is for 'f-kmse' alone, but estimator is {estimator!r}")
         self.mean = KernelMean(points, kernel, bandwidth, mean)
         self.points, self.kernel = self.mean.points, self.mean.kernel
         self.means, self.centred = (self.mean,) * 2, (centred_gram(self.mean),) * 2
-        self.weights, self.shrinkage = operator_weights(self.centred, estimator)
+        self.weights, self.shrinkage = operator_weights(self.centred, estimator, shrinkage)
 
 
-def operator_weights(centred: Sequence[Array], estimator: str) -> tuple[Array, float]:
-    """Weights and lambda of the average of products, from the centred kernel matrices."""
+def operator_weights(
+    centred: Sequence[Array], estimator: str, shrinkage: float | None = None
+) -> tuple[Array, float]:
+    """Weights and lambda of the average of products, from the centred kernel matrices.
+
+    `shrinkage` is the lambda of "f-kmse", None the one of the lowest leave-one-out score.
+    """
     n = len(centred[0])
     if estimator == "kme":
         return np.full(n, 1 / n), 0.0
-    shrink = s_kmse if estimator == "s-kmse" else f_kmse
-    return shrink(reduce(np.multiply, centred))
+    gram = reduce(np.multiply, centred)
+    if shrinkage is not None:
+        return np.linalg.solve(gram + n * shrinkage * np.eye(n), gram.mean(axis=1)), shrinkage
+    return s_kmse(gram) if estimator == "s-kmse" else f_kmse(gram)
 
 
 def centred_gram(mean: KernelMean) -> Array:

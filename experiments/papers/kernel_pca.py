@@ -4,6 +4,7 @@ from typing import Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.model_selection import KFold
 from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan.kernels import Kernel
@@ -25,6 +26,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     covariance : {"kme", "s-kmse", "f-kmse"}, default "kme"
         Estimator of the covariance operator. "s-kmse" shrinks the variances and leaves the
         components as they are.
+    shrinkage : float, > 0, optional
+        lambda of the operator with "f-kmse", as from `ten_fold_shrinkage`; by default chosen by its
+        leave-one-out score.
 
     Attributes
     ----------
@@ -45,12 +49,14 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         *,
         mean: str = "kme",
         covariance: str = "kme",
+        shrinkage: float | None = None,
     ):
         self.n_components = n_components
         self.kernel = kernel
         self.bandwidth = bandwidth
         self.mean = mean
         self.covariance = covariance
+        self.shrinkage = shrinkage
 
     def fit(self, points: ArrayLike, y: None = None) -> Self:
         """Find the components of points, shape (n, p); `y` is not used.
@@ -60,7 +66,12 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         ValueError : unusable points or parameters, or more components than the points span.
         """
         operator = CovarianceOperator(
-            points, self.kernel, self.bandwidth, self.covariance, mean=self.mean
+            points,
+            self.kernel,
+            self.bandwidth,
+            self.covariance,
+            mean=self.mean,
+            shrinkage=self.shrinkage,
         )
         values, vectors = np.linalg.eigh(operator.centred[0])
         kept = values > len(values) * np.finfo(float).eps * values[-1]
@@ -98,3 +109,37 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         points = np.asarray(points, np.float64)
         squared = self.operator_.kernel.diagonal(points) - 2 * mean(points) + mean.norm**2
         return squared - np.sum(scores**2, axis=1)
+
+
+def ten_fold_shrinkage(points: Array, kernel: Kernel, n_components: int, *, seed: int) -> float:
+    """Lambda of F-COSE of least reconstruction error in ten-fold cross-validation.
+
+    Parameters
+    ----------
+    points : array, shape (n, p)
+    kernel : Kernel, with its bandwidth as a number
+    n_components : int
+    seed : int, of the folds
+
+    Returns
+    -------
+    float
+        n lambda is 0, for plain kernel PCA, or 0.001, 0.01, 0.1, 1 or 10 times the largest
+        eigenvalue of the kernel matrix of the operator.
+    """
+    centred = CovarianceOperator(points, kernel).centred[0]
+    largest = np.linalg.eigvalsh(centred**2)[-1] / len(points)
+    candidates = [0.0, *(largest * 10.0**power for power in range(-3, 2))]
+    errors = np.zeros(len(candidates))
+    for kept, held_out in KFold(10, shuffle=True, random_state=seed).split(points):
+        for k, shrinkage in enumerate(candidates):
+            pca = f_cose_pca(n_components, kernel, shrinkage).fit(points[kept])
+            errors[k] += pca.reconstruction_error(points[held_out]).sum()
+    return candidates[np.argmin(errors)]
+
+
+def f_cose_pca(n_components: int, kernel: Kernel, shrinkage: float) -> KernelPCA:
+    """Kernel PCA, not fitted, of F-COSE at a given lambda: plain where this is 0."""
+    if shrinkage == 0:
+        return KernelPCA(n_components, kernel)
+    return KernelPCA(n_components, kernel, covariance="f-kmse", shrinkage=shrinkage)

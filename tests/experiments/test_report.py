@@ -51,3 +51,7 @@ def test_a_page_goes_to_a_folder_made_for_it(tmp_path):
 def test_memory_is_in_gigabytes():
     own, of_children = report.peak_memory()
     assert 0.01 < own < 1000 and of_children >= 0
+
+
+def test_standard_error_of_a_mean():
+    assert report.standard_error([1.0, 2, 3, 6]) == pytest.approx(np.sqrt(14 / 3) / 2)

@@ -60,11 +60,27 @@ def test_hilbert_schmidt(points, rng, estimator):
     np.testing.assert_allclose(one.distance(two), np.linalg.norm(matrices[0] - matrices[1]))
 
 
+@pytest.mark.parametrize("shrinkage", [0.01, 1.0])
+def test_shrinkage_may_be_given(points, shrinkage):
+    operator = CovarianceOperator(points, Linear(), estimator="f-kmse", shrinkage=shrinkage)
+    n, squares = len(points), operator.centred[0] ** 2
+    expected = np.linalg.inv(squares + n * shrinkage * np.eye(n)) @ squares @ np.ones(n) / n
+    np.testing.assert_allclose(operator.weights, expected, rtol=1e-8)
+    assert operator.shrinkage == shrinkage
+    chosen = CovarianceOperator(points[:8], Linear(), estimator="f-kmse")
+    again = CovarianceOperator(points[:8], Linear(), estimator="f-kmse", shrinkage=chosen.shrinkage)
+    np.testing.assert_allclose(again.weights, chosen.weights, rtol=1e-6)
+
+
 def test_errors(points):
     with pytest.raises(ValueError, match=r"estimator must be one of 'kme', .* found 's-cose'"):
         CovarianceOperator(points, estimator="s-cose")
     with pytest.raises(ValueError, match="the means have different kernels"):
         CovarianceOperator(points).inner(CovarianceOperator(2 * points))
+    with pytest.raises(ValueError, match="shrinkage is for 'f-kmse' alone, but estimator is 'kme'"):
+        CovarianceOperator(points, shrinkage=0.1)
+    with pytest.raises(ValueError, match="shrinkage must be"):
+        CovarianceOperator(points, estimator="f-kmse", shrinkage=0.0)
     with pytest.raises(TypeError, match="expected an operator of 2 samples, found 3"):
         CovarianceOperator(points).inner(3)
 

@@ -7,11 +7,12 @@ from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.decomposition import KernelPCA as PlainKernelPCA
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import KFold
 
 from bdr_stan.kernel_means.kernel_mean import KernelMean
 from bdr_stan.kernel_means.shrinkage import ESTIMATORS
 from bdr_stan.kernels import RBF, Linear, Polynomial
-from experiments.papers.kernel_pca import KernelPCA
+from experiments.papers.kernel_pca import KernelPCA, ten_fold_shrinkage
 
 
 @pytest.fixture
@@ -64,6 +65,32 @@ def test_simple_shrinkage_keeps_the_components(points, rng):
     )
     factor = 1 + shrunk.operator_.shrinkage
     np.testing.assert_allclose(shrunk.explained_variance_ * factor, plain.explained_variance_)
+
+
+def error_of_matrix(points, new, shrinkage):
+    """Squared distances of new points from 2 components of F-COSE at this lambda."""
+    centre, n = points.mean(axis=0), len(points)
+    moved = points - centre
+    squares = (moved @ moved.T) ** 2
+    weights = np.linalg.solve(squares + n * shrinkage * np.eye(n), squares @ np.ones(n))
+    axes = np.linalg.eigh(moved.T * weights @ moved)[1][:, -2:]
+    return np.sum((new - centre) ** 2) - np.sum(((new - centre) @ axes) ** 2)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_ten_folds_choose_the_shrinkage_of_least_error(seed):
+    points = np.random.default_rng(seed).standard_t(3, (40, 6))
+    moved = points - points.mean(axis=0)
+    largest = np.linalg.eigvalsh((moved @ moved.T) ** 2)[-1] / len(points)
+    candidates = [1e-12 * largest, *(largest * np.array([1e-3, 1e-2, 0.1, 1, 10]))]
+    folds = list(KFold(10, shuffle=True, random_state=0).split(points))
+    errors = [
+        sum(error_of_matrix(points[kept], points[out], shrinkage) for kept, out in folds)
+        for shrinkage in candidates
+    ]
+    best = candidates[np.argmin(errors)]
+    chosen = ten_fold_shrinkage(points, Linear(), 2, seed=0)
+    assert chosen == pytest.approx(best, abs=1e-9 * largest)
 
 
 def test_estimator_and_errors(points):
