@@ -57,6 +57,7 @@ SAYS = {
     "experiments/replicate_weights.py": "labels in 95% intervals",
     "experiments/shrinkage_spectrum.py": "Effective number of coordinates, of 20:",
     "experiments/swiss_roll.py": "Share of test individuals whose true rate lies",
+    "experiments/swiss_roll_normal.py": "MSE of the individuals' means by the number",
     "experiments/swiss_roll_settings.py": "gradient from the evidence, early stopping",
     "benchmarks/aggregate_compression.py": "largest relative difference of a district's total",
     "benchmarks/aggregate_geometry.py": "times that of points, non-centred",
