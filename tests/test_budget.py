@@ -8,7 +8,7 @@ PACKAGE = Path(__file__).parents[1] / "bdr_stan"
 # Lines of Python, docstrings and blank lines included. A new capability makes room for itself.
 BUDGETS = {
     ".": 2660,
-    "aggregate": 2720,
+    "aggregate": 2730,
     "bags": 5030,
     "cli": 1010,
     "cmdstan": 930,
