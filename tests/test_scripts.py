@@ -52,6 +52,7 @@ SAYS = {
     "experiments/real_totals.py": "How far the units of a group differ",
     "experiments/omitted_causes.py": "With education: The contrast is",
     "experiments/malaria.py": "The true rates give a bag NLL of",
+    "experiments/malaria_splits.py": "VBAgg-Sq minus each method",
     "experiments/space_time.py": "forecasts: a map per month",
     "experiments/sensitivity.py": "from linear programming: ",
     "experiments/replicate_weights.py": "labels in 95% intervals",
