@@ -100,17 +100,21 @@ class Country:
     shape: tuple
     pixel_km: float
 
-    def part(self, name):
+    def part(self, name, seed=None):
         """The "train", "validation" or "test" districts: 60, 20 and 20% of them.
 
-        Their bags are views of the same memory map.
+        Their bags are views of the same memory map, unless a `seed` splits the districts anew.
         """
         if name not in SPLITS:
             raise ValueError(f"unknown split {name!r}: choose from {', '.join(SPLITS)}")
-        ends = np.round(np.cumsum([0, *SPLITS.values()]) * len(self.bags)).astype(int)
+        n = len(self.bags)
+        ends = np.round(np.cumsum([0, *SPLITS.values()]) * n).astype(int)
         k = list(SPLITS).index(name)
         chosen = slice(ends[k], ends[k + 1])
         pixels = slice(self.bags.offsets[ends[k]], self.bags.offsets[ends[k + 1]])
+        if seed is not None:
+            chosen = np.sort(np.random.default_rng(seed).permutation(n)[chosen])
+            pixels = np.isin(np.repeat(np.arange(n), self.bags.sizes), chosen)
         return replace(
             self,
             bags=self.bags[chosen],

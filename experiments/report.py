@@ -2,6 +2,7 @@
 
 import argparse
 import resource
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +76,13 @@ def standard_error(values):
     return np.std(values, ddof=1) / np.sqrt(len(values))
 
 
+def mean_and_error(values, digits=3):
+    """Mean of a series and its standard error as text; empty if all values are missing."""
+    if values.isna().all():
+        return ""
+    return f"{values.mean():.{digits}f} ± {values.sem():.{digits}f}"
+
+
 def write(folder, name, text):
     """Write a page to a folder, which is created if needed."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -97,6 +105,14 @@ def map_array(maps, row, column):
 
     cells = pd.MultiIndex.from_arrays([row, column], names=["row", "column"])
     return pd.DataFrame(maps, index=cells).to_xarray().to_array("map")
+
+
+def results_of(function, items, jobs):
+    """List of function(item), computed in `jobs` processes, or in this one if it is 1."""
+    if jobs == 1:
+        return list(map(function, items))
+    with ProcessPoolExecutor(jobs) as pool:
+        return list(pool.map(function, items))
 
 
 def peak_memory():

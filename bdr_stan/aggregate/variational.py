@@ -57,7 +57,7 @@ def variational_posterior(
 
     def bound(mean, factor, log_rho):
         value, *by = expected(mean, factor, float(np.exp(log_rho)))
-        divergence, *slopes = _divergence(mean, factor, log_rho, priors)
+        divergence, *slopes = divergence_from_prior(mean, factor, log_rho, priors)
         return value - divergence, *(a - b for a, b in zip(by, slopes, strict=True))
 
     def objective(x):
@@ -115,7 +115,9 @@ def expected_log_likelihood(rows: AggregateRows, totals: Totals, **scales: float
     return link.expectation(rows, of_moments)
 
 
-def _divergence(mean, factor, log_rho, priors):
+def divergence_from_prior(
+    mean: Array, factor: Array, log_rho: float, priors: Mapping[str, float]
+) -> tuple[float, Array, Array, float]:
     """Kullback-Leibler divergence of N(mean, factor factor') from the prior, and its slopes."""
     d = len(mean) - 1
     precision = np.append(np.full(d, np.exp(-2 * log_rho)), priors["intercept_scale"] ** -2.0)

@@ -85,6 +85,19 @@ def test_parts_are_a_random_partition_that_stays_on_disk(country):
         country.part("tset")
 
 
+def test_a_seed_splits_the_districts_anew(country):
+    parts = [country.part(name, seed=4) for name in ("train", "validation", "test")]
+    assert [len(part.bags) for part in parts] == [120, 40, 40]
+    images = np.array([part.image(part.rate) for part in parts])
+    assert (np.isfinite(images).sum(axis=0) <= 1).all()
+    np.testing.assert_array_equal(np.nansum(images, axis=0)[country.row, country.col], country.rate)
+    for part in parts:
+        expected = part.bags.sums(part.bags.weights * part.rate)
+        assert (np.abs(part.y - expected) < 6 * np.sqrt(expected) + 6).all()
+    np.testing.assert_array_equal(country.part("test", seed=4).y, parts[-1].y)
+    assert not np.array_equal(country.part("test", seed=5).y, parts[-1].y)
+
+
 # ---------------------------------------------------------------- pixels
 
 

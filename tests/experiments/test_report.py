@@ -26,6 +26,16 @@ def test_a_table_takes_texts_and_cells_of_its_own():
     ]
 
 
+def test_a_mean_has_its_standard_error():
+    assert report.mean_and_error(pd.Series([1.0, 3.0]), 2) == "2.00 ± 1.00"
+    assert report.mean_and_error(pd.Series([np.nan, np.nan])) == ""
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_results_come_in_the_order_of_the_items(jobs):
+    assert report.results_of(abs, [-3, 2, -1], jobs) == [3, 2, 1]
+
+
 def test_rows_set_columns_to_the_right():
     said = report.rows(["a", "b", "c"], [[1, 2, 3]], right=slice(1, None))
     assert said == "| a | b | c |\n| --- | ---: | ---: |\n| 1 | 2 | 3 |"
