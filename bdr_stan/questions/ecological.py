@@ -82,28 +82,6 @@ class EcologicalInference(Fit):
         posterior may exceed the bounds, and for a survey (binomial) y_a / trials is an estimate.
         With large counts, a posterior outside the bounds, with `inside` near 0, contradicts the
         data. Source: Duncan and Davis (1953), "An alternative to ecological correlation".
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bdr_stan import AggregateRegressor, Bags
-        >>> rng = np.random.default_rng(0)
-        >>> urban = (rng.random(4000) < np.repeat(rng.uniform(0.05, 0.95, 40), 100)).astype(float)
-        >>> districts = Bags.from_points(
-        ...     urban[:, None], bag=np.repeat(np.arange(40), 100), features=["urban"]
-        ... )
-        >>> ill = districts.sums((rng.random(4000) < 0.2 + 0.4 * urban).astype(float))
-        >>> model = AggregateRegressor(n_landmarks=2, method="laplace")
-        >>> model = model.fit(districts, ill, draws=200, seed=1)
-        >>> table = model.bounds(districts, ill, districts.where(urban=1), highest_rate=1)
-        >>> table.columns.tolist()
-        ['lowest', 'highest', 'mean', 'lower', 'upper', 'inside']
-        >>> table = model.context(districts, ill, districts.where(urban=1))
-        >>> table.groupby("share")["mean"].mean().round(1).tolist()
-        [0.6, 0.5, 0.5]
-        >>> doubts = model.doubts(districts, ill, districts.where(urban=1), highest_rate=1)
-        >>> doubts.to_dataframe().index.tolist()
-        ['Only the totals of bags', 'Rates that depend on the bag as well (context)']
         """
         ends = interval_ends(level)
         subsets, lowest, highest, inside = bounded_rates(

@@ -30,17 +30,6 @@ class EmbeddingPosterior(Fit):
         -------
         xarray.Dataset, in units of the kernel `kernel_`
             mean and sd (bag, point), covariance (bag, point, other_point), over draws of eta.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bdr_stan import Shrinkage
-        >>> rng = np.random.default_rng(0)
-        >>> bags = [rng.normal(k, size=(size, 1)) for k, size in enumerate([3, 90, 3, 90])]
-        >>> model = Shrinkage(6).fit(bags, [0.0, 1.0, 2.0, 3.0], seed=1)
-        >>> sd = model.embedding_posterior(bags, [[0.0], [1.0]])["sd"].values
-        >>> bool(np.all(sd[0] > sd[1]))
-        True
         """
         model = self.fit_of_sample(sample)
         points = model.like_training(as_points(model, points), need_weights=False)

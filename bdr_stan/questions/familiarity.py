@@ -129,19 +129,6 @@ class Familiar(Fit):
         covariance over the bag's size. P-values are ranks among n training bags of similar size,
         each held out of the covariances; below 1 / (n + 1) the tail is extrapolated, down to 1e-6.
         Each concerns one bag, and only its points: neither labels nor covariates enter.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bdr_stan import Shrinkage
-        >>> rng = np.random.default_rng(0)
-        >>> y = rng.normal(size=60)
-        >>> bags = [rng.normal(mean, size=(40, 1)) for mean in y]
-        >>> model = Shrinkage(n_landmarks=6).fit(bags, y, seed=1)
-        >>> near, far = rng.normal(0.5, size=(40, 1)), rng.normal(8.0, size=(40, 1))
-        >>> found = model.familiarity([near, far])
-        >>> (found["familiarity"] < 0.01).tolist()
-        [False, True]
         """
         check_is_fitted(self, "result_")
         self._check_familiarity()

@@ -113,17 +113,6 @@ class Influence(Fit):
             mean, lower and upper of the standard deviation, over the points, of the column's
             `influence_along`: units of y, for families of the linear predictor. It is also positive
             for irrelevant columns: compare it with the other columns.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bdr_stan import BLR
-        >>> rng = np.random.default_rng(0)
-        >>> bags = [rng.normal(mean, size=(50, 2)) for mean in rng.normal(size=(60, 2))]
-        >>> y = [bag[:, 1].mean() for bag in bags]
-        >>> model = BLR(kernel="additive", method="exact").fit(bags, y, seed=1)
-        >>> model.influence_table(bags).index.tolist()
-        [1, 0]
         """
         import pandas as pd
 

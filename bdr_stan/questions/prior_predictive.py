@@ -71,16 +71,6 @@ class PriorPredictive(Fit):
         -----
         For a user's own program, NUTS draws without training bags. Scales of groups and smooth
         functions are fixed at the fitted ones.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bdr_stan import BLR
-        >>> rng = np.random.default_rng(0)
-        >>> bags = [rng.normal(mean, 1, (20, 1)) for mean in range(5)]
-        >>> prior = BLR(3).prior_predictive(bags, np.arange(5.0), seed=1)
-        >>> prior["prior_predictive"]["y"].shape
-        (1, 1000, 5)
         """
         check_counts(draws=draws)
         check_seed(seed)
