@@ -1,6 +1,6 @@
 """Columns of points with coefficients per bag, integrated out of normal totals."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,9 +66,10 @@ def _indices(bags, columns):
     return indices
 
 
-def covariances(effect_sd: Array, effect_correlation: Array) -> Array:
+def covariances(draws: Mapping[str, Array]) -> Array:
     """Sigma of the effects under each draw, shape (S, K, K)."""
-    return effect_sd[:, :, None] * effect_correlation * effect_sd[:, None, :]
+    sd = draws["effect_sd"]
+    return sd[:, :, None] * draws["effect_correlation"] * sd[:, None, :]
 
 
 def effect_variance(columns: Array, covariance: Array) -> Array:

@@ -103,10 +103,7 @@ def summarise(basis_file, data, label, bag, output, min_bags, missing, force):
 @options.option("--engine [cmdstan|stanli]", "[default: cmdstan, unless only stanli is installed]")
 @options.force
 def fit_sums(summaries, output, engine, force, **run):
-    """Fit the model of a basis to the sum of summaries, files that end in .sums.
-
-    The same as `bdr-stan fit` of these files.
-    """
+    """Fit the model of a basis to summaries, .sums, as `bdr-stan fit` of such files does."""
     from bdr_stan import Summary
 
     check_output(output, force, *summaries)

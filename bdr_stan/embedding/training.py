@@ -95,10 +95,7 @@ class TrainingFeatures:
         return NO_TERMS if self.covariates is None else self.covariates.terms
 
     def are_tested(self, covariance: str | None, n_points: float, n_bags: int) -> bool:
-        """Whether effects that do not differ between bags are dropped: the points must show it.
-
-        Bags of two points on average show the variance within bags.
-        """
+        """Whether points suffice to drop effects that do not differ between bags: two a bag."""
         return self.free_linear_variance and covariance != "identity" and n_points >= 2 * n_bags
 
     def with_varying_effects(self, embedding: Any) -> Self:

@@ -14,7 +14,7 @@ from bdr_stan.aggregate.labels import check_counts, check_each, checked_trials
 from bdr_stan.aggregate.likelihoods import Likelihood
 from bdr_stan.aggregate.links import Link
 from bdr_stan.bags import Bags, check_classes, check_labels, label_sd_values, values_of_bags
-from bdr_stan.bags.checks import checked_numbers, near_names, plain
+from bdr_stan.bags.checks import as_vector, checked_numbers, near_names, plain
 from bdr_stan.bags.labels import (
     check_finite_labels,
     check_plausible,
@@ -161,15 +161,14 @@ class LabelModel:
                 values = np.full(len(bags), values)
             if name == "trials":
                 arrays[name] = checked_trials(bags, values, labels)
-            elif name == "exposure":
-                arrays[name] = _one_per_bag(bags, values, name)
-                good = np.isfinite(arrays[name]) & (arrays[name] > 0)
-                rule = "exposure is finite and > 0: leave others out"
-                check_each(bags, arrays[name], good, name, rule)
+                continue
+            numbers = as_vector(checked_numbers(values, name, bags.ids), len(bags), name, "bag")
+            if name == "exposure":
+                good, rule = numbers > 0, "exposure is finite and > 0: leave others out"
             else:
-                arrays[name] = _one_per_bag(bags, values, name)
-                good = np.isfinite(arrays[name]) & (np.abs(arrays[name]) <= self._largest_offset)
-                check_each(bags, arrays[name], good, name, _OFFSETS)
+                good, rule = np.abs(numbers) <= self._largest_offset, _OFFSETS
+            check_each(bags, numbers, np.isfinite(numbers) & good, name, rule)
+            arrays[name] = numbers
         ends = {name: ends_of(values) for name, values in arrays.items() if name != "trials"}
         warn_of_codes(ends, "bags", CODES_OF_BAGS)  # `checked_trials` warns of those
         return arrays
@@ -428,12 +427,3 @@ def check_categories(bags: Bags, y: ArrayLike) -> "pd.Categorical":
             "prior gives it a probability; y.cat.remove_unused_categories() leaves it out"
         )
     return labels
-
-
-def _one_per_bag(bags, values, name):
-    numbers = checked_numbers(values, name, bags.ids)
-    if numbers.shape != (len(bags),):
-        raise ValueError(
-            f"{name} has shape {numbers.shape}, but there are {len(bags)} bags: one number per bag"
-        )
-    return numbers

@@ -26,7 +26,7 @@ from bdr_stan.estimators.validation import check_prior, check_stan_file
 from bdr_stan.extras import require_stanli
 from bdr_stan.kernels import kernel_text
 from bdr_stan.labels import Labels
-from bdr_stan.models.plain import StanData, data_of_training_bags
+from bdr_stan.models.plain import StanData
 from bdr_stan.parameters import estimator
 from bdr_stan.posterior.log_density import LogDensity
 from bdr_stan.posterior.model import Model
@@ -239,7 +239,8 @@ class PosteriorEstimator(BagEstimator):
             model.classes_ = labels.classes
         with limited_blas():
             plain = model._plain_model(model._model(training, labels), training, labels)
-        return data_of_training_bags(plain)
+        data = plain.stan_input(SamplerSettings(method="nuts", seed=0, progress=False)).data
+        return StanData({**data, **plain.new_bags})
 
     def log_density(self) -> LogDensity:
         """Log density of the posterior on the unconstrained scale, with its gradient.

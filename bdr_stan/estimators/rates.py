@@ -307,7 +307,7 @@ class RatePredictions(ProbabilisticRegressor, ProgramOfTotals):
         predicted = groups["posterior_predictive"]["y"]
         if sums is not None:
             noise = np.multiply.outer(draws["sigma"], rows.noise_factor) ** 2 + rows.known_variance
-            covariance = covariances(draws["effect_sd"], draws["effect_correlation"])
+            covariance = covariances(draws)
             effects = effects_given_totals(y - means, sums, noise, covariance, seed)
             shape = (*predicted.shape, -1)
             dims = (*predicted.dims, "effect_column")
@@ -367,7 +367,7 @@ class RatePredictions(ProbabilisticRegressor, ProgramOfTotals):
         """Totals of bags in the training bags of these numbers (-1: none), and of new ones."""
         draws, sums = self.draws(), self._effect_sums(bags)
         means = self.mean_totals(bags, None)
-        variance = effect_variance(sums, covariances_of(draws))
+        variance = effect_variance(sums, covariances(draws))
         in_training, effects = np.flatnonzero(number >= 0), self.training_effects.effects
         if effects is not None and len(in_training):
             training_effects = effects[:, number[in_training]]
@@ -410,7 +410,7 @@ class RatePredictions(ProbabilisticRegressor, ProgramOfTotals):
             self._effect_sums(bags),
             of_subset,
             of_bags,
-            covariances_of(draws),
+            covariances(draws),
         )
 
     def _effects_of_totals(self, bags: Bags, totals: Any, n_draws: int) -> Array:
@@ -431,7 +431,7 @@ class RatePredictions(ProbabilisticRegressor, ProgramOfTotals):
         if self.effect_columns_ is None:
             return (y - means) / bags.totals
         sums = self._effect_sums(bags)
-        return effects_given_totals(y - means, sums, np.zeros_like(means), covariances_of(some), 0)
+        return effects_given_totals(y - means, sums, np.zeros_like(means), covariances(some), 0)
 
     def mean_totals(self, bags: Bags, effects: Array | None) -> Array:
         """Mean label, or probability, of bags under each draw, (S, n), given effects, (S, n)."""
@@ -446,7 +446,7 @@ class RatePredictions(ProbabilisticRegressor, ProgramOfTotals):
         if self._link.is_linear:
             variance = known_variance
             if effect_sums is not None:
-                variance = variance + effect_variance(effect_sums, covariances_of(draws))
+                variance = variance + effect_variance(effect_sums, covariances(draws))
             return totals_predictive(means, noise, variance, **scales)
         S, n = means.shape
         return AggregatePredictive(
@@ -488,11 +488,6 @@ def effect_columns_of(result: Result) -> EffectColumns | None:
     names = result.groups["constant_data"]["effect_column"].values
     parts = (result.constants[f"effect_{part}"] for part in ("index", "centre", "scale"))
     return EffectColumns([str(name) for name in names], *parts)
-
-
-def covariances_of(draws: Mapping[str, Array]) -> Array:
-    """Covariances of the bags' coefficients under each draw, shape (S, K, K)."""
-    return covariances(draws["effect_sd"], draws["effect_correlation"])
 
 
 def thetas(draws: Mapping[str, Array]) -> Array:

@@ -11,6 +11,8 @@ with rows X = [s z, x, 1], and the embedding adds nu = sum_k u_k theta_k^2 to th
 the gradient of nu, a column, and ' the transpose; its Hessian is 2 diag(u).
 """
 
+from functools import partial
+
 import numpy as np
 from scipy.special import expit, log_expit, log_ndtr
 
@@ -80,6 +82,7 @@ def normal_likelihood(
 def probit_likelihood(data: Rows, lam: Array, *, eta: float) -> LogLikelihood:
     """Labels 0 and 1 with P(1) = Phi(xi / sqrt(1 + nu)); one row [z, x, 1, y] per bag."""
     X, unexplained, row_group = _design(data, lam, eta)
+    by_group = partial(np.add.reduceat, indices=data.start)  # along axis 0
     sign = 2 * data.rows[:, -1] - 1
 
     def likelihood(theta):
@@ -98,10 +101,6 @@ def probit_likelihood(data: Rows, lam: Array, *, eta: float) -> LogLikelihood:
         # Negative Hessian: score (score + h) dh dh' - score H with the Hessian of h,
         # H = -(X dnu' + dnu X') / (2 v^(3/2)) + 3 h dnu dnu' / (4 v^2) - h diag(u) / v.
         curvature = (slope_of_h * (score * (score + h))[:, None]).T @ slope_of_h
-
-        def by_group(values):
-            return np.add.reduceat(values, data.start, axis=0)
-
         cross_term = 0.5 * by_group(X * (score * total**-1.5)[:, None]).T @ slope_of_variance
         curvature += cross_term + cross_term.T
         by_variance = by_group(0.75 * score * h / total**2)
@@ -143,15 +142,12 @@ def family_likelihood(
     """
     X, unexplained, row_group = _design(data, lam, eta, sample)
     known_part = 0.0 if labels.offsets is None else labels.offsets
+    by_group = partial(np.add.reduceat, indices=data.start)  # along axis 0
 
     def likelihood(theta):
         slope_of_variance = 2 * unexplained * theta
         mean, variance = X @ theta + known_part, (unexplained @ theta**2)[row_group]
         densities = label_densities(family, labels, mean, variance, **scales)
-
-        def by_group(values):
-            return np.add.reduceat(values, data.start, axis=0)
-
         slope = X.T @ densities.slope + slope_of_variance.T @ by_group(densities.by_variance)
         # Negative Hessian, with l the log density in mean m and variance v of the predictor:
         #     -X' l_mm X - X' l_mv dnu' - dnu l_mv X - dnu l_vv dnu' - 2 l_v diag(u).

@@ -201,12 +201,6 @@ def plain_model(stock: EmbeddingModel, embedding: Embedding, labels: Labels) -> 
     return PlainModel(stock=stock, data=data, new_bags=as_new(bags))
 
 
-def data_of_training_bags(model: PlainModel) -> StanData:
-    """Data of the program of a model, with the training bags as new bags."""
-    data = model.stan_input(SamplerSettings(method="nuts", seed=0, progress=False)).data
-    return StanData({**data, **model.new_bags})
-
-
 def data_of_points(bags: Bags, features: FieldFeatures) -> dict[str, Any]:
     """Data of the points of n bags; `omitted` is the variance of f outside `phi`, over rho^2."""
     points = bags.read_checked(0, len(bags.points))

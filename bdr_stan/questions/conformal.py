@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan.bags import BagsLike
+from bdr_stan.bags.checks import as_vector
 from bdr_stan.bags.matching import match_to_ids
 from bdr_stan.predictive.classes import ClassPredictive, MulticlassPredictive, class_codes
 from bdr_stan.predictive.distributions import check_level, table_of_bags
@@ -91,10 +92,7 @@ class ConformalRegions:
         ------
         ValueError : another number of labels than bags, or a label that is not a class.
         """
-        values = np.asarray(match_to_ids(y, self.ids))
-        if values.shape != (len(self),):
-            raise ValueError(f"y has shape {values.shape}, but there are {len(self)} bags")
-        return self._contain(values)
+        return self._contain(as_vector(match_to_ids(y, self.ids), len(self), "y", "bag"))
 
 
 @dataclass(frozen=True, repr=False)

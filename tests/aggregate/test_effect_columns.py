@@ -103,4 +103,6 @@ def test_subsets_given_totals_are_those_of_the_joint_normal():
 
 def test_covariances():
     sd, correlation = np.array([[2.0, 3.0]]), np.array([[[1, 0.5], [0.5, 1]]])
-    np.testing.assert_allclose(covariances(sd, correlation), [[[4, 3], [3, 9]]])
+    np.testing.assert_allclose(
+        covariances({"effect_sd": sd, "effect_correlation": correlation}), [[[4, 3], [3, 9]]]
+    )
