@@ -14,7 +14,7 @@ BUDGETS = {
     "cmdstan": 875,
     "datasets": 379,
     "embedding": 2590,
-    "estimators": 6571,
+    "estimators": 6588,
     "families": 708,
     "kernel_means": 800,
     "kernels": 2454,
@@ -25,7 +25,7 @@ BUDGETS = {
     "predictive": 2316,
     "questions": 3580,
     "report": 1352,
-    "results": 1326,
+    "results": 1312,
 }
 
 

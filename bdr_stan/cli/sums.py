@@ -94,7 +94,7 @@ def summarise(basis_file, data, label, bag, output, min_bags, missing, force):
 @click.command(
     "fit-sums",
     short_help="Fit to summaries.",
-    epilog=example("bdr-stan fit clinic_1.sums clinic_2.sums clinic_3.sums -o fit.nc"),
+    epilog=example("bdr-stan fit-sums clinic_1.sums clinic_2.sums clinic_3.sums -o fit.nc"),
 )
 @click.argument("summaries", metavar="SUMS...", nargs=-1, required=True, type=options.PATH)
 @options.output("Fit, a NetCDF file.")

@@ -108,6 +108,14 @@ class Basis(_InFile):
         Points of the largest bag that a summary may have.
     digest : str
         Identifies the basis.
+
+    Examples
+    --------
+    >>> from bdr_stan import Shrinkage
+    >>> from bdr_stan.datasets import digits_bags
+    >>> bags, y = digits_bags(40, seed=1)
+    >>> Shrinkage(6).basis(bags, seed=1).summarise(bags, y).n_bags
+    40
     """
 
     estimator: Any
@@ -244,6 +252,15 @@ class Summary(_InFile):
         Sum of these weights.
     parts : tuple of str
         Identifications of the summaries that were added.
+
+    Examples
+    --------
+    >>> from bdr_stan import Shrinkage
+    >>> from bdr_stan.datasets import digits_bags
+    >>> bags, y = digits_bags(40, seed=1)
+    >>> basis = Shrinkage(6).basis(bags, seed=1)
+    >>> sum(basis.summarise(bags[k::2], y[k::2]) for k in (0, 1)).n_bags
+    40
     """
 
     basis: Basis
@@ -359,9 +376,9 @@ class FromSums(Fit):
         self._check_summable()
         if not is_number(largest_size) or not 1 <= largest_size < np.inf:
             raise ValueError(f"largest_size must be a number of at least 1, found {largest_size!r}")
-        names = ("bandwidth", "bandwidth_scale", "n_landmarks", "landmarks")
-        choices = {name: getattr(self, name) for name in names}
-        choices |= {"kernel": self.kernel_for(bags), "seed": self.checked_seed(seed)}
+        choices = {"kernel": self.kernel_for(bags), "seed": self.checked_seed(seed)}
+        for name in ("bandwidth", "bandwidth_scale", "n_landmarks", "landmarks"):
+            choices[name] = getattr(self, name)
         columns = [getattr(self, role) or () for role in ("covariates", "groups", "smooths")]
         learned = learn_covariates(bags, *columns) if any(columns) else None
         features = chosen_features(bags, learned, **choices)

@@ -1,7 +1,5 @@
 """Parameters and settings as JSON and arrays, and back."""
 
-import math
-from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -88,26 +86,3 @@ def decode(value: Any, arrays: Mapping[str, Array], estimator: Callable[..., Any
         columns = decode(value[_TABLE], arrays, estimator)
         return pd.DataFrame(columns, index=each(value["index"]))
     return estimator(value[_ESTIMATOR], **decode(value["params"], arrays, estimator))
-
-
-def packed(arrays: Mapping[str, Array]) -> tuple[dict[str, Array], dict[str, Any]]:
-    """All numbers of a type as one vector, and the type and shape of each array, as JSON.
-
-    A file with a variable for each of many small arrays is slow to write and to read.
-    """
-    parts: dict[str, list[Array]] = {}
-    for array in arrays.values():
-        parts.setdefault(array.dtype.name, []).append(array.ravel())
-    vectors = {dtype: np.concatenate(of_type) for dtype, of_type in parts.items()}
-    return vectors, {name: [a.dtype.name, list(a.shape)] for name, a in arrays.items()}
-
-
-def unpacked(vectors: Mapping[str, Array], shapes: Mapping[str, Any]) -> dict[str, Array]:
-    """The arrays that `packed` received."""
-    used: Counter[str] = Counter()
-    arrays = {}
-    for name, (dtype, shape) in shapes.items():
-        start = used[dtype]
-        used[dtype] += math.prod(shape)
-        arrays[name] = vectors[dtype][start : used[dtype]].reshape(shape)
-    return arrays

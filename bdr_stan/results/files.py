@@ -3,6 +3,7 @@
 import glob
 import io
 import json
+import math
 import os
 import platform
 import secrets
@@ -15,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from bdr_stan.extras import in_main_thread
-from bdr_stan.results.encoding import packed, unpacked
 from bdr_stan.results.inference_data import Groups, dataset
 from bdr_stan.types import Array, PathName, as_path, saving_to
 
@@ -139,17 +139,28 @@ def _as_json(value: Any) -> Any:
 def with_arrays(
     groups: Groups, config: Mapping[str, Any], arrays: Mapping[str, Array]
 ) -> tuple[Groups, dict[str, Any]]:
-    """Groups and configuration with the arrays of the configuration, to write."""
-    vectors, shapes = packed(arrays)
-    rows = {name: [f"{name}_row"] for name in vectors}
-    group = dataset(vectors, rows, sample=False)
+    """Groups and configuration with the arrays of the configuration, to write.
+
+    All numbers of a type are one vector, and the configuration has the type and shape of each
+    array: a file with a variable for each of many small arrays is slow to write and to read.
+    """
+    parts: dict[str, list[Array]] = {}
+    for array in arrays.values():
+        parts.setdefault(array.dtype.name, []).append(array.ravel())
+    vectors = {dtype: np.concatenate(of_type) for dtype, of_type in parts.items()}
+    group = dataset(vectors, {dtype: [f"{dtype}_row"] for dtype in vectors}, sample=False)
+    shapes = {name: [a.dtype.name, list(a.shape)] for name, a in arrays.items()}
     return {**groups, _ARRAYS: group}, {**config, "arrays": shapes}
 
 
 def arrays_of(groups: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Array]:
     """The arrays of a file's configuration, which leave the groups."""
-    vectors = {str(name): array.values for name, array in groups.pop(_ARRAYS).items()}
-    return unpacked(vectors, config["arrays"])
+    vectors = {str(dtype): vector.values for dtype, vector in groups.pop(_ARRAYS).items()}
+    arrays = {}
+    for name, (dtype, shape) in config["arrays"].items():
+        array, vectors[dtype] = np.split(vectors[dtype], [math.prod(shape)])
+        arrays[name] = array.reshape(shape)
+    return arrays
 
 
 def read(path: PathName) -> tuple[dict[str, Any], dict[str, Any]]:

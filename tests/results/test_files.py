@@ -247,3 +247,22 @@ def test_modes_of_files_follow_the_umask(tmp_path):
     finally:
         os.umask(before)
     assert (tmp_path / "page.html").stat().st_mode & 0o777 == 0o640
+
+
+def test_arrays_of_a_configuration_are_a_vector_for_each_type():
+    arrays = {
+        "matrix": np.arange(6.0).reshape(2, 3).T,
+        "flags": np.array([True, False]),
+        "none": np.empty((0, 4)),
+        "counts": np.array([[3, 4]]),
+        "number": np.array(7.5),
+        "single": np.array([0.1], np.float32),
+    }
+    groups, config = files.with_arrays({}, {}, arrays)
+    (vectors,) = groups.values()
+    assert set(vectors) == {"float64", "bool", "int64", "float32"}
+    found = files.arrays_of(groups, json.loads(json.dumps(config)))
+    assert list(found) == list(arrays)
+    for name, array in found.items():
+        assert array.dtype == arrays[name].dtype
+        np.testing.assert_array_equal(array, arrays[name], strict=True)
