@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from bdr_stan import BLR, RBF, Bags, Blend, Predictive, Stacked
+from bdr_stan import BLR, RBF, Bags, Predictive, Stacked
+from bdr_stan.predictive import Blend
 from experiments.report import arguments, markdown, write
 
 PROGRAM = Path(__file__).with_name("bandwidth_bayes.stan")

@@ -185,7 +185,10 @@ def target_embedding(training: TrainingFeatures, target: Any) -> Array:
     average = training.embedding.m0
     if target is None or isinstance(target, str):
         return np.zeros_like(average) if target == "zero" else average
-    return training.feature_map(np.asarray(target, float)).mean(axis=0)
+    points, p = np.asarray(target, float), training.feature_map.n_inputs
+    if points.ndim != 2 or points.shape[1] != p:
+        raise ValueError(f"target must have a column per feature, {p}, found shape {points.shape}")
+    return training.feature_map(points).mean(axis=0)
 
 
 def by_bag(
