@@ -271,8 +271,8 @@ class Summary(_InFile):
 
     def __post_init__(self) -> None:
         if not self.parts:
-            content = sha256(self.sums.powers.tobytes() + self.sums.by_points.tobytes())
-            object.__setattr__(self, "parts", (content.hexdigest()[:16],))
+            content = self.sums.powers.astype(np.float32)  # the order of rows does not matter
+            object.__setattr__(self, "parts", (sha256(content.tobytes()).hexdigest()[:16],))
 
     @property
     def n_bags(self) -> int:
