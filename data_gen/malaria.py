@@ -103,7 +103,7 @@ class Country:
     def part(self, name, seed=None):
         """The "train", "validation" or "test" districts: 60, 20 and 20% of them.
 
-        Their bags are views of the same memory map, unless a `seed` splits the districts anew.
+        Bags are views of one memory map, unless a `seed` splits the districts in another way.
         """
         if name not in SPLITS:
             raise ValueError(f"unknown split {name!r}: choose from {', '.join(SPLITS)}")

@@ -14,7 +14,7 @@ BUDGETS = {
     "cmdstan": 875,
     "datasets": 379,
     "embedding": 2590,
-    "estimators": 6588,
+    "estimators": 6587,
     "families": 708,
     "kernel_means": 800,
     "kernels": 2454,

@@ -77,7 +77,7 @@ class RowSums:
 class CompressedEmbedding:
     """Replaces an `Embedding` if labels are known and normal; for members see there."""
 
-    sizes: Array | None  # None if the rows of the sums stand for the sizes, too
+    sizes: Array | None  # None if only the rows of the sums have them
     covariance: Array | None
     origin: Array  # shape (d,)
     sums: RowSums

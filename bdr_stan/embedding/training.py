@@ -289,7 +289,7 @@ def features_by_sample(
 def embedded(bags: Any, feature_map: Any, bag_data: Mapping[str, Array]) -> Embedding:
     """Mean embeddings of bags with their `bag_data`, checked before the pass.
 
-    Those of several samples are side by side, 0 with size 0 if a bag lacks one.
+    Embeddings of several samples are side by side, 0 with size 0 if a bag lacks one.
     """
 
     def of_sample(name, feature_map):
@@ -304,7 +304,7 @@ def embedded(bags: Any, feature_map: Any, bag_data: Mapping[str, Array]) -> Embe
 
 
 def _side_by_side(bags, embeddings):
-    """Embedding of bags from those of the bags that have each sample, by its name."""
+    """Embedding of all bags, from the embeddings of the bags that have each sample by its name."""
     n = len(bags)
     sizes, means = np.zeros((n, len(embeddings))), []
     for m, (name, embedding) in enumerate(embeddings.items()):

@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan import __version__
-from bdr_stan.bags import BagsLike, as_bags
+from bdr_stan.bags import Bags, BagsLike, as_bags
 from bdr_stan.bags.record import RECORDED, BagsRecord
 from bdr_stan.embedding.compressed_embedding import CompressedEmbedding, RowSums, sums_at_nodes
 from bdr_stan.embedding.compression import Rows
@@ -68,7 +68,7 @@ class _InFile:
         Raises
         ------
         FileNotFoundError, ValueError
-            There is no such file; it is damaged, or contains something else.
+            The file does not exist, is damaged, or contains something else.
         """
         what = cls.__name__
         try:
@@ -141,8 +141,8 @@ class Basis(_InFile):
             Labels, as for `fit`.
         min_bags : int, default 10
             Fewest bags. A summary is not anonymous: the embeddings and labels of few bags can be
-            computed from it. Unless it is 1, each level of a covariate or group also needs two
-            bags.
+            computed from it. Unless it is 1, each level of a covariate or group needs two bags,
+            and each category two points, which bags in partitions are not checked for.
 
         Returns
         -------
@@ -193,18 +193,23 @@ class Basis(_InFile):
                 f"{bags.name(largest)} has {sizes[largest]:.6g} points, but the largest bag of the "
                 f"basis may have {self.largest_size:.6g}: make the basis with a larger largest_size"
             )
-        if self.features.covariates is None:
-            return
-        terms, levels = self.features.terms, self.features.covariates.levels
-        terms.check_levels(bags)
-        named = [*(name for name, values in levels.items() if values is not None), *terms.groups]
-        for name in named if min_bags > 1 else ():
-            counts = bags.metadata[name].value_counts()
-            if counts.min() == 1:
-                raise ValueError(
-                    f"{counts.idxmin()!r} of {name!r} occurs in one bag: its label could be "
-                    "computed from the summary, so merge it with another level or leave the bag out"
-                )
+        learned, columns = self.features.covariates, self.features.record.columns
+        levels = {} if learned is None else {**learned.levels, **learned.terms.groups}
+        self.features.terms.check_levels(bags)
+        counts: dict[Any, int] = {}  # of bags with each level, of points with each category
+        for name in (name for name, values in levels.items() if values is not None):
+            of_levels = bags.metadata[name].value_counts()
+            counts |= {f"{level!r} of {name!r}": n for level, n in of_levels.items()}
+        if columns is not None and columns.categories and isinstance(bags, Bags):
+            indicators = [columns.names[k] in columns.categories for k in columns.sources]
+            n_points = np.count_nonzero(bags.points[:, indicators], axis=0)
+            counts |= dict(zip(np.array(columns.features)[indicators], n_points, strict=True))
+        once = [what for what, n in counts.items() if n == 1 and min_bags > 1]
+        if once:
+            raise ValueError(
+                f"{once[0]} occurs once: its bag's label could be computed from the summary, so "
+                "merge it with another level or category, or leave the bag out"
+            )
 
     def config(self) -> dict[str, Any]:
         """As numbers and text, for a file."""
@@ -395,10 +400,6 @@ class FromSums(Fit):
         **options
             As for `fit`; chains, draws and seed by default as in the last fit.
 
-        Returns
-        -------
-        self
-
         Raises
         ------
         AttributeError
@@ -423,9 +424,7 @@ class FromSums(Fit):
         """Raise ValueError unless labels have sums, and the program uses them."""
         name = type(self).__name__
         if not getattr(self, "compress", False):
-            raise ValueError(
-                f"{name} needs each bag, not sums over them: use BDR, BLR or Shrinkage"
-            )
+            raise ValueError(f"{name} needs each bag, not sums: use BDR, BLR or Shrinkage")
         if not self.label_model.is_normal:
             raise ValueError(
                 f"labels of family={self.family!r} have no sums, only normal and lognormal ones do"

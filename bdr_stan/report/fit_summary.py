@@ -180,7 +180,7 @@ def fit_summary(model: Any, bags: BagsBase | None, label: str) -> FitSummary:
 
 
 def _check_sample(model, bags):
-    """Raise ValueError unless bags with one sample are those of a fit, in its order."""
+    """Raise ValueError unless bags with one sample are the training bags of a fit, in order."""
     bags = _in_order(bags, model)
     if "bag_size" in model.result_.constants:
         features = getattr(model, "feature_map_", None)

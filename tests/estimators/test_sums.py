@@ -196,13 +196,22 @@ def test_bags_unlike_the_basis_are_refused(bags_and_labels, message):
 def test_levels_that_are_new_or_of_one_bag_are_refused():
     basis = BDR(6, groups=["region"]).basis(bags_of(PUBLIC)[0], seed=1)
     one = SITES[0].assign(region=np.where(SITES[0]["ward"] == 3, "north", "south"))
-    with pytest.raises(ValueError, match="'north' of 'region' occurs in one bag"):
+    with pytest.raises(ValueError, match="'north' of 'region' occurs once"):
         basis.summarise(*bags_of(one))
     assert basis.summarise(*bags_of(one), min_bags=1).n_bags == 30
     with pytest.raises(ValueError, match="is 'east', which the basis does not have"):
         basis.summarise(*bags_of(one.assign(region="east")))
     lacks_north = basis.summarise(*bags_of(one.assign(region="south")))
     assert (lacks_north + basis.summarise(*bags_of(SITES[1]))).n_bags == 75
+
+
+def test_a_category_of_one_point_is_refused():
+    basis = BDR(6).basis(bags_of(PUBLIC)[0], seed=1)
+    first = np.arange(len(SITES[0])) == 0
+    table = SITES[0].assign(sex=np.where(first, "m", "f"))
+    with pytest.raises(ValueError, match="sex=m occurs once"):
+        basis.summarise(*bags_of(table))
+    assert basis.summarise(*bags_of(table), min_bags=1).n_bags == 30
 
 
 def test_other_units_are_warned_of(basis):
