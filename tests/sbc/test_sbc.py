@@ -282,7 +282,7 @@ def test_ranks_tell_when_sizes_are_ignored():
         return simulate_bdr(rng, size=lambda size: 1e6)
 
     model = compile_program("bdr", progress=False)
-    found = p_values(ranks(model, simulate, fit_bdr, bdr_log_likelihood, 40, seed=5))
+    found = p_values(ranks(model, simulate, fit_bdr, bdr_log_likelihood, 20, seed=5))
     assert min(found.values()) < FALSE_ALARM, found
 
 
@@ -291,5 +291,5 @@ def test_ranks_of_classes_tell_when_sizes_are_ignored():
         return simulate_probit(rng, least=120, size=lambda size: 1e6)
 
     model = compile_program("bdr_probit", progress=False)
-    found = p_values(ranks(model, simulate, fit_probit, probit_log_likelihood, 15, seed=8))
+    found = p_values(ranks(model, simulate, fit_probit, probit_log_likelihood, 20, seed=8))
     assert min(found.values()) < FALSE_ALARM, found
