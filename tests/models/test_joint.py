@@ -119,9 +119,7 @@ def test_priors_are_those_of_the_data_and_the_users():
     assert (given["survey_slope_location"], given["survey_slope_scale"]) == (1.0, 0.2)
     assert given["rho_log_sd"] == 0.3
     with pytest.raises(ValueError, match="no number called 'tau_scale'; this model has .*survey_s"):
-        joint.package_model(
-            replace(p, totals=replace(p.totals, priors={"tau_scale": 1}))
-        )
+        joint.package_model(replace(p, totals=replace(p.totals, priors={"tau_scale": 1})))
 
 
 def test_data_have_the_numbers_of_totals_and_one_entry_per_survey():
