@@ -88,5 +88,5 @@ def test_ranks_tell_when_points_are_averaged():
 
     model = compile_program("aggregate_exp", progress=False)
     simulate = simulator("poisson", "exp", has_effects=False, n=30)
-    found = p_values(ranks(model, simulate, averaged, log_likelihood, 16, seed=13))
+    found = p_values(ranks(model, simulate, averaged, log_likelihood, 24, seed=13))
     assert min(found.values()) < FALSE_ALARM, found
