@@ -5,7 +5,6 @@ SciPy's densities. The tools at the end run a Stan program and compare moments.
 """
 
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import numpy as np
 from scipy import stats
@@ -13,8 +12,6 @@ from scipy.linalg import cho_factor, cho_solve
 
 from bdr_stan.embedding.mean_embedding import Embedding
 
-# The model as the paper's text has it, a program of its own.
-PLAIN = Path(__file__).parents[1] / "stan" / "bdr_plain.stan"
 PRIORS = {
     "intercept_location": 0.7,
     "intercept_scale": 1.3,
@@ -110,14 +107,6 @@ def embedding_posterior(mu, size, m0, Sigma, R, eta):
     prior, noise = np.linalg.inv(eta * R), np.linalg.inv(Sigma / size)
     C = np.linalg.inv(prior + noise)
     return (prior @ m0 + mu @ noise) @ C, C
-
-
-def plain_data(p, M, C, K):
-    """Data of the plain program: embeddings of these moments, K of the weights' prior."""
-    n, d = p.mu.shape
-    priors = {name: value for name, value in p.priors.items() if not name.startswith("eta")}
-    factor = np.linalg.cholesky(K).T
-    return {"N": n, "D": d, "m": M - p.m0, "C": C, "y": p.y, "K_factor": factor, **priors}
 
 
 def of_covariates(p, gamma):

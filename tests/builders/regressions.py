@@ -111,13 +111,3 @@ class Regression:
         if self.weights not in draws:
             draws = {**draws, self.weights: draws["w"] @ self.basis(p).T}
         return reference.columns(draws, [self.weights, "intercept", *self.start])
-
-    def check_whitening_keeps_the_posterior(self, model, p, stan_data, sample=None):
-        """`sample(model, data, start)` draws from it."""
-        samples, labels = [], None
-        for whitened in (True, False):
-            data = stan_data(p, whitened=whitened)
-            draws = (sample or reference.sample)(model, data, self.start_at(data))
-            draws, labels = self.landmark_columns(draws, p)
-            samples.append(draws)
-        reference.assert_same_moments(*samples, labels)

@@ -1,5 +1,7 @@
 """bdr_stan.models.joint: the likelihood of totals and surveys, and its mode."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from builders import joint, reference
@@ -13,7 +15,7 @@ def problem(likelihood, family, **size):
     p, true = joint.random_joint(np.random.default_rng(5), likelihood, family, **size)
     model = joint.package_model(p)
     # The package's own overall rate, which tests of the program replace.
-    p = joint.replace(p, overall=model.data["overall"])
+    p = replace(p, overall=model.data["overall"])
     scales = {"dispersion": true["dispersion"]} if "dispersion" in true else {}
     names = [f"survey_dispersion[{name}]" for name in p.names] or ["survey_dispersion"]
     scales |= zip(names, true.get("survey_dispersion", ()))
@@ -37,7 +39,7 @@ def test_likelihood_is_that_of_scipy_and_its_slope_that_of_differences(
 def test_curvature_of_places_of_one_point_is_that_of_differences():
     p, model, _, scales, theta = problem("poisson", "beta_binomial", n_surveys=2)
     first = [psi[:1] for psi in p.psi]
-    single = joint.replace(p, psi=first, weights=[np.ones(1)] * len(first))
+    single = replace(p, psi=first, weights=[np.ones(1)] * len(first))
     totals = AggregateModel.likelihood(model)
 
     def slope(x):  # of the surveys alone
@@ -55,22 +57,26 @@ def test_curvature_of_places_of_one_point_is_that_of_differences():
 
 
 def test_information_of_single_points_is_minus_the_expected_hessian():
-    """Averaged over labels from the model, the squared slope is the information."""
+    """The covariance of the slope, which is affine in the labels, over labels from the model."""
     p, model, true, _, theta = problem("poisson", "binomial")
-    rng, slopes = np.random.default_rng(1), []
     of_totals = joint.totals.law_of_labels(p.totals, **joint.of_totals(true) | {"rho": 0.0})
-    for _ in range(4000):
-        y = of_totals.rvs(random_state=rng).astype(float)
-        positives = joint.law_of_positives(p, **true).rvs(random_state=rng).astype(float)
-        again = joint.replace(p, totals=joint.replace(p.totals, y=y), positives=positives)
+    of_positives = joint.law_of_positives(p, **true)
+    n, variances = len(p.totals.y), np.r_[of_totals.var(), of_positives.var()]
+
+    def slope(labels):
+        again = replace(p, totals=replace(p.totals, y=labels[:n]), positives=labels[n:])
         drawn = joint.package_model(again)
         # Data whose level is that of the first: the overall rate is data too.
         drawn.overall = p.overall
-        slopes.append(drawn.likelihood()(theta)[1])
-    found = np.cov(np.transpose(slopes))
-    information = model.likelihood()(theta)[2]
-    spread = np.sqrt(np.outer(np.diag(information), np.diag(information)))
-    np.testing.assert_allclose(found / spread, information / spread, atol=0.1)
+        return drawn.likelihood()(theta)[1]
+
+    labels = np.r_[p.totals.y, p.positives].astype(float)
+    by_label = np.array([slope(labels + e) - slope(labels) for e in np.eye(len(labels))])
+    other = np.r_[of_totals.rvs(random_state=1), of_positives.rvs(random_state=1)]
+    moved = slope(labels) + (other - labels) @ by_label
+    np.testing.assert_allclose(slope(other), moved, rtol=1e-9, atol=1e-9)
+    expected = by_label.T @ (variances[:, None] * by_label)
+    np.testing.assert_allclose(model.likelihood()(theta)[2], expected, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("n_surveys", [1, 2])
@@ -92,7 +98,7 @@ def test_log_odds_of_surveys_from_draws():
     theta = np.array([np.append(d["w"], d["intercept"]) for d in draws])
     intercept, slope = (np.array([d[name][0] for d in draws]) for name in joint.LINE)
     of_odds = survey_theta(theta, intercept, slope, p.overall)
-    single = joint.replace(p, psi=[psi[:1] for psi in p.psi], weights=[np.ones(1)] * len(p.psi))
+    single = replace(p, psi=[psi[:1] for psi in p.psi], weights=[np.ones(1)] * len(p.psi))
     for found, d in zip(of_odds, draws):
         h = np.array([psi[0] for psi in single.psi]) @ found[:-1] + found[-1]
         d = {name: d[name] for name in ("w", "intercept", *joint.LINE)}
@@ -113,9 +119,7 @@ def test_priors_are_those_of_the_data_and_the_users():
     assert (given["survey_slope_location"], given["survey_slope_scale"]) == (1.0, 0.2)
     assert given["rho_log_sd"] == 0.3
     with pytest.raises(ValueError, match="no number called 'tau_scale'; this model has .*survey_s"):
-        joint.package_model(
-            joint.replace(p, totals=joint.replace(p.totals, priors={"tau_scale": 1}))
-        )
+        joint.package_model(replace(p, totals=replace(p.totals, priors={"tau_scale": 1})))
 
 
 def test_data_have_the_numbers_of_totals_and_one_entry_per_survey():

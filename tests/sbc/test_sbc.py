@@ -228,25 +228,25 @@ def logit_log_likelihood(p, weights, intercept, **_):
 
 # Program, simulator, fit, log likelihood, simulations, seed, and what is ranked besides rho.
 SIMULATIONS = {
-    "blr": ("blr", simulate_blr, fit_blr, blr_log_likelihood, 120, 1, "sigma, weight 0"),
-    "bdr": ("bdr", simulate_bdr, fit_bdr, bdr_log_likelihood, 120, 2, "sigma, eta, weight 0"),
+    "blr": ("blr", simulate_blr, fit_blr, blr_log_likelihood, 40, 1, "sigma, weight 0"),
+    "bdr": ("bdr", simulate_bdr, fit_bdr, bdr_log_likelihood, 40, 2, "sigma, eta, weight 0"),
     "bdr with a covariate": (
         *("bdr", simulate_bdr_with_covariate, fit_bdr_with_covariate, bdr_log_likelihood),
-        *(80, 9, "gamma, sigma, eta"),
+        *(40, 9, "gamma, sigma, eta"),
     ),
     "blr with noise of points": (
         *("blr", simulate_noise_of_points, fit_blr, blr_log_likelihood),
-        *(80, 10, "sigma, sigma_point"),
+        *(40, 10, "sigma, sigma_point"),
     ),
     "bdr with noise of points": (
         *("bdr", simulate_bdr_with_noise_of_points, fit_bdr, bdr_log_likelihood),
-        *(80, 11, "sigma, sigma_point"),
+        *(40, 11, "sigma, sigma_point"),
     ),
     "probit": (
         *("bdr_probit", simulate_probit, fit_probit, probit_log_likelihood),
-        *(80, 6, "eta, weight 0"),
+        *(40, 6, "eta, weight 0"),
     ),
-    "logit": ("blr_logit", simulate_logit, fit_logit, logit_log_likelihood, 80, 7, "weight 0"),
+    "logit": ("blr_logit", simulate_logit, fit_logit, logit_log_likelihood, 40, 7, "weight 0"),
 }
 
 
@@ -261,22 +261,8 @@ def test_draws_are_calibrated(case):
 
 def test_bdr_is_calibrated_on_bags_of_simulated_points():
     model = compile_program("bdr", progress=False)
-    found = p_values(ranks(model, simulate_bdr_forwards, fit_bdr, bdr_log_likelihood, 80, seed=3))
+    found = p_values(ranks(model, simulate_bdr_forwards, fit_bdr, bdr_log_likelihood, 40, seed=3))
     found.pop("eta")
-    assert min(found.values()) > FALSE_ALARM, found
-
-
-@pytest.mark.parametrize(
-    "name, simulate, fit, log_likelihood, seed",
-    [
-        ("bdr", simulate_bdr, fit_bdr, bdr_log_likelihood, 12),
-        ("bdr_probit", simulate_probit, fit_probit, probit_log_likelihood, 13),
-    ],
-)
-def test_draws_of_stanli_are_calibrated(name, simulate, fit, log_likelihood, seed):
-    model = calibration.OnStanli(name)
-    found = p_values(ranks(model, simulate, fit, log_likelihood, 80, seed=seed))
-    assert set(found) >= {"intercept", "rho", "eta", "weight 0", "log likelihood"}
     assert min(found.values()) > FALSE_ALARM, found
 
 
@@ -285,7 +271,7 @@ def test_ranks_tell_a_variance_from_a_standard_deviation():
         return simulate_blr(rng, noise=np.sqrt)
 
     model = compile_program("blr", progress=False)
-    found = p_values(ranks(model, simulate, fit_blr, blr_log_likelihood, 60, seed=4))
+    found = p_values(ranks(model, simulate, fit_blr, blr_log_likelihood, 20, seed=4))
     assert found["sigma"] < FALSE_ALARM, found
 
 
@@ -296,7 +282,7 @@ def test_ranks_tell_when_sizes_are_ignored():
         return simulate_bdr(rng, size=lambda size: 1e6)
 
     model = compile_program("bdr", progress=False)
-    found = p_values(ranks(model, simulate, fit_bdr, bdr_log_likelihood, 80, seed=5))
+    found = p_values(ranks(model, simulate, fit_bdr, bdr_log_likelihood, 20, seed=5))
     assert min(found.values()) < FALSE_ALARM, found
 
 
@@ -305,5 +291,5 @@ def test_ranks_of_classes_tell_when_sizes_are_ignored():
         return simulate_probit(rng, least=120, size=lambda size: 1e6)
 
     model = compile_program("bdr_probit", progress=False)
-    found = p_values(ranks(model, simulate, fit_probit, probit_log_likelihood, 30, seed=8))
+    found = p_values(ranks(model, simulate, fit_probit, probit_log_likelihood, 20, seed=8))
     assert min(found.values()) < FALSE_ALARM, found

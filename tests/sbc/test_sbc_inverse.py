@@ -51,7 +51,7 @@ def log_likelihood(p, weights, **scales):
 
 def test_inverse_is_calibrated():
     model = compile_program("inverse", progress=False)
-    found = p_values(ranks(model, simulate, fit, log_likelihood, 80, seed=11))
+    found = p_values(ranks(model, simulate, fit, log_likelihood, 40, seed=11))
     names = {"tau 0", "tau 2", "amplitude 0", "curvature", "weight 0", "weight 2", "log likelihood"}
     assert set(found) >= names
     assert min(found.values()) > FALSE_ALARM, found
@@ -65,5 +65,5 @@ def test_ranks_of_curves_tell_when_sizes_are_ignored():
         return replace(p, sizes=np.full(N_BAGS, 1e6)), true
 
     model = compile_program("inverse", progress=False)
-    found = p_values(ranks(model, of_many_points, fit, log_likelihood, 40, seed=12))
+    found = p_values(ranks(model, of_many_points, fit, log_likelihood, 16, seed=12))
     assert min(found.values()) < FALSE_ALARM, found

@@ -28,7 +28,6 @@ PRIORS = {"term_sd_scale": 0.7, "term_length_median": 0.8, "term_length_log_sd":
 # Predictors on the log scale: counts of tens, not of millions.
 SANE = {"intercept_scale": 0.5, "rho_median": 0.3, "rho_log_sd": 0.3}
 START = {"rho": 0.6, "term_sd[1]": 0.5, "term_sd[2]": 0.5, "term_length[1]": 0.8}
-BINS = 10
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -120,7 +119,7 @@ NAMES = {"intercept", "rho", "sd of smooth", "sd of groups", "length", "at 0.4",
 
 def test_terms_of_normal_labels_are_calibrated():
     model = compile_program("blr", progress=False)
-    found = p_values(ranks(model, simulate, fit, log_likelihood, 80, seed=30), BINS)
+    found = p_values(ranks(model, simulate, fit, log_likelihood, 32, seed=30))
     assert set(found) >= NAMES | {"sigma", "weight 0", "log likelihood"}
     assert min(found.values()) > FALSE_ALARM, found
 
@@ -133,10 +132,9 @@ def test_terms_of_counts_are_calibrated():
             lambda rng: simulate(rng, counts=True),
             lambda model, p, seed: fit(model, p, seed, counts=True),
             log_likelihood,
-            70,
+            32,
             seed=31,
-        ),
-        BINS,
+        )
     )
     assert set(found) >= NAMES | {"weight 0", "log likelihood"}
     assert min(found.values()) > FALSE_ALARM, found
@@ -154,5 +152,5 @@ def test_ranks_tell_when_groups_are_not_pooled():
         return replace(p, y=p.y + p.x[:, -LEVELS:] @ change), true
 
     model = compile_program("blr", progress=False)
-    found = p_values(ranks(model, unpooled, fit, log_likelihood, 40, seed=32), BINS)
+    found = p_values(ranks(model, unpooled, fit, log_likelihood, 16, seed=32))
     assert found["sd of groups"] < FALSE_ALARM, found

@@ -5,7 +5,7 @@ import pytest
 from builders import curves, reference
 from scipy import stats
 
-from bdr_stan.cmdstan.programs import compile_program, program_path
+from bdr_stan.cmdstan.programs import program_path
 from bdr_stan.embedding.label_functions import functions_of_classes
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.models.bayes_rule import InverseCoordinates, inverse_predictive
@@ -160,17 +160,3 @@ def test_new_labels_have_the_moments_by_bayes_rule(kind):
         mean, variance = predictive.mean, predictive.sd**2
     y_new = fit.draws("y_new").reshape(20, N_DRAWS // 20, 4)
     reference.assert_moments(y_new, mean, variance, [f"y_new[{i}]" for i in range(4)])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_cmdstan_takes_it_with_and_without_new_bags(kind):
-    model = compile_program(program_path("inverse", fast=False), progress=False)
-    data = plain_data(*problem_of(kind))
-    none = {name: data[name][:0] for name in ("z_new", "size_new", "label_sd_new", "y_at_given")}
-    for given in (data, data | none | {"N_new": 0}):
-        options = {"chains": 1, "warmup": 300, "draws": 100, "divergent": 0.02}
-        draws = reference.sample(model, given, None, adapt_delta=0.99, **options)
-        assert np.all(np.isfinite(draws["curve"]))
-        for each in ("y_new", "log_lik"):
-            assert np.shape(draws.get(each)) == ((1, 100, 4) if given["N_new"] else ())

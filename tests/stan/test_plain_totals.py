@@ -238,17 +238,3 @@ def test_a_program_takes_no_new_bags_and_points_without_bags(name):
     found = constrained(of_points, origin)[0]
     assert found["rate_new"].shape == (1, 1, data["P_new"]) and "y_new" not in found
     assert not {"y_new", "log_lik", "rate_new"} & set(constrained(neither, origin)[0])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["totals_exp_effects", "totals_identity"])
-def test_cmdstan_takes_it_with_and_without_new_bags(name):
-    from bdr_stan.cmdstan.programs import compile_program
-
-    model = compile_program(program_path(name, fast=False), progress=False)
-    for new in ([], NEW):
-        data = plain_data(name, new)
-        draws = reference.sample(model, data, None, chains=1, warmup=300, draws=100, divergent=1)
-        assert draws["w"].shape == (1, 100, D)
-        for each, size in {"y_new": len(new), "rate_new": data["P_new"]}.items():
-            assert np.shape(draws.get(each)) == ((1, 100, size) if new else ())

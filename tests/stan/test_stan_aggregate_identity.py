@@ -204,6 +204,6 @@ def test_it_is_calibrated(program):
             "correlation": found["effect_correlation"][:, 0, 1],
         }
 
-    found = p_values(ranks(program, simulate, fit, likelihood, 80, seed=3))
+    found = p_values(ranks(program, simulate, fit, likelihood, 40, seed=3))
     assert set(found) >= {"rho", "sigma", "first_sd", "effect_sd", "correlation", "log likelihood"}
     assert min(found.values()) > FALSE_ALARM, found

@@ -1,14 +1,12 @@
-"""stan/bdr.stan against SciPy's densities in landmark coordinates and a plain twin."""
+"""stan/bdr.stan against SciPy's densities in landmark coordinates."""
 
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
 from builders import reference
-from builders.regressions import Regression, joint_axes
+from builders.regressions import Regression
 from builders.terms import no_effects
-from scipy import stats
 
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.embedding.compression import compress
@@ -164,80 +162,3 @@ def test_without_noise_within_bags_it_is_linear_regression(model, problem):
         prior = reference.bdr_log_density(problem, **x, use_likelihood=False)
         gap.append(known + prior - REGRESSION.density_of_weights(model, problem, data, x))
     np.testing.assert_allclose(gap, gap[0], atol=1e-8, rtol=1e-12)
-
-
-# ---------------------------------------------------------------- slow
-
-
-def sample(model, data, start, **options):
-    return reference.sample(model, data, start, **{"draws": 3000, "adapt_delta": 0.95, **options})
-
-
-@pytest.mark.slow
-def test_without_likelihood_the_prior_comes_back(model, problem):
-    data = stan_data(problem, whitened=False, use_likelihood=False)
-    draws, labels = REGRESSION.landmark_columns(
-        sample(model, data, REGRESSION.start_at(data), draws=6000), problem
-    )
-    p = problem.priors
-    sigma = stats.halfnorm(scale=p["sigma_scale"])
-    rho, eta = (
-        stats.lognorm(p[f"{name}_log_sd"], scale=p[f"{name}_median"]) for name in ("rho", "eta")
-    )
-    mean = [0, 0, 0, 0, p["intercept_location"], sigma.mean(), rho.mean(), eta.mean()]
-    weights = rho.moment(2) * np.diag(np.linalg.inv(problem.K))
-    variance = [*weights, p["intercept_scale"] ** 2, sigma.var(), rho.var(), eta.var()]
-    reference.assert_moments(draws, mean, variance, labels)
-
-
-@pytest.mark.slow
-def test_whitening_keeps_the_posterior(model, problem):
-    REGRESSION.check_whitening_keeps_the_posterior(model, problem, stan_data, sample)
-
-
-# ---------------------------------------------------------------- the plain twin
-
-
-def twin_data(p, eta):
-    moments = (
-        reference.embedding_posterior(mu, size, p.m0, p.Sigma, p.R, eta)
-        for mu, size in zip(p.mu, p.sizes)
-    )
-    return reference.plain_data(p, *map(np.array, zip(*moments)), p.K)
-
-
-@pytest.mark.slow
-def test_density_and_gradient_of_the_plain_twin(model, twin, problem):
-    """But for the prior of eta, which is data of the twin."""
-    data, priors = stan_data(problem), problem.priors
-    prior_of_eta = stats.lognorm(priors["eta_log_sd"], scale=priors["eta_median"])
-    gaps = []
-    for point in REGRESSION.prior_points(problem):
-        parameters = REGRESSION.stan_parameters(problem, data, point)
-        _, slope = reference.log_density(model, data, parameters)
-        eta = point.pop("eta")
-        other, other_slope = reference.log_density(twin, twin_data(problem, eta), point)
-        ours = REGRESSION.density_of_weights(model, problem, data, {**point, "eta": eta})
-        gaps.append(ours - prior_of_eta.logpdf(eta) - other)
-        by_t, gain = reference.slope_by_t(
-            data,
-            parameters["t"],
-            point["rho"],
-            joint_axes(problem).T @ other_slope[1:5],
-            other_slope[0],
-        )
-        expected = np.r_[by_t, other_slope[5], other_slope[6] + gain]
-        np.testing.assert_allclose(slope[:-1], expected, rtol=1e-7, atol=1e-7)
-    np.testing.assert_allclose(gaps, gaps[0], atol=1e-8, rtol=1e-12)
-
-
-@pytest.mark.slow
-def test_posterior_of_the_plain_twin(model, twin, problem):
-    """With eta held where the twin has it."""
-    held = replace(problem, priors={**problem.priors, "eta_median": 0.5, "eta_log_sd": 1e-3})
-    data = stan_data(held)
-    ours, labels = REGRESSION.landmark_columns(sample(model, data, REGRESSION.start_at(data)), held)
-    start = {"intercept": 0.7, "alpha": np.zeros(4), "sigma": 0.4, "rho": 0.8}
-    theirs = sample(twin, twin_data(held, 0.5), start, seed=2, draws=1200)
-    theirs = reference.columns(theirs, ["alpha", "intercept", "sigma", "rho"])[0]
-    reference.assert_same_moments(ours[..., :-1], theirs, labels[:-1])

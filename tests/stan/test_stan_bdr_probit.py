@@ -169,27 +169,6 @@ def sample(model, data, start, **options):
 
 
 @pytest.mark.slow
-def test_without_likelihood_the_prior_comes_back(model, problem):
-    data = stan_data(problem, whitened=False, use_likelihood=False)
-    draws, labels = REGRESSION.landmark_columns(
-        sample(model, data, REGRESSION.start_at(data), draws=5000), problem
-    )
-    p = problem.priors
-    rho, eta = (
-        stats.lognorm(p[f"{name}_log_sd"], scale=p[f"{name}_median"]) for name in ("rho", "eta")
-    )
-    mean = [0, 0, 0, 0, p["intercept_location"], rho.mean(), eta.mean()]
-    weights = rho.moment(2) * np.diag(np.linalg.inv(problem.K))
-    variance = [*weights, p["intercept_scale"] ** 2, rho.var(), eta.var()]
-    reference.assert_moments(draws, mean, variance, labels)
-
-
-@pytest.mark.slow
-def test_whitening_keeps_the_posterior(model, problem):
-    REGRESSION.check_whitening_keeps_the_posterior(model, problem, stan_data, sample)
-
-
-@pytest.mark.slow
 def test_posterior_is_that_of_quadrature(model):
     """One weight: its posterior, the intercept's and the scales' on a grid."""
     p = random_problem(40, 1)

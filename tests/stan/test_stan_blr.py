@@ -1,4 +1,4 @@
-"""stan/blr.stan against SciPy's densities, a plain twin and the closed form."""
+"""stan/blr.stan against SciPy's densities and the closed form."""
 
 from dataclasses import replace
 from functools import partial
@@ -130,64 +130,3 @@ def test_posterior_at_a_fixed_scale_of_weights_is_the_closed_form(model, problem
     mean, variance = closed_form(held, rhos=[0.3])
     np.testing.assert_allclose(draws[..., -1], 0.3, rtol=0.1)
     reference.assert_moments(draws[..., :-1], mean[:-1], variance[:-1], labels[:-1])
-
-
-@pytest.mark.slow
-def test_without_likelihood_the_prior_comes_back(model, problem):
-    data = stan_data(problem, whitened=False, use_likelihood=False)
-    draws = reference.sample(model, data, REGRESSION.start_at(data), draws=4000)
-    draws, labels = REGRESSION.landmark_columns(draws, problem)
-    p = problem.priors
-    rho = stats.lognorm(p["rho_log_sd"], scale=p["rho_median"])
-    sigma = stats.halfnorm(scale=p["sigma_scale"])
-    mean = [0, 0, 0, 0, p["intercept_location"], sigma.mean(), rho.mean()]
-    variance = [rho.moment(2)] * 4 + [p["intercept_scale"] ** 2, sigma.var(), rho.var()]
-    reference.assert_moments(draws, mean, variance, labels)
-
-
-@pytest.mark.slow
-def test_whitening_keeps_the_posterior(model, problem):
-    REGRESSION.check_whitening_keeps_the_posterior(model, problem, stan_data)
-
-
-# ---------------------------------------------------------------- the plain twin
-
-
-def twin_data(p):
-    """Embeddings that are known, and weights that are independent."""
-    n, d = p.mu.shape
-    return reference.plain_data(p, p.mu, np.zeros((n, d, d)), np.eye(d))
-
-
-@pytest.mark.slow
-def test_density_and_gradient_of_the_plain_twin(model, twin, problem):
-    data, plain = stan_data(problem), twin_data(problem)
-    gaps = []
-    for point in REGRESSION.prior_points(problem):
-        parameters = REGRESSION.stan_parameters(problem, data, point)
-        _, slope = reference.log_density(model, data, parameters)
-        at = {"alpha" if name == "beta" else name: value for name, value in point.items()}
-        other, other_slope = reference.log_density(twin, plain, at)
-        gaps.append(REGRESSION.density_of_weights(model, problem, data, point) - other)
-        by_t, gain = reference.slope_by_t(
-            data,
-            parameters["t"],
-            point["rho"],
-            principal_axes(problem).T @ other_slope[1:5],
-            other_slope[0],
-        )
-        expected = np.r_[by_t, other_slope[5], other_slope[6] + gain]
-        np.testing.assert_allclose(slope, expected, rtol=1e-8, atol=1e-8)
-    np.testing.assert_allclose(gaps, gaps[0], atol=1e-8, rtol=1e-12)
-
-
-@pytest.mark.slow
-def test_posterior_of_the_plain_twin(model, twin, problem):
-    data = stan_data(problem)
-    ours, labels = REGRESSION.landmark_columns(
-        reference.sample(model, data, REGRESSION.start_at(data)), problem
-    )
-    start = {"intercept": 0.7, "alpha": np.zeros(4), "sigma": 0.4, "rho": 0.8}
-    theirs = reference.sample(twin, twin_data(problem), start, seed=2, adapt_delta=0.95)
-    theirs = reference.columns(theirs, ["alpha", "intercept", *START])[0]
-    reference.assert_same_moments(ours, theirs, labels)

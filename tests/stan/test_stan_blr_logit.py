@@ -99,23 +99,6 @@ def test_mode_of_the_weights_is_that_of_logistic_regression(model, problem):
 
 
 @pytest.mark.slow
-def test_without_likelihood_the_prior_comes_back(model, problem):
-    data = stan_data(problem, whitened=False, use_likelihood=False)
-    draws = reference.sample(model, data, REGRESSION.start_at(data), draws=4000)
-    draws, labels = REGRESSION.landmark_columns(draws, problem)
-    p = problem.priors
-    rho = stats.lognorm(p["rho_log_sd"], scale=p["rho_median"])
-    mean = [0, 0, 0, 0, p["intercept_location"], rho.mean()]
-    variance = [rho.moment(2)] * 4 + [p["intercept_scale"] ** 2, rho.var()]
-    reference.assert_moments(draws, mean, variance, labels)
-
-
-@pytest.mark.slow
-def test_whitening_keeps_the_posterior(model, problem):
-    REGRESSION.check_whitening_keeps_the_posterior(model, problem, stan_data)
-
-
-@pytest.mark.slow
 def test_posterior_is_that_of_quadrature(model):
     """One weight: its posterior, the intercept's and rho's on a grid."""
     p = random_problem(40, 1)
