@@ -48,7 +48,7 @@ def test_tuned_settings_and_intervals_that_hold(people, by_hand):
     train, test, y_train, y_test = split(people)
     grid = {"n_landmarks": (30,), "bandwidth_scale": (0.5, 1.0)}
     best = tune(train, y_train, models=[BDR()], cv=3, **grid).best
-    model = best.fit(train, y_train, seed=1)
+    model = best.fit(train, y_train, chains=2, warmup=400, draws=400, seed=1)
     mean, sd = model.predict(test, return_std=True)
     assert r2_score(y_test, mean) > by_hand - 0.02
     lower, upper = model.predictive(test).interval(0.95)

@@ -187,7 +187,7 @@ def test_nuts_finds_the_surface_and_approximations_come_near(large, likelihood, 
     model = AggregateRegressor(likelihood, link, n_landmarks=20, random_state=1)
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)  # chains mix
-        model.fit(large, y, **trials)
+        model.fit(large, y, **trials, warmup=500, draws=500)
     at = np.random.default_rng(8).uniform(-1.8, 1.8, (300, 2))
     truth, rates = RATES[link](surface(at)), model.predict_points(at)
     assert np.corrcoef(rates.mean, truth)[0, 1] > 0.97

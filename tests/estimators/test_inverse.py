@@ -164,7 +164,8 @@ def test_intervals_hold_what_they_say_where_the_model_is_wrong(monkeypatch):
         shares = []
         for seed in range(3):
             bags, y = bags_of_their_own_scale(np.random.default_rng(seed), 555)
-            model = InverseBDR(30, method="laplace").fit(bags[:155], y[:155], seed=1)
+            model = InverseBDR(30, method="laplace")
+            model.fit(bags[:155], y[:155], seed=1, draws=200)
             lower, upper = model.predictive(bags[155:]).interval(0.95)
             shares.append(np.mean((lower <= y[155:]) & (y[155:] <= upper)))
         return np.mean(shares)

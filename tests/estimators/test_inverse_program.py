@@ -53,7 +53,7 @@ def fit_of(kind, stan_file=PLAIN, **arguments):
     model = estimator(4, engine="stanli", stan_file=stan_file, **KINDS[kind])
     if kind == "numbers with errors":
         arguments["label_sd"] = np.full(40, 0.1)
-    sampling = {"chains": 2, "warmup": 500, "draws": 500, "seed": 1, **arguments}
+    sampling = {"chains": 2, "warmup": 100, "draws": 100, "seed": 1, **arguments}
     return model.fit(bags[TRAIN], y[TRAIN], **sampling)
 
 
@@ -112,18 +112,21 @@ def test_moments_are_those_of_bayes_rule(kind, own, bayes_rule):
         assert np.all((share[0] - error < level) & (level < share[1] + error))
 
 
-def test_a_fit_is_that_of_the_stock_program(kind, own):
+@pytest.mark.parametrize("kind", ["numbers", "three classes"])
+def test_a_fit_is_that_of_the_stock_program(kind):
     """Expected labels, or probabilities, under each draw agree on average, within four errors."""
-    stock = predictive_by_formulas(kind, fit_of(kind, None))
-    program = predictive_by_formulas(kind, own)
+    long = {"warmup": 300, "draws": 300}
+    stock, program = (
+        predictive_by_formulas(kind, fit_of(kind, path, **long)) for path in (None, PLAIN)
+    )
     every = np.arange(len(stock))
     means, errors = [], []
     for each in (stock, program):
         if is_of_classes(kind):
-            values = np.exp(each.components(every)[1 if kind == "two classes" else ...])
+            values = np.exp(each.components(every))
         else:
             values = each.expected(every)
-        values = np.reshape(values, (2, 500, -1))
+        values = np.reshape(values, (2, 300, -1))
         means.append(values.mean(axis=(0, 1)))
         errors.append([float(az.mcse(values[..., k])) for k in range(values.shape[-1])])
     assert np.all(np.abs(means[0] - means[1]) < 4 * np.hypot(*errors) + 1e-9)
@@ -132,14 +135,16 @@ def test_a_fit_is_that_of_the_stock_program(kind, own):
 def test_groups_and_report(kind, own):
     groups = own.result_.groups
     assert "log_likelihood" not in groups and "explained" not in groups["posterior"]
-    assert groups["posterior_predictive"]["y"].shape == (2, 500, 40)
+    assert groups["posterior_predictive"]["y"].shape == (2, 100, 40)
     assert np.isnan(own.held_out_).all()
     assert "explains" not in own.report() and "Power of the likelihood" in own.report()
     assert len(own.predict_table(problem_of(kind)[0][NEW])) == 10
 
 
-def test_a_saved_fit_predicts_the_same(kind, own, tmp_path):
+@pytest.mark.parametrize("kind", ["numbers", "three classes"])
+def test_a_saved_fit_predicts_the_same(kind, tmp_path):
     bags, y = problem_of(kind)
+    own = fit_of(kind, chains=1, warmup=50, draws=20)
     own.save(tmp_path / "own.nc")
     again = bdr_stan.load(tmp_path / "own.nc")
     with pytest.raises(ValueError, match="check that program"):

@@ -318,8 +318,8 @@ def test_surveys_of_some_months_in_space_and_time():
     rates = np.exp(log_rates)
     counts = rng.poisson(10 * np.bincount(100 * month + 10 * (row // 4) + col // 4, rates))
     counts = pd.Series(counts)[districts.index.tolist()]
-    space = HilbertSpace(Matern32(5.0, columns=["x", "y"]), n_functions=40)
-    time = HilbertSpace(Matern32(4.0, columns=["month"]), n_functions=10, horizon=1)
+    space = HilbertSpace(Matern32(5.0, columns=["x", "y"]), n_functions=25)
+    time = HilbertSpace(Matern32(4.0, columns=["month"]), n_functions=8, horizon=1)
     model = JointRegressor("poisson", kernel=space * time, learn_kernel=False, method="laplace")
     surveys, positives = {}, {}
     for name, when, level, slope in (("first", 1, -2.0, 0.8), ("second", 5, -2.5, 0.5)):
@@ -330,8 +330,9 @@ def test_surveys_of_some_months_in_space_and_time():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         model.fit(
-            districts, counts, surveys=surveys, positives=positives, examined=examined, seed=1
-        )
+            districts, counts, surveys=surveys, positives=positives, examined=examined, seed=1,
+            draws=400,
+        )  # fmt: skip
     slope = model.result_.draws("survey_slope")
     assert np.all(np.abs(slope.mean(axis=0) - [0.8, 0.5]) < 3 * slope.std(axis=0))
     for now in (3, 5):

@@ -53,8 +53,8 @@ LABELS = {
 
 
 def fitted(cls=BDR, label="normal", *, bags=TRAINING, options=None, **parameters):
-    model = cls(6, kernel="rbf", engine="stanli", **parameters)
-    return model.fit(bags, LABELS[label][:N_TRAINING], **{**QUICK, **(options or {})})
+    model = cls(**{"n_landmarks": 6, "kernel": "rbf", "engine": "stanli", **parameters})
+    return model.fit(bags, LABELS[label][: len(bags)], **{**QUICK, **(options or {})})
 
 
 NOISE_BY_COLUMN = [
@@ -88,21 +88,26 @@ def by_column(tmp_path_factory):
     [
         (BDR, "bdr", "normal", {}, {"covariates": ["urban"]}),
         (BDR, "bdr", "lognormal", {}, {"family": "lognormal"}),
-        (BDR, "bdr_poisson", "poisson", {}, {"family": "poisson"}),
-        (BDR, "bdr_binomial", "binomial", {"trials": "trials", **FEW}, {"family": "binomial"}),
-        (BLR, "bdr_ordinal", "ordinal", FEW, {"family": "ordinal"}),
+        (BDR, "bdr_poisson", "poisson", FEW, {"family": "poisson"}),
+        (
+            BDR,
+            "bdr_binomial",
+            "binomial",
+            {"trials": "trials", **FEW},
+            {"family": "binomial", "n_landmarks": 3},
+        ),
+        (BLR, "bdr_ordinal", "ordinal", FEW, {"family": "ordinal", "n_landmarks": 3}),
         (BLR, "blr", "normal", {}, {"groups": ["state"]}),
-        (BLR, "bdr_poisson", "poisson", {}, {"family": "poisson"}),
+        (BLR, "bdr_poisson", "poisson", FEW, {"family": "poisson"}),
         (BDRClassifier, "bdr_probit", "classes", {}, {}),
         (BLRClassifier, "blr_logit", "classes", {}, {}),
     ],
 )
 def test_an_unedited_program_predicts_as_the_stock_one(cls, program, label, options, parameters):
-    new, y = NEW[:15], LABELS[label][N_TRAINING : N_TRAINING + 15]
-    stock = fitted(cls, label, options=options, **parameters).predictive(new)
-    model = fitted(
-        cls, label, options=options, stan_file=program_path(program, fast=False), **parameters
-    )
+    new, y = NEW[:8], LABELS[label][N_TRAINING : N_TRAINING + 8]
+    training = {"bags": TRAINING[:24], "options": options, **parameters}
+    stock = fitted(cls, label, **training).predictive(new)
+    model = fitted(cls, label, stan_file=program_path(program, fast=False), **training)
     predictive = model.predictive(new)
     spread = np.sqrt(np.mean((stock.mean - stock.mean.mean(axis=0)) ** 2) + np.mean(stock.sd**2))
     assert np.max(np.abs(predictive.mean - stock.mean)) < MONTE_CARLO * spread

@@ -22,7 +22,7 @@ MODELS = {
     "rbf": BDR(12, kernel="rbf", covariance="pooled"),
     "identity": BDR(12, covariance="identity", tau=0.5),
     "columns of bags": BDR(12, covariates=["beds", "region"]),
-    "groups and smooths": BDR(12, groups=["region"], smooths=["beds"]),
+    "groups and smooths": BDR(12, kernel="rbf", groups=["region"], smooths=["beds"]),
     "noise of size": BDR(12, label_noise="size"),
     "lognormal": BDR(12, family="lognormal"),
     "kernel as prior": BDR(12, embedding_prior="kernel"),
@@ -94,7 +94,8 @@ def test_sites_are_all_bags_together(kind):
     one, other, all_at_once = sum(parts), parts[2] + (parts[1] + parts[0]), together
     assert one.n_bags == other.n_bags == together.n_bags == TOGETHER["ward"].nunique()
     new = bags_of(PUBLIC)[0]
-    model = Shrinkage(12, **{n: getattr(basis.estimator, n) for n in ("groups", "smooths")})
+    same = ("kernel", "groups", "smooths")
+    model = Shrinkage(12, **{name: getattr(basis.estimator, name) for name in same})
     expected = model.fit(all_at_once, seed=1).predict(new)
     for total in (one, other):
         assert_allclose(model.fit(total, seed=1).predict(new), expected, rtol=1e-4)

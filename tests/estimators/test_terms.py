@@ -30,7 +30,7 @@ MODELS = {
     "BLR, nuts": BLR(5, **COLUMNS),
     "BDR, nuts": BDR(5, **COLUMNS),
     "Shrinkage": Shrinkage(5, **COLUMNS),
-    "Shrinkage, poisson": Shrinkage(5, family="poisson", **COLUMNS),
+    "Shrinkage, poisson": Shrinkage(5, family="poisson", kernel="rbf", **COLUMNS),
     "BDR, laplace": BDR(5, method="laplace", **COLUMNS),
 }
 STATES = [f"s{k}" for k in range(8)]

@@ -50,6 +50,7 @@ QUICK = {"seed": 1, "progress": False}
 # The default kernel has a variance of linear effects, for each of four of which modes are sought.
 FEW_MODES = {"kernel": "rbf"}
 SHORT = {**QUICK, "chains": 2, "warmup": 150, "draws": 100}
+REPORTED = ("poisson", "binomial", "gamma")  # of counts, of counts out of trials, of other numbers
 
 
 def quiet(model, y, bags=BAGS, **options):
@@ -171,7 +172,7 @@ def test_likelihood_is_the_family_s_at_the_mode():
 def test_methods_agree(family, fitted):
     """Laplace's method, and so its mode, predicts what NUTS does."""
     model = BDR(5, family=family, method="laplace", covariates=["height"])
-    quiet(model, LABELS[family], **QUICK, **TAKES.get(family, {}))
+    quiet(model, LABELS[family], draws=300, **QUICK, **TAKES.get(family, {}))
     expected, found = fitted.predict(BAGS), model.predict(BAGS)
     assert np.sqrt(np.mean((found - expected) ** 2)) < 0.15 * np.std(expected)
 
@@ -214,12 +215,14 @@ def test_text_of_a_fit(family, fitted):
 
 
 def test_report(family, fitted, tmp_path):
+    if family not in REPORTED:
+        return
     fitted.report_html(tmp_path / "report.html", BAGS, label="cases")
     text = (tmp_path / "report.html").read_text()
-    assert f"<td>{family}</td>" in text or family in text
+    assert family in text
     per = next(iter(TAKES.get(family, {}).values()), None)
     assert (f"cases / {per}" in text) == (per is not None)
-    counts = family in FAMILIES and FAMILIES[family].likelihood.is_count
+    counts = FAMILIES[family].likelihood.is_count
     assert ("Hanging rootogram" in text) == (counts and "trials" not in TAKES[family])
     assert "Probability integral transform" in text
 
@@ -327,7 +330,7 @@ def test_offsets_are_part_of_the_predictor(name):
         y = np.digitize(h + rng.logistic(size=N), [-1.0, 1.0])
     trials = TAKES[name]
     bags = with_column(offset)
-    model = BDR(5, family=name, method="laplace", **FEW_MODES)
+    model = BDR(5, family=name, method="optimize", **FEW_MODES)
     fitted = quiet(model, y, bags, **QUICK, offset="before", **trials)
     at_zero = fitted.predictive(bags, offset=np.zeros(N))
     moved = fitted.predictive(bags)

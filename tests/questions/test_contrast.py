@@ -209,7 +209,7 @@ def test_small_bags_have_the_effect_of_large_ones():
         rng = np.random.default_rng(seed)
         means = rng.normal(size=150)
         bags = [rng.normal(mean, size=(5, 1)) for mean in means]
-        model = BDR(20, method="laplace").fit(bags, means, seed=seed)
+        model = BDR(20, method="laplace").fit(bags, means, draws=200, seed=seed)
         ratios.append(model.contrast([bag + 0.2 for bag in bags], bags).mean.mean() / 0.2)
     assert abs(np.mean(ratios) - 1) < 0.05 + 4 * np.std(ratios) / np.sqrt(8)
     assert np.mean(ratios) > 0.88  # a fresh sample would be shrunk to .83
