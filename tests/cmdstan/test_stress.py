@@ -40,7 +40,7 @@ from bdr_stan.posterior.settings import SamplerSettings
 print("starts", flush=True)
 draws, _, _ = run(
     sys.argv[1],
-    StanInput({"N": 2, "y": [0, 1]}, [{"theta": 0.5}] * 2),
+    StanInput({"N": 2, "y": [0, 1]}, [{"theta": 0.5}] * 4),
     SamplerSettings(warmup=100, draws=int(sys.argv[2]), seed=1, progress=False),
 )
 print(draws["theta"].shape)
@@ -106,7 +106,7 @@ def test_a_fit_that_is_struck(python, temporary, rng):
         process = python(FIT, COIN, 10**8)
         assert process.stdout.readline() == "starts\n"
         struck(process, how, delay)
-        assert well(python(FIT, COIN, 10)).splitlines()[-1] == "(2, 10)"
+        assert well(python(FIT, COIN, 10)).splitlines()[-1] == "(4, 10)"
         assert chains_in(temporary) == []
         assert os.listdir(temporary) == []
 
