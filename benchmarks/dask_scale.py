@@ -143,7 +143,7 @@ def gaps(folder):
 @click.option("--workers", default=2, show_default=True)
 @click.option("--method", default="optimize", show_default=True)
 @click.option("--folder", type=click.Path(path_type=Path), help="[default: a temporary one]")
-@click.option("--quick", is_flag=True, help="20,000 points in 200 bags.")
+@click.option("--quick", is_flag=True, help="5,000 points in 100 bags, one worker.")
 @click.option("--cluster-only", is_flag=True, help="Where memory is too small for the points.")
 def main(
     n_points,
@@ -159,7 +159,7 @@ def main(
 ):
     """Print seconds of each step, memory, and how far the results are from each other."""
     if quick:
-        n_points, n_bags, n_landmarks = 20_000, 200, 10
+        n_points, n_bags, n_landmarks, workers = 5000, 100, 5, 1
     own = folder is None
     folder = Path(tempfile.mkdtemp()) if own else folder
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 """Speed and memory of the embedding pass on a memory map, compared with scikit-learn's kernel.
 
     python benchmarks/embedding.py            10^7 points x 10 in 10^5 bags, 100 landmarks
-    python benchmarks/embedding.py --quick    200,000 points in 2,000 bags
+    python benchmarks/embedding.py --quick    20,000 points in 200 bags
 
 Writes the points to a temporary folder and removes it. Each run has a process of its own, so that
 its peak memory (ru_maxrss, which counts the mapped pages) is its own. The runs take turns; the
@@ -118,11 +118,11 @@ def largest_gap(folder, part):
 @click.option("--features", "n_features", default=10, show_default=True)
 @click.option("--landmarks", "n_landmarks", default=100, show_default=True)
 @click.option("--repeats", default=3, show_default=True)
-@click.option("--quick", is_flag=True, help="A fiftieth of the points and bags.")
+@click.option("--quick", is_flag=True, help="A five hundredth of the points and bags.")
 def main(n_points, n_bags, n_features, n_landmarks, repeats, quick):
     """Print one row for each way to embed, with and without the covariance."""
     if quick:
-        n_points, n_bags, repeats = n_points // 50, n_bags // 50, 1
+        n_points, n_bags, repeats = n_points // 500, n_bags // 500, 1
     sizes = bag_sizes(n_points, n_bags)
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)

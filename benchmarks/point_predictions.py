@@ -1,7 +1,7 @@
 """Time and memory of the posterior of the rate at many points: mean and sd, intervals, exceedance.
 
     python benchmarks/point_predictions.py            10^6 points x 20, 100 landmarks, 1000 draws
-    python benchmarks/point_predictions.py --quick    25,000 points
+    python benchmarks/point_predictions.py --quick    5,000 points, 200 draws
 
 Writes points of a normal distribution to a temporary folder and removes it. Each run has a process
 of its own, so that its peak memory (ru_maxrss, which counts the mapped pages) is its own.
@@ -52,11 +52,11 @@ def measure(task, path, n_landmarks, n_draws, link):
 @click.option("--features", "n_features", default=20, show_default=True)
 @click.option("--landmarks", "n_landmarks", default=100, show_default=True)
 @click.option("--draws", "n_draws", default=1000, show_default=True)
-@click.option("--quick", is_flag=True, help="A fortieth of the points.")
+@click.option("--quick", is_flag=True, help="5,000 points, 200 draws.")
 def main(n_points, n_features, n_landmarks, n_draws, quick):
     """Print one row for each link and each quantity."""
     if quick:
-        n_points //= 40
+        n_points, n_draws = 5000, 200
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "points.npy"
         in_own_process(write_points, path, n_points, n_features)

@@ -1,7 +1,7 @@
 """Time and memory of bags from rasters and polygons, against zonal sums by other means.
 
     python benchmarks/rasters.py            10^6 pixels, 18 covariates and population, 957 districts
-    python benchmarks/rasters.py --quick    10,000 pixels, 60 districts
+    python benchmarks/rasters.py --quick    3,000 pixels, 20 districts
 
 Writes the files of a generated country to a temporary folder and removes it. Reading has a process
 of its own, so that its peak memory is its own. The zonal sums are areas of intersections by
@@ -60,11 +60,11 @@ def zonal_sums(files, ids):
 @click.option("--pixels", "n_pixels", default=N_PIXELS, show_default=True)
 @click.option("--districts", "n_districts", default=N_DISTRICTS, show_default=True)
 @click.option("--check", "n_checked", default=100, show_default=True, help="Districts to check.")
-@click.option("--quick", is_flag=True, help="10,000 pixels, 60 districts, 20 of them checked.")
+@click.option("--quick", is_flag=True, help="3,000 pixels, 20 districts, 10 of them checked.")
 def main(n_pixels, n_districts, n_checked, quick):
     """Print what was read, its cost, and how far totals lie from zonal sums."""
     if quick:
-        n_pixels, n_districts, n_checked = 10_000, 60, 20
+        n_pixels, n_districts, n_checked = 3000, 20, 10
     with tempfile.TemporaryDirectory() as folder:
         make = partial(make_map_files, n_pixels=n_pixels, n_districts=n_districts)
         files = in_own_process(make, Path(folder) / "maps")

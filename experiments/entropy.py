@@ -127,7 +127,7 @@ def main():
     args = parser.parse_args()
 
     n_runs, n_points = (1, 50) if args.quick else (args.runs, 500)
-    chain = {"chains": 2, "warmup": 200, "draws": 200} if args.quick else {"chains": 2}
+    chain = {"chains": 2, "warmup": 100, "draws": 100} if args.quick else {"chains": 2}
     errors, covered, shown = {}, {}, []
     for seed in range(n_runs):
         found, inside, predicted = one_run(seed, n_points, chain)

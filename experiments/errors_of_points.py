@@ -154,12 +154,12 @@ def scores(rng, n):
 
 
 def main():
-    parser = arguments(__doc__, quick="2 data sets of 60 bags", output="for errors_of_points.md")
+    parser = arguments(__doc__, quick="2 data sets of 40 bags", output="for errors_of_points.md")
     parser.add_argument("--sets", type=int, default=20)
     parser.add_argument("--bags", type=int, default=300, help="for training, and as many new ones")
     args = parser.parse_args()
     if args.quick:
-        args.sets, args.bags = 2, 60
+        args.sets, args.bags = 2, 40
     tables = [scores(np.random.default_rng(seed), args.bags) for seed in range(args.sets)]
     values = np.stack(tables)
     mean, error = values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(args.sets)

@@ -33,7 +33,7 @@ BY_EVIDENCE = {
 }
 
 
-def choices(model, train, held_out, n_landmarks, scales):
+def choices(model, train, held_out, n_landmarks, scales, by_evidence):
     """Yield name, unfitted estimator and seconds of each way to choose the bandwidth."""
     shared = {"models": [model], "n_landmarks": (n_landmarks,), "method": None}
     start = time.perf_counter()
@@ -42,17 +42,17 @@ def choices(model, train, held_out, n_landmarks, scales):
         tune(*train, **shared, **held_out, bandwidth_scale=scales).best,
         time.perf_counter() - start,
     )
-    for name, refine in BY_EVIDENCE.items():
+    for name, refine in by_evidence.items():
         start = time.perf_counter()
         best = tune(*train, **shared, score="evidence", refine=refine, bandwidth_scale=scales).best
         yield name, best, time.perf_counter() - start
 
 
-def compared(models, train, held_out, test, n_landmarks, scales):
+def compared(models, train, held_out, test, *search):
     """Losses of the test bags, (n,), squared errors, coverage and seconds by model and choice."""
     rows = {}
     for name, model in models.items():
-        for choice, best, seconds in choices(model, train, held_out, n_landmarks, scales):
+        for choice, best, seconds in choices(model, train, held_out, *search):
             predictive = clone(best).fit(*train, seed=1).predictive(test[0])
             low, high = predictive.interval(0.95)
             rows[f"{name}: {choice}"] = {
@@ -111,7 +111,7 @@ def tables_table(losses):
 
 def main():
     parser = arguments(
-        __doc__, quick="15 gamma bags, a generated table, few landmarks", output="for evidence.md"
+        __doc__, quick="15 gamma bags, a generated table, a model each", output="for evidence.md"
     )
     parser.add_argument("--s5", type=int, nargs="+", default=[25, 50], help="percent of 5 points")
     parser.add_argument("--landmarks", type=int, default=30)
@@ -121,13 +121,16 @@ def main():
     parser.add_argument("--data-seed", type=int, default=23)
     args = parser.parse_args()
     scales, names = BANDWIDTH_SCALES, [*TABLES, *CHECKS][: args.tables]
-    if args.quick:
-        scales, names, args.s5, args.landmarks = (1.0,), [None], [25], 4
-
+    by_evidence = BY_EVIDENCE
     models = {
         "BLR": BLR(bandwidth="median", method="exact"),
         "BDR": BDR(bandwidth="median", method="laplace"),
     }
+    if args.quick:
+        scales, names, args.s5, args.landmarks, args.groups = (1.0,), [None], [25], 4, 20
+        by_evidence = {"bandwidth, evidence": "bandwidth"}
+        models.pop("BDR")
+    search = args.landmarks, scales, by_evidence
     sections = []
     noisy = [] if args.quick else [(args.s5[0], N_NOISE)]
     for s5, n_noise in [(s5, 0) for s5 in args.s5] + noisy:
@@ -138,7 +141,7 @@ def main():
             splits = with_noise(fewer(splits, args.bags), n_noise)
         train, validation, test = splits.values()
         held_out = {"validation": validation}
-        rows = compared(models, train, held_out, test, args.landmarks, scales)
+        rows = compared(models, train, held_out, test, *search)
         table = markdown(gamma_table(rows))
         print(table, flush=True)
         about = f"{s5}% of the bags have 5 points" + (
@@ -148,6 +151,8 @@ def main():
         sections.append(f"## Gamma bags: {about}\n\n{counts}\n\n{table}\n")
 
     models = {"BLR": BLR(method="exact"), "BDR": BDR(kernel="rbf", method="laplace")}
+    if args.quick:
+        models.pop("BLR")
     losses = []
     for name in names:
         print(name, flush=True)
@@ -155,7 +160,7 @@ def main():
         order = np.random.default_rng(2).permutation(len(y))
         train, test = np.split(order, [round(0.7 * len(y))])
         train, test = (bags[train], y[train]), (bags[test], y[test])
-        rows = compared(models, train, {"cv": 5}, test, args.landmarks, scales)
+        rows = compared(models, train, {"cv": 5}, test, *search)
         losses.append({choice: round(row["nll"].mean(), 3) for choice, row in rows.items()})
     table = markdown(tables_table(pd.DataFrame(losses)))
     print(table)

@@ -42,7 +42,7 @@ def lognormal_bags(size, n, rng):
 
 def digits(seed, n):
     train, y = digits_bags(n, seed=seed)
-    return train, y, digits_bags(1000, seed=10_000 + seed)[0], zeros_and_nines
+    return train, y, digits_bags(min(1000, 4 * n), seed=10_000 + seed)[0], zeros_and_nines
 
 
 def zeros_and_nines(size, n, rng):
@@ -72,7 +72,7 @@ def main():
     }
     n_bags = 400
     if args.quick:
-        problems, args.fits, n_bags = {"digits": digits, "made": partial(table, name=None)}, 2, 60
+        problems, args.fits, n_bags = {"digits": digits, "made": partial(table, name=None)}, 2, 40
 
     alarms, found = {}, {}
     for problem, make in problems.items():

@@ -34,6 +34,8 @@ COVERED = (
     "InverseBDR, additive",
 )  # and the optimum, in the tables of coverage
 LEVELS = (0.5, 0.8, 0.95)
+# Methods of a quick run.
+QUICK = "RBF network", "Freq-shrinkage", "Shrinkage", "BDR", "InverseBDR, additive"
 
 # References without a look at the points: the average label, and the distribution of labels.
 CONSTANT, UNIFORM = "Constant", "Uniform"
@@ -173,28 +175,29 @@ def difference_table(differences, results):
 def main():
     parser = arguments(
         __doc__,
-        quick="one s5, 100 bags, few candidates, short chains",
+        quick="one s5, 60 bags, 5 methods, few candidates, short chains",
         output="folder for tables and figures",
         folder="gamma_output",
     )
     parser.add_argument("--s5", type=int, nargs="+", help="percentages (default 0, 5, .. 50)")
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--methods", nargs="+", choices=METHODS, help="default all")
     parser.add_argument("--data-seed", type=int, default=23)
     parser.add_argument("--seed", type=int, default=0, help="of landmarks and Stan")
     parser.add_argument("--fresh", type=int, default=10, help="sets of 1000 fresh test bags")
     args = parser.parse_args()
-    methods = {name: METHODS[name] for name in args.methods}
+    names = args.methods or (QUICK if args.quick else METHODS)
+    methods = {name: METHODS[name] for name in names}
     shares = args.s5 or ([25] if args.quick else range(0, 51, 5))
     close_up = 25 if 25 in shares else shares[0]  # the share shown in Figure 5
     grid = {"bandwidth_scale": (0.75,), "n_landmarks": (10,)} if args.quick else None
-    run = {"chains": 2, "warmup": 100, "draws": 100} if args.quick else None
+    run = {"chains": 2, "warmup": 60, "draws": 60} if args.quick else None
 
     results, settings, differences = {}, {}, {}
     for s5 in shares:
         print(f"\n{s5}% of the bags have 5 points", flush=True)
         data = gamma_bags(args.data_seed, s5=s5, splits=("train", "validation", "test"))
         if args.quick:
-            data = fewer(data, 100)
+            data = fewer(data, 60)
         fitted = fit_methods(
             methods, data["train"], data["validation"], seed=args.seed, grid=grid, run=run
         )

@@ -218,7 +218,7 @@ def main():
 
     parser = arguments(
         __doc__,
-        quick="one country of 2000 pixels, few functions",
+        quick="one country of 800 pixels, few functions",
         output="folder for joint_maps.md",
     )
     parser.add_argument("--functions", type=int, default=200, help="basis functions of the field")
@@ -229,8 +229,8 @@ def main():
     args = parser.parse_args()
     args.run, size = {"draws": 1000}, {"n_pixels": 30_000, "n_districts": 100}
     if args.quick:
-        args.functions, args.landmarks, args.thin, args.seeds = 20, 2, 5, args.seeds[:1]
-        args.run, size = {"draws": 100}, {"n_pixels": 2000, "n_districts": 40}
+        args.functions, args.landmarks, args.thin, args.seeds = 10, 2, 5, args.seeds[:1]
+        args.run, size = {"draws": 100}, {"n_pixels": 800, "n_districts": 20}
     rows = []
     for seed in args.seeds:
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():

@@ -154,7 +154,7 @@ def main():
     args = parser.parse_args()
     repeats, counts, scales, n_bags = args.repeats, (300, 500), SCALES, 200
     if args.quick:
-        repeats, counts, scales, n_bags = 2, (60, 40), (0.5,), 20
+        repeats, counts, scales, n_bags = 2, (40, 20), (0.5,), 10
     images, digits = load_digits().images / 16, load_digits().target
 
     results, amounts = {}, []

@@ -135,7 +135,7 @@ def learned_features(args, country, n_functions):
 def main():
     parser = arguments(
         __doc__,
-        quick="1000 pixels, 30 districts, 20 functions, no kernel learned",
+        quick="500 pixels, 20 districts, 10 functions, some methods, no kernel learned",
         output="folder for malaria.md and malaria.png",
     )
     parser.add_argument("--country", type=Path, help="folder of the country (default: a new one)")
@@ -152,9 +152,10 @@ def main():
         run |= {"chains": 2, "warmup": 100, "draws": 50}
     size, args.small = {}, {"n_pixels": 200_000, "n_districts": 500}
     if args.quick:
-        size = args.small = {"n_pixels": 1000, "n_districts": 30}
+        size = args.small = {"n_pixels": 500, "n_districts": 20}
         args.others = args.others[:1]
-        args.functions, args.landmarks, args.thin = 20, 2, 5
+        args.functions, args.landmarks, args.thin = 10, 2, 5
+        args.only = args.only or ["constant", "NN-Exp", "VBAgg-Exp, few", "Nyström-Exp", "NUTS-Exp"]
     with tempfile.TemporaryDirectory() as folder:
         if args.country is None:
             write_country(folder, seed=args.seed, **size)

@@ -188,12 +188,12 @@ def picture(robust, strengths, path):
 def main():
     args = arguments(
         __doc__,
-        quick="two problems, 60 towns, short chains",
+        quick="a problem, 60 towns, short chains",
         output="folder for omitted_causes.md and its figure",
     ).parse_args()
     n_problems, n_towns, run = PROBLEMS, 400, {"chains": 2, "warmup": 300, "draws": 1000}
     if args.quick:
-        n_problems, n_towns, run = 2, 60, {"chains": 2, "warmup": 200, "draws": 200}
+        n_problems, n_towns, run = 1, 60, {"chains": 2, "warmup": 100, "draws": 100}
     table = brute_force(n_problems, run)
     print(table.T.to_string())
     without, complete = example(n_towns, run)

@@ -299,9 +299,10 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     names = args.tables or [*TABLES, *CHECKS]
-    args.trees, args.rounds = (20, 20) if args.quick else (300, 100)
+    args.trees, args.rounds = (5, 5) if args.quick else (300, 100)
     if args.quick:
-        names, args.landmarks, args.chains, args.draws, args.folds = [None], 6, 2, 100, 2
+        names, args.landmarks, args.chains, args.draws, args.folds = [None], 4, 2, 50, 2
+        args.groups = 20
     reference = args.only[0] if args.only else "BDR"
     tables = {}
     for name in names:

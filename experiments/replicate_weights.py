@@ -61,7 +61,7 @@ def main():
     args = parser.parse_args()
     sampling = {"chains": 2, "draws": 500}
     if args.quick:
-        args.data_sets, args.regions, sampling = 1, 40, {"chains": 2, "warmup": 200, "draws": 200}
+        args.data_sets, args.regions, sampling = 1, 25, {"chains": 2, "warmup": 100, "draws": 100}
     rows = []
     for seed in range(1, args.data_sets + 1):
         rng = np.random.default_rng(seed)

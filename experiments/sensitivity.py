@@ -158,8 +158,8 @@ def main():
         quick="few counties and districts, short chains",
         output="folder for sensitivity.md",
     ).parse_args()
-    n = 60 if args.quick else 400
-    chains = {"chains": 2, "warmup": 200, "draws": 200} if args.quick else {}
+    n = 40 if args.quick else 400
+    chains = {"chains": 2, "warmup": 100, "draws": 100} if args.quick else {}
     warnings.simplefilter("ignore", UserWarning)
     error = error_of_bounds(20 if args.quick else 200)
     print(f"largest difference of the bounds from linear programming: {error:.1g}")

@@ -136,7 +136,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     args = parser.parse_args()
     args.seeds = args.seeds or (2 if args.quick else 5)
-    args.steps = args.steps or (10 if args.quick else 200)
+    args.steps = args.steps or (3 if args.quick else 200)
     args.landmarks = args.landmarks or (6 if args.quick else 30)
     size = {"n_bags": 100, "n_test": 100}
     if args.quick:

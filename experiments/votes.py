@@ -51,7 +51,7 @@ def log_probability_from_log_odds(predictive, yes, votes):
     return np.log(np.mean(stats.binom.pmf(yes, votes, expit(h)), axis=0))
 
 
-def one_election(seed, method, n_landmarks, **sizes):
+def one_election(seed, settings, terms, **sizes):
     """NLL of each model, and a table of coverage by county."""
     generated = election(seed, **sizes)
     counties = generated.counties
@@ -70,10 +70,10 @@ def one_election(seed, method, n_landmarks, **sizes):
     run = {"seed": seed, "chains": 2, "draws": 500}
     counts = {"trials": "votes", **run}
     fits = {
-        "BDR, terms": (BDR(n_landmarks, family="binomial", method=method, **TERMS), "yes", counts),
-        "normal": (BDR(n_landmarks, method=method), "log_odds", run),
+        "BDR, terms": (BDR(family="binomial", **settings, **terms), "yes", counts),
+        "normal": (BDR(**settings), "log_odds", run),
         "means of counties": (
-            BLR(kernel=LinearEffects(), family="binomial", method=method, groups=["state"]),
+            BLR(family="binomial", **{**settings, "kernel": LinearEffects()}, groups=["state"]),
             "yes",
             counts,
         ),
@@ -95,17 +95,22 @@ def one_election(seed, method, n_landmarks, **sizes):
 
 def main():
     parser = arguments(
-        __doc__, quick="1 election of 45 counties, the modes", output="folder of votes.md"
+        __doc__,
+        quick="1 election of 30 counties, modes, an RBF kernel, groups",
+        output="folder of votes.md",
     )
     args = parser.parse_args()
-    n, sizes = (1, {"n_counties": 45, "n_states": 3}) if args.quick else (10, {})
-    method, n_landmarks = ("optimize", 10) if args.quick else ("nuts", 50)
+    n, sizes = (1, {"n_counties": 30, "n_states": 3}) if args.quick else (10, {})
+    settings, terms = {"n_landmarks": 50}, TERMS
+    if args.quick:
+        settings = {"n_landmarks": 10, "kernel": "rbf", "method": "optimize"}
+        terms = {"groups": ["state"]}
     nll, coverage = [], []
     with warnings.catch_warnings():
         # A few counties lie outside of the square of the others, and some chains are short.
         warnings.filterwarnings("ignore", message="smooth .* lie outside the range")
         for seed in range(n):
-            found, of_counties = one_election(seed, method, n_landmarks, **sizes)
+            found, of_counties = one_election(seed, settings, terms, **sizes)
             nll.append(found)
             coverage.append(of_counties)
             print(f"election {seed}:", {k: round(v, 3) for k, v in found.items()}, flush=True)

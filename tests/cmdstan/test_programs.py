@@ -457,17 +457,32 @@ def compiling(program):
     )
 
 
-@pytest.mark.slow
-def test_killed_compiles_then_two_compile_once_in_odd_folders(user, tmp_path, monkeypatch):
-    """Killed with its compilers, then without, which leaves them running."""
-    odd_cache = tmp_path / "a,b $HOME 'c' ü:d"
-    monkeypatch.setenv("BDR_STAN_CACHE", str(odd_cache))
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
-    monkeypatch.setenv("TMPDIR", str(temporary))
+@pytest.fixture
+def odd(user, tmp_path, monkeypatch):
+    """A cache and a program in folders with odd names."""
+    cache = tmp_path / "a,b $HOME 'c' ü:d"
+    monkeypatch.setenv("BDR_STAN_CACHE", str(cache))
     folder = tmp_path / "x;y '&' (copy)"
     shutil.copytree(user.parent / "functions", folder / "functions")
-    program = shutil.copy(user, folder / "2 mine.stan")
+    return cache, Path(shutil.copy(user, folder / "2 mine.stan"))
+
+
+@pytest.mark.slow
+def test_a_program_in_an_odd_folder_is_compiled_and_runs(odd):
+    cache, program = odd
+    model = compile_program(program, progress=False)
+    folder = Path(model.exe_file).parent
+    assert folder.parent == cache / "compiled"
+    assert set(os.listdir(folder)) == {"_2_mine", "_2_mine.stan", "manifest.json"}
+    fit = model.sample(chains=1, iter_sampling=10, show_progress=False, output_dir=program.parent)
+    assert fit.draws().shape[0] == 10
+
+
+@pytest.mark.slow
+def test_killed_compiles_then_two_compile_once(quick_home, odd, temporary, tmp_path, monkeypatch):
+    """Killed with its compilers, then without, which leaves them running."""
+    cache, program = odd
+    monkeypatch.setenv("QUICK_SLEEP", "3")
     for kill in (lambda process: os.killpg(process.pid, signal.SIGKILL), subprocess.Popen.kill):
         process = compiling(program)
         while not list(temporary.glob("bdr_stan-fit-*/*/_2_mine.hpp")):
@@ -475,8 +490,9 @@ def test_killed_compiles_then_two_compile_once_in_odd_folders(user, tmp_path, mo
             time.sleep(0.02)
         kill(process)
         process.communicate()
-        assert not list(odd_cache.glob("compiled/*"))
-    make, log = user.parent / "make", user.parent / "log"
+        assert not list(cache.glob("compiled/*"))
+    monkeypatch.setenv("QUICK_SLEEP", "0.5")
+    make, log = tmp_path / "make", tmp_path / "log"
     make.write_text(f'#!/bin/sh\necho "$@" >> {log}\nexec make "$@"\n')
     make.chmod(0o755)
     monkeypatch.setenv("MAKE", str(make))
@@ -484,12 +500,6 @@ def test_killed_compiles_then_two_compile_once_in_odd_folders(user, tmp_path, mo
     outputs = [process.communicate() for process in both]
     assert [process.returncode for process in both] == [0, 0], outputs
     assert outputs[0][0] == outputs[1][0]
-    assert len(os.listdir(odd_cache / "compiled")) == 1
+    assert len(os.listdir(cache / "compiled")) == 1
     assert list(temporary.glob("bdr_stan-fit-*")) == []
-    executable = Path(outputs[0][0].strip())
-    assert set(os.listdir(executable.parent)) == {"_2_mine", "_2_mine.stan", "manifest.json"}
     assert len(log.read_text().splitlines()) == 1
-    fit = compile_program(program, progress=False).sample(
-        chains=1, iter_sampling=10, show_progress=False, output_dir=folder
-    )
-    assert fit.draws().shape[0] == 10

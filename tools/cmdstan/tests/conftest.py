@@ -51,6 +51,21 @@ def quick_compiler(tmp_path, monkeypatch):
 
 
 @pytest.fixture
+def small_wheel(tmp_path, monkeypatch):
+    """In place of httpstan, also in processes that are started: its tools, one of its headers."""
+    real = home_module.find_wheel().folder
+    package = tmp_path / "packages" / "httpstan"
+    header = package / "include" / "stan" / "model" / "model_header.hpp"
+    header.parent.mkdir(parents=True)
+    shutil.copyfile(real / header.relative_to(package), header)
+    (package / "__init__.py").touch()
+    for name in ("stanc", "lib"):
+        (package / name).symlink_to(real / name)
+    monkeypatch.syspath_prepend(package.parent)
+    return package
+
+
+@pytest.fixture
 def assembled(tmp_path):
     """A home without its drivers and headers."""
     folder = tmp_path / "cmdstan-2.35.0"
