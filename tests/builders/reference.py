@@ -11,6 +11,7 @@ from scipy import stats
 from scipy.linalg import cho_factor, cho_solve
 
 from bdr_stan.embedding.mean_embedding import Embedding
+from bdr_stan.results.inference_data import arviz, arviz_is_1
 
 PRIORS = {
     "intercept_location": 0.7,
@@ -267,6 +268,12 @@ def assert_moments(draws, mean, variance, names, limit=4.5):
 
 
 # ---------------------------------------------------------------- running a program
+
+
+def elpd(idata, **options):
+    """Sum of the log predictive densities by leave-one-out, of ArviZ 0.x or 1.x."""
+    loo = arviz().loo(idata, **options)
+    return float(loo.elpd if arviz_is_1() else loo.elpd_loo)
 
 
 def log_density(model, data, parameters, jacobian=False):
