@@ -114,7 +114,7 @@ class EmbeddingTask(Task):
     def training_features(self, model: Any) -> Any:
         """Training features of a model, at landmarks that models and bandwidths share."""
         bags, seed = self.only_sample, self.search.seed
-        if bags is not None and isinstance(model.landmarks, str) and _has_landmarks(model):
+        if bags is not None and isinstance(model.landmarks, str):
             kernel = resolve_kernel(model.kernel, model.bandwidth, bags, seed=seed)
             units = landmark_units(kernel, bags, seed)
             key = (
@@ -239,8 +239,7 @@ def _with_better_bandwidths(task, candidate):
     model = clone(estimator).set_params(bandwidth_scale=1.0)
     if not by_name:
         model.set_params(bandwidth="scaled")  # the kernel object has bandwidths
-    if _has_landmarks(model):
-        model.set_params(landmarks=training.landmarks)
+    model.set_params(landmarks=training.landmarks)
     fitted_by = getattr(model, "method", None) if method is None else method
     quick = "exact" if fitted_by == "exact" else "optimize"  # no draws: smooth, and the quickest
 
@@ -298,12 +297,7 @@ def _map_key(model):
     kernel = model.kernel if isinstance(model.kernel, str) else str(kernel_config(model.kernel))
     # A user's subclass may embed with its own parameters.
     subclass = None if type(model).__module__.startswith("bdr_stan.") else repr(model)
-    return kernel, getattr(model, "features", "landmarks"), subclass
-
-
-def _has_landmarks(model):
-    """Whether the features are kernel values at landmarks, not Fourier features."""
-    return getattr(model, "features", "landmarks") == "landmarks"
+    return kernel, subclass
 
 
 def _sharing_embedding(model, models):

@@ -331,11 +331,9 @@ FITS = {
         BDRClassifier(8, embedding_prior="convolution", method="laplace"), draws=100
     ),
     "RBFNetwork": regressor(RBFNetwork(8)),
-    "RBFNetwork, Fourier": regressor(RBFNetwork(20, features="fourier")),
     "RBFNetwork, validation": with_validation(RBFNetwork(8)),
     "FreqShrinkage, S-KMSE": regressor(FreqShrinkage(8, shrinkage="s-kmse")),
     "FreqShrinkage, F-KMSE": regressor(FreqShrinkage(8, shrinkage="f-kmse")),
-    "FreqShrinkage, Fourier": regressor(FreqShrinkage(8, features="fourier", shrinkage="s-kmse")),
     "MERR": regressor(MERR()),
     "MERR, polynomial": regressor(MERR(Polynomial(2))),
     "MERR, weights": regressor(MERR("exponential"), weighted=True),

@@ -13,8 +13,9 @@ import numpy as np
 from sklearn.base import clone
 
 from bdr_stan import BDR, BLR, Bags, Linear
-from bdr_stan.kernels import FourierFeatures, draw_frequencies, resolve_kernel
+from bdr_stan.kernels import resolve_kernel
 from data_gen.gamma import gamma_bags
+from experiments.papers.fourier_features import FourierFeatures, draw_frequencies
 from experiments.real_tables import groups_of
 from experiments.report import arguments, rows, write
 
@@ -127,6 +128,8 @@ and Recht 2007), a cosine and a sine at random frequencies. Law et al. (2018, se
 as an alternative. `BLR` and `BDR` take them as points of a linear kernel:
 
 ```python
+from experiments.papers.fourier_features import FourierFeatures, draw_frequencies
+
 psi = FourierFeatures(draw_frequencies(30, bags.n_features, seed=1), bandwidth)
 points = Bags(psi(bags.points), bags.offsets)
 BDR(kernel=Linear(), landmarks=np.eye(60)).fit(points, y)

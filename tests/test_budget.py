@@ -7,17 +7,17 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "bdr_stan"
 # Lines of Python, docstrings and blank lines included. A new capability makes room for itself.
 BUDGETS = {
-    ".": 2738,
+    ".": 2732,
     "aggregate": 2705,
     "bags": 5010,
     "cli": 1124,
     "cmdstan": 875,
     "datasets": 379,
-    "embedding": 2590,
-    "estimators": 6587,
+    "embedding": 2584,
+    "estimators": 6536,
     "families": 708,
     "kernel_means": 800,
-    "kernels": 2454,
+    "kernels": 2419,
     "maps": 1663,
     "models": 3639,
     "plots": 866,

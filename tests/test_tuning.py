@@ -228,16 +228,6 @@ def test_search_improves_on_the_grid(one_feature_counts, refine):
         assert again == pytest.approx(found[score], rel=1e-6)
 
 
-def test_search_over_fourier_features(one_feature_counts):
-    bags, y = one_feature_counts
-    once = {"n_landmarks": (10,), "bandwidth_scale": (1.0,), "refine": "ard", "seed": 5}
-    tuned = tune(bags, y, cv=3, models=[RBFNetwork(features="fourier")], **once)
-    assert tuned.table["mse"].is_monotonic_increasing and tuned.table["refined"][0]
-    assert tuned.best.landmarks == "kmeans"  # there are none: the seed gives the frequencies
-    assert tuned.best.random_state == 5
-    assert tuned.best.fit(bags, y).bandwidth_.shape == (2,)
-
-
 @pytest.mark.parametrize(
     ("setting", "message"),
     [

@@ -170,7 +170,7 @@ def embed(
     if features.n_inputs != bags.n_features:
         raise ValueError(
             f"the feature map takes points of {features.n_inputs} columns, but the points of the "
-            f"bags have {bags.n_features}: give it landmarks or frequencies with the same columns"
+            f"bags have {bags.n_features}: give it landmarks with the same columns"
         )
     sizes = bags.effective_sizes
     factors = scatter_factors(bags, sizes, covariance, tau)

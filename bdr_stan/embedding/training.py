@@ -18,7 +18,7 @@ from bdr_stan.embedding.covariates import Covariates
 from bdr_stan.embedding.landmarks import check_kernel_reaches, kernel_in_words, landmarks_of_kernel
 from bdr_stan.embedding.mean_embedding import Embedding, embed
 from bdr_stan.embedding.terms import NO_TERMS, Terms
-from bdr_stan.kernels import FourierFeatures, Kernel, landmark_features, resolve_kernel
+from bdr_stan.kernels import Kernel, landmark_features, resolve_kernel
 from bdr_stan.kernels.names import LINEAR_PLUS, name_for
 from bdr_stan.kernels.normal_scores import LongTails
 from bdr_stan.kernels.summands import rank, single_bandwidth, summands
@@ -60,8 +60,8 @@ class TrainingFeatures:
 
     @property
     def landmarks(self) -> Any:
-        """Landmarks of the feature map, shape (d, p), or the frequencies of Fourier features."""
-        return by_sample(self.samples, lambda _, part: _landmarks(part.feature_map))
+        """Landmarks of the feature map, shape (d, p)."""
+        return by_sample(self.samples, lambda _, part: part.feature_map.landmarks)
 
     @property
     def bandwidth(self) -> Any:
@@ -113,12 +113,6 @@ class TrainingFeatures:
             parts[name] = part.take((np.cumsum(has) - 1)[chosen[has[chosen]]])
         taken = self.embedding.take(bags), self.record.take(bags)
         return replace(self, embedding=taken[0], record=taken[1], parts=parts)
-
-
-def _landmarks(feature_map):
-    if isinstance(feature_map, FourierFeatures):
-        return feature_map.frequencies
-    return feature_map.landmarks
 
 
 def training_features(

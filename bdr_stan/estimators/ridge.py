@@ -6,20 +6,18 @@ one singular value decomposition of the training embeddings (`bdr_stan.kernel_me
 
 from dataclasses import KW_ONLY
 from functools import partial
-from typing import Self, cast
+from typing import Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan.bags import BagsLike, as_bags, check_outputs, output_names, values_of_bags
-from bdr_stan.bags.record import BagsRecord
 from bdr_stan.embedding.mean_embedding import Embedding, embed
 from bdr_stan.embedding.training import TrainingFeatures, training_features
 from bdr_stan.estimators.base import BagRegressor
 from bdr_stan.estimators.validation import (
     LANDMARKS,
     check_alpha,
-    check_choice,
     check_landmarks,
     check_positive,
     check_validation_chooses,
@@ -27,16 +25,7 @@ from bdr_stan.estimators.validation import (
     labels_of_training,
 )
 from bdr_stan.kernel_means.ridge_path import RidgePath
-from bdr_stan.kernels import (
-    RBF,
-    FourierFeatures,
-    Kernel,
-    check_kernel_and_bandwidth,
-    draw_frequencies,
-    kernel_named,
-    landmark_features,
-    resolve_kernel,
-)
+from bdr_stan.kernels import Kernel, check_kernel_and_bandwidth, landmark_features
 from bdr_stan.parameters import estimator
 from bdr_stan.results.arviz_groups import estimate_groups
 from bdr_stan.results.result import Result
@@ -53,10 +42,7 @@ class RBFNetwork(BagRegressor):
     Parameters
     ----------
     n_landmarks : int, default 60
-        Landmarks, or frequencies with ``features="fourier"``.
-    features : {"landmarks", "fourier"}, default "landmarks"
-        The kernel at the landmarks, or random Fourier features of the Gaussian kernel, a cosine
-        and a sine for each frequency.
+        At most: k-means finds fewer if the points have fewer different values.
     alpha : "loo", float or sequence of float, default "loo"
         Penalty on the squared weights, > 0; the intercept is free. From several the one with the
         lowest squared error on the validation bags of `fit`, else of leave-one-out
@@ -71,7 +57,6 @@ class RBFNetwork(BagRegressor):
         posterior: intercept (units of y) and beta (landmark), a single draw that is the
         estimate; its attribute inference_method is "ridge".
     landmarks_ : array, shape (d, p)
-        The frequencies with ``features="fourier"``.
     kernel_ : Kernel
         With its columns as indices and its bandwidths as numbers.
     bandwidth_ : float or array, shape (p,)
@@ -102,7 +87,6 @@ class RBFNetwork(BagRegressor):
     bandwidth: ArrayLike | str = "scaled"
     _: KW_ONLY
     kernel: str | Kernel = "rbf"
-    features: str = "landmarks"
     alpha: str | ArrayLike = "loo"
     bandwidth_scale: float = 1.0
     landmarks: str | ArrayLike = "kmeans"
@@ -168,12 +152,11 @@ class RBFNetwork(BagRegressor):
             predicted = path.level + np.tensordot(validation[0].mean - path.origin, weights, 1)
             held_out = predicted, np.asarray(validation[1], float)
         best = path.best(alphas, held_out)
-        row = "frequency" if self.features == "fourier" else "landmark"
         groups = estimate_groups(
             {"intercept": path.level, "beta": weights[:, best]},
             "ridge",
             {
-                "landmarks": (training.landmarks, [row, "feature"]),
+                "landmarks": (training.landmarks, ["landmark", "feature"]),
                 "m0": (path.origin, ["landmark"]),
                 "alpha": (float(alphas[best]), []),
                 "bag_size": (training.embedding.sizes, ["bag"]),
@@ -182,12 +165,7 @@ class RBFNetwork(BagRegressor):
             y,
             outputs,
         )
-        settings = {
-            "kernel": training.kernel,
-            "features": self.features,
-            "outputs": outputs,
-            **training.record.settings,
-        }
+        settings = {"kernel": training.kernel, "outputs": outputs, **training.record.settings}
         return self._keep(Result(groups, settings))
 
     def training_features(self, bags: BagsLike, *, seed: int | None = None) -> TrainingFeatures:
@@ -198,25 +176,15 @@ class RBFNetwork(BagRegressor):
         TrainingFeatures
             For `fit_features`; several models may share it.
         """
-        seed = self.checked_seed(seed)
-        if self.features == "landmarks":
-            return training_features(
-                bags,
-                kernel=self.kernel,
-                bandwidth=self.bandwidth,
-                bandwidth_scale=self.bandwidth_scale,
-                n_landmarks=self.n_landmarks,
-                landmarks=self.landmarks,
-                seed=seed,
-            )
-        bags = as_bags(bags, in_parts=self.takes_parts)
-        kernel = _gaussian(
-            resolve_kernel(self.kernel, self.bandwidth, bags, seed=seed, scale=self.bandwidth_scale)
+        return training_features(
+            bags,
+            kernel=self.kernel,
+            bandwidth=self.bandwidth,
+            bandwidth_scale=self.bandwidth_scale,
+            n_landmarks=self.n_landmarks,
+            landmarks=self.landmarks,
+            seed=self.checked_seed(seed),
         )
-        frequencies = draw_frequencies(self.n_landmarks, bags.n_features, seed=seed)
-        feature_map = FourierFeatures(frequencies, cast(RBF, kernel).lengths)
-        embedding = embed(bags, feature_map)
-        return TrainingFeatures(feature_map, kernel, embedding, BagsRecord.from_bags(bags))
 
     def embed(self, bags: BagsLike, training: TrainingFeatures | None = None) -> Embedding:
         """Mean embeddings of new bags, for training features or, by default, the fit."""
@@ -236,12 +204,6 @@ class RBFNetwork(BagRegressor):
     def check_parameters(self) -> None:
         check_kernel_and_bandwidth(self.kernel, self.bandwidth)
         check_positive(bandwidth_scale=self.bandwidth_scale)
-        check_choice(self.features, "features", ("landmarks", "fourier"))
-        if self.features == "fourier":
-            if not isinstance(self.landmarks, str):
-                raise ValueError("features='fourier' has no landmarks: leave them out")
-            kernel = self.kernel
-            _gaussian(kernel_named(kernel, "scaled") if isinstance(kernel, str) else kernel)
         check_landmarks(self.landmarks, self.n_landmarks, LANDMARKS)
         check_alpha(self.alpha)
 
@@ -253,17 +215,4 @@ class RBFNetwork(BagRegressor):
         self.landmarks_, self.kernel_ = constants["landmarks"], result.settings["kernel"]
         if hasattr(self.kernel_, "bandwidth"):
             self.bandwidth_ = self.kernel_.lengths
-        if result.settings["features"] == "fourier":
-            self.feature_map_ = FourierFeatures(self.landmarks_, self.bandwidth_)
-        else:
-            self.feature_map_ = landmark_features(self.kernel_, self.landmarks_)
-
-
-def _gaussian(kernel: Kernel) -> RBF:
-    """The kernel, if random Fourier features approximate it; else ValueError."""
-    if not isinstance(kernel, RBF) or kernel.columns is not None or kernel.variance != 1:
-        raise ValueError(
-            "features='fourier' belong to the Gaussian kernel of variance 1 on all columns, "
-            f"but kernel is {kernel!r}: use 'rbf', or features='landmarks'"
-        )
-    return kernel
+        self.feature_map_ = landmark_features(self.kernel_, self.landmarks_)

@@ -9,9 +9,7 @@ from bdr_stan.kernels.description import kernel_from_config as kernel_from_confi
 from bdr_stan.kernels.description import kernel_text as kernel_text
 from bdr_stan.kernels.feature_maps import ConcatenatedFeatures as ConcatenatedFeatures
 from bdr_stan.kernels.feature_maps import FeatureMap, LandmarkFeatures
-from bdr_stan.kernels.feature_maps import FourierFeatures as FourierFeatures
 from bdr_stan.kernels.feature_maps import NystromFeatures as NystromFeatures
-from bdr_stan.kernels.feature_maps import draw_frequencies as draw_frequencies
 from bdr_stan.kernels.fields import FieldFeatures as FieldFeatures
 from bdr_stan.kernels.fields import field_names as field_names
 from bdr_stan.kernels.fields import map_kernel

@@ -9,9 +9,8 @@ from itertools import accumulate, pairwise
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
-from bdr_stan.kernels.bandwidth import check_bandwidth
 from bdr_stan.kernels.kernel import Kernel
-from bdr_stan.types import Array, ArrayLike, Seed, check_counts
+from bdr_stan.types import Array, ArrayLike
 
 # Share of the mean diagonal of the landmarks' kernel matrix, added to its diagonal.
 NYSTROM_JITTER = 1e-6
@@ -32,14 +31,15 @@ class FeatureMap:
     Examples
     --------
     >>> import numpy as np
-    >>> from bdr_stan.kernels import RBF, FourierFeatures, LandmarkFeatures, draw_frequencies
-    >>> maps = [
-    ...     LandmarkFeatures(RBF(1.0), [[0.0], [1.0], [2.0]]),
-    ...     FourierFeatures(draw_frequencies(5, 1, seed=0), 1.0),
-    ... ]
-    >>> points = np.array([[0.0], [1.0]])
-    >>> [(phi.n_inputs, phi.n_columns, phi(points).shape) for phi in maps]
-    [(1, 3, (2, 3)), (1, 10, (2, 10))]
+    >>> from bdr_stan.kernels import FeatureMap
+    >>> class Powers(FeatureMap):
+    ...     n_inputs, n_columns = 1, 2
+    ...
+    ...     def fill(self, points, out, log_scale):
+    ...         out[:] = np.exp(np.reshape(log_scale, (-1, 1))) * points ** [1, 2]
+    >>> Powers()(np.array([[2.0], [3.0]]))
+    array([[2., 4.],
+           [3., 9.]])
     """
 
     n_inputs: int
@@ -133,43 +133,10 @@ class NystromFeatures(FeatureMap):
         np.matmul(self._values(points, None, log_scale), self.projection, out=out)
 
 
-class FourierFeatures(FeatureMap):
-    """Random Fourier features, a cosine and a sine for each frequency.
-
-    sqrt(1/d) [cos(x'W/bandwidth), sin(x'W/bandwidth)], with inner products that are on average the
-    Gaussian kernel. The `frequencies` W', (d, p), one a row, are from `draw_frequencies`, without
-    unit; there are twice as many features. The bandwidth is a number or of shape (p,).
-
-    Source: Rahimi and Recht (2007), "Random features for large-scale kernel machines".
-    """
-
-    def __init__(self, frequencies: ArrayLike, bandwidth: ArrayLike):
-        self.frequencies, self.bandwidth = checked_rows(frequencies, "frequencies"), bandwidth
-        d, self.n_inputs = self.frequencies.shape
-        self.n_columns = 2 * d
-        check_bandwidth(bandwidth, n_features=self.n_inputs)
-        self._matrix = (self.frequencies / bandwidth).T
-
-    def fill(self, points: Array, out: Array, log_scale: ArrayLike) -> None:
-        d = self._matrix.shape[1]
-        angles, sines = out[:, :d], out[:, d:]
-        np.matmul(np.asarray(points, np.float64), self._matrix, out=angles)
-        np.sin(angles, out=sines)
-        np.cos(angles, out=angles)
-        out *= np.sqrt(1 / d)
-        scale_rows(out, log_scale)
-
-
 def scale_rows(rows: Array, log_scale: ArrayLike) -> None:
     """Multiply rows, shape (n, k), by exp(log_scale) of each, in place."""
     if np.ndim(log_scale) or log_scale:
         rows *= np.exp(np.broadcast_to(log_scale, len(rows)))[:, None]
-
-
-def draw_frequencies(n_frequencies: int, n_features: int, *, seed: Seed = None) -> Array:
-    """Frequencies, (d, p), of random Fourier features of the Gaussian kernel with bandwidth 1."""
-    check_counts(n_frequencies=n_frequencies, n_features=n_features)
-    return np.random.default_rng(seed).standard_normal((n_frequencies, n_features))
 
 
 class ConcatenatedFeatures(FeatureMap):
@@ -203,7 +170,7 @@ def slices_of(lengths: Iterable[int]) -> list[slice]:
 
 
 def checked_rows(rows: ArrayLike, name: str) -> Array:
-    """Landmarks or frequencies as a float array, shape (d, p), d >= 1; ValueError otherwise."""
+    """Landmarks, or other rows, as a float array, shape (d, p), d >= 1; ValueError otherwise."""
     rows = np.asarray(rows, np.float64)
     if rows.ndim != 2 or len(rows) == 0:
         raise ValueError(f"{name} have shape {rows.shape}, expected (d, p) with d >= 1")

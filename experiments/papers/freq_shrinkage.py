@@ -12,7 +12,6 @@ from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.estimators.validation import check_choice, labels_of_training
 from bdr_stan.kernel_means.ridge_path import RidgePath, mean_squares
-from bdr_stan.kernels import RBF, FourierFeatures
 from bdr_stan.parameters import estimator
 from bdr_stan.types import Array, ArrayLike, Seed, numbers_or_nan
 from experiments.papers.shrunk_embedding import ShrunkEmbedding, shrink_embedding
@@ -196,9 +195,7 @@ def by_bag(
 ) -> ShrunkEmbedding:
     """The embedding of bags, each shrunk by itself towards the parameter `target`."""
     bags = unweighted(bags)
-    # Fourier features stand for the Gaussian kernel, by whose score means are shrunk.
-    fourier = isinstance(features, FourierFeatures)
-    kernel = RBF(features.bandwidth) if fourier else features.kernel
+    kernel = features.kernel
     mean = None if target is None or isinstance(target, str) else KernelMean(target, kernel)
     return shrink_embedding(embedding, bags, features, kernel, estimator=name, target=mean)
 

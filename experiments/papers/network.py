@@ -16,10 +16,11 @@ from scipy.optimize import minimize
 from bdr_stan.aggregate.links import Link
 from bdr_stan.bags import Bags
 from bdr_stan.embedding.mean_embedding import embed
-from bdr_stan.kernels import FourierFeatures, draw_frequencies, median_bandwidth
+from bdr_stan.kernels import median_bandwidth
 from bdr_stan.threads import limited_blas
 from bdr_stan.types import Array
 from experiments.papers.deviances import Deviance
+from experiments.papers.fourier_features import FourierFeatures, draw_frequencies
 
 CHUNK_POINTS = 1 << 14
 PATIENCE = 25  # steps of L-BFGS without a better deviance of the validation bags

@@ -12,12 +12,12 @@ from bdr_stan.kernels import (
     LandmarkFeatures,
     RationalQuadratic,
     StudentT,
-    draw_frequencies,
     median_bandwidth,
 )
 from data_gen.mixtures import GaussianMixture
 from experiments.papers.covariance_operators import CovarianceOperator
 from experiments.papers.density_matching import kmeans_mixture
+from experiments.papers.fourier_features import draw_frequencies
 from experiments.papers.gaussian_mixtures import MixtureMean
 from experiments.papers.kernel_grids import set_kernels
 from experiments.papers.kernel_pca import KernelPCA

@@ -4,11 +4,10 @@ import numpy as np
 
 from bdr_stan.kernels import (
     ConcatenatedFeatures,
-    FourierFeatures,
     LandmarkFeatures,
     NystromFeatures,
 )
-from builders.kernels import LENGTHS, gram, kernel_and_definition
+from builders.kernels import gram, kernel_and_definition
 
 
 def at_landmarks(name, u):
@@ -26,16 +25,6 @@ def nystrom(name, u):
     return NystromFeatures(kernel, u), lambda x: inverse @ [definition(x, v) for v in u]
 
 
-def fourier(bandwidth, w):
-    lengths = np.broadcast_to(bandwidth, w.shape[1])
-
-    def row(x):
-        angles = np.array([sum(a * f / b for a, f, b in zip(x, v, lengths)) for v in w])
-        return np.concatenate([np.cos(angles), np.sin(angles)]) / np.sqrt(len(w))
-
-    return FourierFeatures(w, bandwidth), row
-
-
 def side_by_side(*pairs):
     maps, rows = zip(*pairs)
     return ConcatenatedFeatures(maps), lambda x: np.concatenate([row(x) for row in rows])
@@ -48,13 +37,14 @@ FEATURE_MAPS = {
     "landmarks of a sum": lambda u: at_landmarks("sum", u),
     "nystrom": lambda u: nystrom("rbf", u),
     "nystrom of a product": lambda u: nystrom("product", u),
-    "fourier": lambda u: fourier(1.3, u),
-    "fourier, a length a column": lambda u: fourier(LENGTHS, u),
     "one alone": lambda u: side_by_side(at_landmarks("matern32", u)),
     "several side by side": lambda u: side_by_side(
-        at_landmarks("rbf", u), fourier(1.3, u[:2]), nystrom("columns", u), at_landmarks("sum", u)
+        at_landmarks("rbf", u),
+        at_landmarks("cauchy", u[:2]),
+        nystrom("columns", u),
+        at_landmarks("sum", u),
     ),
     "side by side in side by side": lambda u: side_by_side(
-        fourier(LENGTHS, u), side_by_side(at_landmarks("cauchy", u[:1]), nystrom("product", u))
+        nystrom("rbf", u), side_by_side(at_landmarks("cauchy", u[:1]), nystrom("product", u))
     ),
 }

@@ -11,7 +11,6 @@ from bdr_stan.embedding import mean_embedding
 from bdr_stan.kernels import (
     RBF,
     ConcatenatedFeatures,
-    FourierFeatures,
     LandmarkFeatures,
     Polynomial,
     resolve_kernel,
@@ -149,7 +148,7 @@ def test_embed_with_point_weights(bags, landmarks, rng, name, covariance, chunk_
 
 def test_maps_side_by_side_are_embedded_side_by_side(bags, landmarks):
     """Blocks of means and of the covariance are those of each map alone."""
-    maps = [LandmarkFeatures(RBF(1.3), landmarks), FourierFeatures(landmarks[:2], 0.7)]
+    maps = [LandmarkFeatures(RBF(1.3), landmarks), LandmarkFeatures(RBF(0.7), landmarks[:2])]
     both = embed(bags, ConcatenatedFeatures(maps), covariance="average")
     alone = [embed(bags, each, covariance="average") for each in maps]
     np.testing.assert_allclose(both.mean, np.hstack([e.mean for e in alone]), rtol=1e-12)
@@ -161,7 +160,8 @@ def test_maps_side_by_side_are_embedded_side_by_side(bags, landmarks):
 def test_wide_maps_side_by_side_take_smaller_chunks(rng):
     """Chunks are cut by the columns of all maps together."""
     bags = Bags.from_points(rng.normal(size=(401, 3)), sizes=[400, 1])
-    pairs = [FEATURE_MAPS[name](rng.normal(size=(40, 3))) for name in ("fourier", "nystrom")]
+    names = "landmarks", "nystrom", "landmarks of a sum"
+    pairs = [FEATURE_MAPS[name](rng.normal(size=(40, 3))) for name in names]
     feature_map, row = side_by_side(*pairs)
     done = []
     options = {"chunk_bytes": 8 * 120 * 20, "progress": lambda *call: done.append(call)}
@@ -363,15 +363,14 @@ def test_bad_arguments(bags, feature_map, arguments, message):
     [
         LandmarkFeatures(RBF(1.0), np.zeros((4, 2))),
         LandmarkFeatures(RBF(1.0, columns=[0]), np.zeros((4, 2))),
-        FourierFeatures(np.ones((4, 2)), 1.0),
-        ConcatenatedFeatures([FourierFeatures(np.ones((4, 2)), 1.0)]),
+        ConcatenatedFeatures([LandmarkFeatures(RBF(1.0), np.ones((4, 2)))]),
     ],
     ids=lambda each: type(each).__name__,
 )
 def test_maps_of_points_with_other_columns(bags, feature_map):
     message = (
         "the feature map takes points of 2 columns, but the points of the bags have 3: give it "
-        "landmarks or frequencies with the same columns"
+        "landmarks with the same columns"
     )
     with pytest.raises(ValueError, match=message):
         embed(bags, feature_map)

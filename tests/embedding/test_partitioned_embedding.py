@@ -138,18 +138,12 @@ def test_one_landmark_a_bag_needs_all_points(lazy):
         BLR(method="exact"),
         BDR(method="optimize", covariates=["people"]),
         RBFNetwork(),
-        RBFNetwork(features="fourier"),
     ],
     ids=repr,
 )
 def test_fits_and_predictions_are_those_in_memory(model, lazy, in_memory):
     y = in_memory.metadata["y"].to_numpy()
-    at = (
-        {}
-        if model.get_params().get("features") == "fourier"
-        else {"landmarks": in_memory.points[::60]}
-    )
-    model.set_params(**at, bandwidth=2.0)
+    model.set_params(landmarks=in_memory.points[::60], bandwidth=2.0)
     expected = model.fit(in_memory, y, seed=1).predict(in_memory)
     assert_allclose(model.predict(lazy), expected, rtol=1e-10)
     found = model.fit(lazy, y, seed=1).predict(lazy)

@@ -14,7 +14,6 @@ from bdr_stan.embedding.training import TrainingFeatures, training_features
 from bdr_stan.kernels import (
     RBF,
     Cauchy,
-    FourierFeatures,
     Matern32,
     NystromFeatures,
     landmark_features,
@@ -112,9 +111,9 @@ def test_take_some_of_the_bags(bags):
 
 def test_landmarks_of_other_maps(bags, rng):
     u = rng.normal(size=(4, 3))
-    for feature_map in (NystromFeatures(RBF(1.0), u), FourierFeatures(u, 1.0)):
-        training = TrainingFeatures(feature_map, RBF(1.0), embed(bags, feature_map), bags.index)
-        np.testing.assert_array_equal(training.landmarks, u)
+    feature_map = NystromFeatures(RBF(1.0), u)
+    training = TrainingFeatures(feature_map, RBF(1.0), embed(bags, feature_map), bags.index)
+    np.testing.assert_array_equal(training.landmarks, u)
 
 
 @pytest.mark.parametrize(

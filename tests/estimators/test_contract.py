@@ -69,7 +69,6 @@ ESTIMATORS = {
     "InverseBDRClassifier, laplace": InverseBDRClassifier(5, method="laplace"),
     "InverseBDRClassifier, nuts": InverseBDRClassifier(5),
     "RBFNetwork": RBFNetwork(5),
-    "RBFNetwork, Fourier": RBFNetwork(5, features="fourier"),
     "MERR": MERR(),
     "MERR, landmarks": MERR(outer="rbf", n_landmarks=5, landmarks="kmeans"),
     "MERRCV": MERRCV(),

@@ -34,7 +34,7 @@ BAYESIAN = [
     BDR(5, kernel="rbf", method="laplace"),
     BDR(5),
 ]
-RIDGE = [RBFNetwork(5), RBFNetwork(5, features="fourier"), FreqShrinkage(5)]
+RIDGE = [RBFNetwork(5), FreqShrinkage(5)]
 
 
 def name_of(model):

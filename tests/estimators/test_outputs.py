@@ -21,7 +21,6 @@ ALPHAS = np.geomspace(1e-5, 1, 6)
 NAMES = ["centre", "spread", "noise"]
 FIXED = [
     RBFNetwork(6, alpha=0.1),
-    RBFNetwork(6, features="fourier", alpha=0.1),
     FreqShrinkage(6, alpha=0.1, shrinkage=3.0),
     MERR(alpha=0.01),
     MERR(outer="rbf", alpha=0.01),

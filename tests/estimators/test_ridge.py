@@ -98,25 +98,6 @@ def test_validation_on_shared_features(problem):
     np.testing.assert_array_equal(model.predict_features(held), whole.predict(bags[25:]))
 
 
-def test_fourier_features_approximate_the_kernel_between_bags(problem):
-    """Kernel ridge regression with the mean of k over pairs of points: no landmarks at all."""
-    bags, y = problem
-    bandwidth, alpha = 1.5, 0.05
-    gram = np.array([[RBF(bandwidth)(a, b).mean() for b in bags] for a in bags])
-    centre = np.eye(40) - 1 / 40
-    centred = centre @ gram @ centre
-    dual = np.linalg.solve(centred + alpha * np.eye(40), y - y.mean())
-    exact = y.mean() + centred @ dual
-    error = {}
-    for n in (20, 4000):
-        model = RBFNetwork(n, bandwidth, features="fourier", alpha=alpha).fit(bags, y, seed=2)
-        assert model.landmarks_.shape == (n, 2)
-        assert model.idata["posterior"]["beta"].shape == (1, 1, 2 * n)
-        error[n] = np.abs(model.predict(bags) - exact).max()
-    assert error[4000] < 0.03 * np.ptp(y)
-    assert error[4000] < 0.5 * error[20]
-
-
 KERNELS = ["matern32", Matern32(1.5), RBF(columns=("a",)) + Linear()]
 
 
@@ -138,27 +119,17 @@ def test_kernels_by_name_and_as_objects(problem, kernel, tmp_path):
     assert hasattr(again, "bandwidth_") == (kernel is not KERNELS[2])
 
 
-def test_fourier_features_of_a_kernel_object(problem):
-    bags, y = problem
-    named = RBFNetwork(20, 1.5, features="fourier", bandwidth_scale=2.0).fit(bags, y, seed=2)
-    given = RBFNetwork(20, kernel=RBF(3.0), features="fourier").fit(bags, y, seed=2)
-    np.testing.assert_allclose(given.predict(bags), named.predict(bags), rtol=1e-10)
-    assert named.bandwidth_ == 3.0
-
-
 def test_a_bandwidth_for_each_feature(problem, tmp_path):
     bags, y = problem
-    for model in (RBFNetwork(6), RBFNetwork(6, features="fourier")):
-        model.set_params(bandwidth=np.array([1.0, 2.0])).fit(bags, y, seed=1)
-        stretched = [bag / [1.0, 2.0] for bag in bags]
-        if model.features == "landmarks":
-            same = clone(model).set_params(bandwidth=1.0, landmarks=model.landmarks_ / [1.0, 2.0])
-            np.testing.assert_allclose(
-                same.fit(stretched, y).predict(stretched), model.predict(bags), rtol=1e-6
-            )
-        model.save(tmp_path / "fit.nc")
-        again = bdr_stan.load(tmp_path / "fit.nc")
-        np.testing.assert_array_equal(again.predict(bags), model.predict(bags))
+    model = RBFNetwork(6, bandwidth=np.array([1.0, 2.0])).fit(bags, y, seed=1)
+    stretched = [bag / [1.0, 2.0] for bag in bags]
+    same = clone(model).set_params(bandwidth=1.0, landmarks=model.landmarks_ / [1.0, 2.0])
+    np.testing.assert_allclose(
+        same.fit(stretched, y).predict(stretched), model.predict(bags), rtol=1e-6
+    )
+    model.save(tmp_path / "fit.nc")
+    again = bdr_stan.load(tmp_path / "fit.nc")
+    np.testing.assert_array_equal(again.predict(bags), model.predict(bags))
 
 
 def test_weighted_points_count_by_weight(problem):
@@ -175,9 +146,7 @@ def test_weighted_points_count_by_weight(problem):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (RBFNetwork(features="rff"), "features must be 'landmarks' or 'fourier', found 'rff'"),
-        (RBFNetwork(landmarks=np.eye(2), features="fourier"), "'fourier' has no landmarks"),
-        (RBFNetwork(0, features="fourier"), "n_landmarks must be an integer >= 1, found 0"),
+        (RBFNetwork(0), "n_landmarks must be an integer >= 1, found 0"),
         (RBFNetwork(alpha="gcv"), "alpha must be 'loo', a positive number or several, found 'gcv'"),
         (RBFNetwork(alpha=0.0), "alpha must be 'loo', a positive number or several, found 0.0"),
         (RBFNetwork(alpha=[]), r"alpha must be 'loo', .* found \[\]"),
@@ -190,8 +159,6 @@ def test_weighted_points_count_by_weight(problem):
             RBFNetwork(bandwidth=2.0, kernel=RBF(1.0)),
             "bandwidth=2.0 goes with the name of a kernel",
         ),
-        (RBFNetwork(kernel="matern32", features="fourier"), "'fourier' belong to the Gaussian"),
-        (RBFNetwork(kernel=RBF(columns=[0]), features="fourier"), "'fourier' belong to the Gau"),
     ],
     ids=str,
 )

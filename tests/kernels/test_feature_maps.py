@@ -10,12 +10,10 @@ from builders.kernels import DEFINITIONS, kernel_and_definition
 from bdr_stan.kernels import (
     RBF,
     ConcatenatedFeatures,
-    FourierFeatures,
     LandmarkFeatures,
     Linear,
     Matern32,
     NystromFeatures,
-    draw_frequencies,
 )
 
 MAPS = pytest.mark.parametrize("name", FEATURE_MAPS)
@@ -161,71 +159,18 @@ def test_nystrom_needs_a_positive_definite_matrix():
         NystromFeatures(Linear(), np.zeros((2, 1)))
 
 
-# ---------------------------------------------------------------- Fourier
-
-
-@pytest.mark.parametrize("bandwidth", [1.3, np.array([0.5, 1.0, 3.0])])
-def test_fourier_features_are_cosines_and_sines(x, bandwidth):
-    w = draw_frequencies(4, 3, seed=1)
-    angles = (x / bandwidth) @ w.T
-    expected = np.sqrt(1 / 4) * np.hstack([np.cos(angles), np.sin(angles)])
-    feature_map = FourierFeatures(w, bandwidth)
-    assert feature_map.n_columns == 8
-    np.testing.assert_array_equal(feature_map.frequencies, w)
-    np.testing.assert_array_equal(feature_map.bandwidth, bandwidth)
-    np.testing.assert_allclose(feature_map(x), expected, atol=1e-14)
-
-
-@pytest.mark.parametrize("bandwidth", [1.3, np.array([0.5, 1.0, 3.0])])
-def test_inner_products_of_fourier_features_approximate_the_kernel(rng, bandwidth):
-    x, d = rng.normal(size=(20, 3)), 20_000
-    phi = FourierFeatures(draw_frequencies(d, 3, seed=2), bandwidth)(x)
-    gap = phi @ phi.T - RBF(bandwidth)(x, x)
-    assert np.abs(gap).max() < 5 * np.sqrt(0.5 / d)  # five times its largest standard deviation
-    np.testing.assert_allclose(np.diag(gap), 0, atol=1e-12)
-
-
-def test_frequencies_come_from_the_seed():
-    w = draw_frequencies(5, 2, seed=3)
-    np.testing.assert_array_equal(w, draw_frequencies(5, 2, seed=3))
-    assert w.shape == (5, 2)
-    assert not np.array_equal(w, draw_frequencies(5, 2, seed=4))
-
-
-@pytest.mark.parametrize("bandwidth", [0, -1.0, np.nan, np.inf, "median", None, 1j])
-def test_bandwidth_of_fourier_features_must_be_positive(bandwidth):
-    with pytest.raises(ValueError, match="bandwidth must be a positive number, found"):
-        FourierFeatures(np.ones((2, 1)), bandwidth)
-
-
-@pytest.mark.parametrize(
-    ("frequencies", "bandwidth", "message"),
-    [
-        (np.ones((4, 3)), [1.0, 0.0, -2.0], "bandwidth of feature 1 must be a positive number"),
-        (np.ones((4, 3)), np.ones(2), "bandwidth has 2 entries, but the points have 3 features"),
-        (np.ones((4, 3)), np.ones((3, 3)), r"bandwidth has shape \(3, 3\): give a positive number"),
-        (np.ones((4, 3)), [], r"bandwidth has shape \(0,\): give a positive number"),
-        (np.ones(4), 1.0, r"frequencies have shape \(4,\), expected \(d, p\) with d >= 1"),
-        (np.ones((0, 4)), 1.0, r"frequencies have shape \(0, 4\), expected \(d, p\)"),
-    ],
-)
-def test_frequencies_and_bandwidths_that_do_not_fit(frequencies, bandwidth, message):
-    with pytest.raises(ValueError, match=message):
-        FourierFeatures(frequencies, bandwidth)
-
-
 # ---------------------------------------------------------------- side by side
 
 
 def test_maps_side_by_side_are_their_columns(x, u):
     maps = [
         LandmarkFeatures(RBF(1.0), u),
-        FourierFeatures(u[:3], 0.7),
+        LandmarkFeatures(Matern32(0.7), u[:3]),
         NystromFeatures(RBF(2.0), u),
     ]
     together = ConcatenatedFeatures(iter(maps))
     assert together.maps == tuple(maps)
-    assert (together.n_columns, together.n_inputs) == (4 + 6 + 4, 3)
+    assert (together.n_columns, together.n_inputs) == (4 + 3 + 4, 3)
     np.testing.assert_allclose(
         together(x), np.hstack([each(x) for each in maps]), rtol=1e-13, atol=1e-15
     )
@@ -243,7 +188,7 @@ def test_inner_products_of_maps_side_by_side_are_sums(rng, x):
     ("columns", "found"), [([], r"\[\]"), ([2, 3], r"\[2, 3\]"), ([4, 1, 4], r"\[1, 4\]")]
 )
 def test_maps_side_by_side_take_the_same_points(columns, found):
-    maps = [FourierFeatures(np.ones((2, p)), 1.0) for p in columns]
+    maps = [LandmarkFeatures(RBF(1.0), np.ones((2, p))) for p in columns]
     message = (
         "feature maps side by side need points of the same columns: pass at least one map, all of "
         f"the same n_inputs, found {found}"

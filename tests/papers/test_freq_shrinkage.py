@@ -180,7 +180,6 @@ def test_bags_whose_points_are_unlike_shrink_to_zero(problem):
         {"kernel": "matern32"},
         {"kernel": Matern32(1.5)},
         {"kernel": RBF(columns=("a",)) + Linear()},
-        {"features": "fourier"},
         {"bandwidth": np.array([1.0, 2.0])},
     ],
     ids=str,

@@ -7,9 +7,9 @@ from scipy.optimize import approx_fprime
 
 from bdr_stan import Bags
 from bdr_stan.aggregate.links import LINKS
-from bdr_stan.kernels import FourierFeatures, draw_frequencies
 from experiments.papers import network
 from experiments.papers.deviances import DEVIANCES
+from experiments.papers.fourier_features import FourierFeatures, draw_frequencies
 from experiments.papers.network import (
     Loss,
     Network,

@@ -7,7 +7,8 @@ from builders.location_family import location_family
 from bdr_stan.bags import Bags
 from bdr_stan.embedding.mean_embedding import embed
 from bdr_stan.kernel_means.shrinkage import f_kmse, s_kmse
-from bdr_stan.kernels import RBF, FourierFeatures, LandmarkFeatures, Matern32
+from bdr_stan.kernels import RBF, LandmarkFeatures, Matern32
+from experiments.papers.fourier_features import FourierFeatures
 from experiments.papers.shrunk_embedding import shrink_embedding
 
 
