@@ -17,7 +17,6 @@ _NAMES_OF = {
     "estimators.inverse": ["InverseBDR", "InverseBDRClassifier"],
     "estimators.ridge": ["RBFNetwork"],
     "estimators.merr": ["MERR"],
-    "estimators.merr_cv": ["MERRCV"],
     "estimators.aggregate": ["AggregateRegressor"],
     "estimators.joint": ["JointRegressor"],
     "estimators.stacked": ["Stacked", "StackedClassifier"],

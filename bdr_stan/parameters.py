@@ -20,8 +20,8 @@ _COMMON = """Parameters
 ----------
 bags : Bags, or list of n arrays, shapes (n_points, p)
 y : array, shape (n,), or str
-    Label of each bag, or the name of a column of the bags' metadata. `MERR`, `MERRCV` and
-    `RBFNetwork` also take several: shape (n, k), or a DataFrame of k columns.
+    Label of each bag, or the name of a column of the bags' metadata. `MERR` and `RBFNetwork` also
+    take several: shape (n, k), or a DataFrame of k columns.
 sample_weight : array, shape (n,), optional
     Weight of each bag.
 validation : (bags, y), optional

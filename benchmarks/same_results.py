@@ -26,7 +26,6 @@ from bdr_stan import (
     BDR,
     BLR,
     MERR,
-    MERRCV,
     AggregateRegressor,
     Bags,
     BDRClassifier,
@@ -39,7 +38,7 @@ from bdr_stan import (
     StackedClassifier,
     tune,
 )
-from bdr_stan.kernels import RBF, Cauchy, Linear, Matern32, Polynomial
+from bdr_stan.kernels import RBF, Matern32, Polynomial
 
 try:
     from experiments.papers import (
@@ -296,7 +295,6 @@ def tuned(*models, **options):
 
 
 ARD = RBF("ard", columns=["x"]) + Matern32(columns=["z"])
-KERNELS = [RBF(1.0), RBF(3.0), Matern32(2.0), Cauchy(2.0), Linear()]
 
 FITS = {
     "BLR exact": regressor(BLR(8, method="exact")),
@@ -340,9 +338,6 @@ FITS = {
     "MERR, outer kernel": regressor(MERR(outer="rbf")),
     "MERR, landmarks": regressor(MERR(landmarks="kmeans", n_landmarks=10, outer="cauchy")),
     "MERR, sum": regressor(MERR(RBF(1.5, columns=["x"]) + Matern32(3.0, columns=["z"]))),
-    "MERRCV": regressor(MERRCV(outers=("linear", "rbf"))),
-    "MERRCV, kernels": regressor(MERRCV(KERNELS, outers=("linear", "rbf"))),
-    "MERRCV, validation": with_validation(MERRCV(KERNELS)),
     "DFDR l2": regressor(DFDR()),
     "DFDR l1": regressor(DFDR(distance="l1", n_samples=200)),
     "DFDR, validation": with_validation(DFDR()),

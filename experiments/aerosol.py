@@ -17,7 +17,6 @@ from threadpoolctl import threadpool_limits
 
 from bdr_stan import Bags
 from bdr_stan.kernel_means.outer_kernels import between, resolved_outer
-from bdr_stan.kernel_means.ridge_path import held_out
 from bdr_stan.kernels import (
     RBF,
     Cauchy,
@@ -30,7 +29,7 @@ from bdr_stan.kernels import (
 )
 from data_gen.aerosol import aerosol_bags
 from experiments.paper_data import load_misr1
-from experiments.papers.kernel_grids import set_kernels
+from experiments.papers.kernel_grids import held_out, set_kernels
 from experiments.report import arguments, markdown, write
 
 THETAS = 2.0 ** np.arange(-15, 11)

@@ -13,16 +13,33 @@ import warnings
 import numpy as np
 from sklearn.base import clone
 
-from bdr_stan import BDR, BLR, MERRCV, tune
+from bdr_stan import BDR, BLR, MERR, Bags, tune
+from bdr_stan.kernel_means.set_kernels import BagMeans
 from bdr_stan.kernels import RBF, median_bandwidth
 from bdr_stan.plots import MODELS
 from data_gen.entropy import entropy_sets
 from experiments.papers import DFDR
+from experiments.papers.kernel_grids import held_out
 from experiments.report import arguments, markdown, pyplot, write
 
 SCALES = 2.0 ** np.arange(-3, 4)  # times the median bandwidth, for MERR
 DENSITY_SCALES = 2.0 ** np.arange(-5, 1)  # the same for DFDR
 PAPER = ("MERR", "DFDR L2", "DFDR L1")
+
+
+def merr(train, validation, kernels):
+    """MERR with the kernel and penalty of the least error on the validation sets."""
+    (bags, y), (others, of_others) = train, validation
+    together, labels = Bags.concatenate([bags, others]), np.concatenate([y, of_others])
+    split = np.arange(len(y)), np.arange(len(y), len(labels))
+    tried = []
+    for kernel in kernels:
+        gram = BagMeans(together, kernel).products()
+        alphas, errors, _ = held_out(gram, labels, [split])
+        best = np.argmin(errors)
+        tried.append((errors[best], kernel, alphas[best]))
+    _, kernel, alpha = min(tried, key=lambda candidate: candidate[0])
+    return MERR(kernel, alpha=float(alpha)).fit(bags, y)
 
 
 def fit_each(train, validation, seed, run):
@@ -31,9 +48,7 @@ def fit_each(train, validation, seed, run):
     median = median_bandwidth(bags, seed=seed)
     smoothers = {"bandwidths": DENSITY_SCALES * median}
     fits = {
-        "MERR": MERRCV([RBF(scale * median) for scale in SCALES]).fit(
-            bags, y, validation=validation, seed=seed
-        ),
+        "MERR": merr(train, validation, [RBF(scale * median) for scale in SCALES]),
         "DFDR L2": DFDR(**smoothers).fit(bags, y, validation=validation, seed=seed),
         "DFDR L1": DFDR(distance="l1", **smoothers).fit(bags, y, validation=validation, seed=seed),
     }

@@ -7,16 +7,16 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "bdr_stan"
 # Lines of Python, docstrings and blank lines included. A new capability makes room for itself.
 BUDGETS = {
-    ".": 2732,
+    ".": 2731,
     "aggregate": 2705,
     "bags": 5010,
     "cli": 1124,
     "cmdstan": 875,
     "datasets": 379,
     "embedding": 2584,
-    "estimators": 6536,
+    "estimators": 6341,
     "families": 708,
-    "kernel_means": 800,
+    "kernel_means": 776,
     "kernels": 2419,
     "maps": 1663,
     "models": 3639,

@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_validate
 
-from bdr_stan import BLR, MERRCV, RBF, AggregateRegressor, Bags, SpatialBlocks, tune
+from bdr_stan import BLR, RBF, AggregateRegressor, Bags, SpatialBlocks, tune
 from bdr_stan.model_selection import bag_centres, shuffled_folds
 
 CORNERS = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0], [10.0, 10.0]])
@@ -75,7 +75,6 @@ def test_regions_go_through_scikit_learn_and_tune(towns):
     # In `tune` landmarks and bandwidth know where all bags are, so the numbers are near, not equal.
     assert 0.2 * np.mean(errors) < blocks < 5 * np.mean(errors)
     assert tune(bags, y, cv=4, **settings).table["mse"][0] < 0.5 * blocks
-    assert np.isfinite(MERRCV([RBF(1.0)], cv=folds).fit(bags, y).predict(bags)).all()
 
 
 def test_a_region_without_neighbours_is_harder_than_a_bag(towns):

@@ -30,7 +30,6 @@ from bdr_stan import (
     BDR,
     BLR,
     MERR,
-    MERRCV,
     AggregateRegressor,
     Bags,
     BDRClassifier,
@@ -112,7 +111,6 @@ def others():
     return {
         "BDR, laplace": BDR(5, method="laplace"),
         "InverseBDR, laplace": InverseBDR(5, method="laplace"),
-        "MERRCV": MERRCV([RBF(1.0), RBF(2.0)]),
         "DFDR, l1": DFDR(distance="l1", n_samples=200, bandwidths=[0.5]),
         "BagPixel": BagPixel("poisson", n_landmarks=5, method="vb"),
         "ConstantRate": ConstantRate(),

@@ -223,8 +223,8 @@ def check_one_per_bag(labels: Array, n: int) -> None:
         )
     if labels.ndim == 2:
         raise ValueError(
-            f"y has shape {labels.shape}, expected ({n},): fit a model to each column, or MERR, "
-            "MERRCV or RBFNetwork, which take several numbers per bag, to all"
+            f"y has shape {labels.shape}, expected ({n},): fit a model to each column, or MERR "
+            "or RBFNetwork, which take several numbers per bag, to all"
         )
     if labels.ndim != 1:
         raise ValueError(f"y has shape {labels.shape}, expected ({n},): one label per bag")

@@ -8,13 +8,12 @@ eigenvalues, and level the average label, the fitted labels are
     level + U diag(d / (d + penalty)) U' (y - level)
 
 With H the matrix from y to the fitted labels f, leave-one-out errors are (y_i - f_i) / (1 - H_ii),
-without refitting. `held_out` computes errors on bags that others predict.
+without refitting.
 
 Labels y are (n,), or (n, k) of k outputs: one regression each, with the penalty in common. Results
 then end in an axis of the outputs, and errors are averages over them.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -150,29 +149,6 @@ class KernelRidgePath(_Path):
         unexplained = np.maximum(variance - explained, 0)
         spread = np.sqrt(unexplained + len(self._outside) * alpha)
         return np.multiply.outer(spread, self.scale(alpha))
-
-
-def held_out(
-    gram: Array,
-    y: Array,
-    splits: Sequence[tuple[Array, Array]],
-    alphas: Array | None = None,
-) -> tuple[Array, Array, Array]:
-    """Kernel ridge regression with held-out bags: alphas, (l,), their errors and predictions.
-
-    `gram`, (n, n), is the kernel between all bags with labels y, (n,); `splits` are pairs (training
-    indices, held-out indices). Errors, (l,), are mean squares over the held-out bags of all splits,
-    predictions, (held-out bags, l), split after split. By default alphas suit the first split.
-    """
-    tried: Any = alphas
-    parts = []
-    for train, test in splits:
-        path = KernelRidgePath(gram[np.ix_(train, train)], y[train])
-        tried = path.alphas(tried)
-        parts.append(path.level + np.tensordot(gram[np.ix_(test, train)], path.dual(tried), 1))
-    predictions = np.concatenate(parts)
-    truth = y[np.concatenate([test for _, test in splits])]
-    return tried, mean_squares(predictions - truth[:, None]), predictions
 
 
 def mean_squares(errors: Array) -> Array:

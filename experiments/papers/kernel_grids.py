@@ -1,4 +1,4 @@
-"""Set kernels of a whole grid of kernels, which share the work.
+"""Set kernels of a whole grid of kernels, which share the work, and errors of held-out bags.
 
 Nearly all of the work is in the pairs of points, which the kernels share: kernels of the distance
 with histograms of the squared distances (`distance_histograms`), polynomials with the means of the
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from bdr_stan.bags import BagsLike, as_bags
+from bdr_stan.kernel_means.ridge_path import KernelRidgePath, mean_squares
 from bdr_stan.kernel_means.set_kernels import BagMeans
 from bdr_stan.kernels import Kernel, Polynomial, Stationary
 from bdr_stan.types import Array
@@ -120,3 +121,26 @@ def _polynomial_set_kernels(
         p, c = kernel.degree, kernel.constant
         terms = (comb(p, q) * c ** (p - q) * powers[q] for q in range(p + 1))
         part[:] = kernel.variance * sum(terms)
+
+
+def held_out(
+    gram: Array,
+    y: Array,
+    splits: Sequence[tuple[Array, Array]],
+    alphas: Array | None = None,
+) -> tuple[Array, Array, Array]:
+    """Kernel ridge regression with held-out bags: alphas, (l,), their errors and predictions.
+
+    `gram`, (n, n), is the kernel between all bags with labels y, (n,); `splits` are pairs (training
+    indices, held-out indices). Errors, (l,), are mean squares over the held-out bags of all splits,
+    predictions, (held-out bags, l), split after split. By default alphas suit the first split.
+    """
+    tried: Any = alphas
+    parts = []
+    for train, test in splits:
+        path = KernelRidgePath(gram[np.ix_(train, train)], y[train])
+        tried = path.alphas(tried)
+        parts.append(path.level + np.tensordot(gram[np.ix_(test, train)], path.dual(tried), 1))
+    predictions = np.concatenate(parts)
+    truth = y[np.concatenate([test for _, test in splits])]
+    return tried, mean_squares(predictions - truth[:, None]), predictions

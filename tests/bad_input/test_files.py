@@ -1,7 +1,10 @@
 """Files of fits and data, and Stan programs, that cannot be used."""
 
-from builders.mistakes import BAGS, FITTED, FOLDED, POINTS, RNG, Y, check_call, mistakes
+from copy import copy
+
+from builders.mistakes import BAGS, FITTED, POINTS, RNG, Y, check_call, mistakes
 from sklearn.base import clone
+from sklearn.model_selection import KFold
 
 import bdr_stan
 from bdr_stan import BDR, datasets
@@ -54,7 +57,8 @@ FILES = [
     ("a fit saved by number", lambda: FITTED.save(3), "path"),
     ("notes of text", lambda: FITTED.save("new.nc", notes="mine"), "notes"),
     ("notes of objects", lambda: FITTED.save("new.nc", notes={"a": object()}), "notes"),
-    ("a splitter in a file", lambda: FOLDED.save("new.nc"), "cv"),
+    ("a splitter in a file",
+     lambda: copy(FITTED).set_params(prior=KFold(3)).save("new.nc"), "prior"),
     ("the program of somebody else's fit",
      lambda: bdr_stan.load("own.nc").fit(BAGS, Y), ["stan_file", "own.nc"]),
     ("a clone of somebody else's fit",

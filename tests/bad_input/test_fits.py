@@ -22,7 +22,6 @@ from bdr_stan import (
     BDR,
     BLR,
     MERR,
-    MERRCV,
     RBF,
     AggregateRegressor,
     Bags,
@@ -145,14 +144,14 @@ RUNS_BY_METHOD = [
 
 def fit_cases():
     for name, y, words in LABELS:
-        for model in (BDR(5), InverseBDR(5), BLR(5), RBFNetwork(5), MERR(), MERRCV(), DFDR()):
+        for model in (BDR(5), InverseBDR(5), BLR(5), RBFNetwork(5), MERR(), DFDR()):
             yield f"{type(model).__name__}, {name}", lambda m=model, y=y: m.fit(BAGS, y), words
     for model in (BDR(5), InverseBDR(5), BLR(5), Stacked([BLR(5), BDR(5)]), DFDR()):
         call = lambda m=model: m.fit(BAGS, TWO_COLUMNS)  # noqa: E731
         words = ["y has shape (12, 2)", "fit a model to each column", "MERR"]
         yield f"{type(model).__name__}, labels of two columns", call, words
     for name, y, words in OUTPUTS:
-        for model in (RBFNetwork(5), MERR(), MERRCV()):
+        for model in (RBFNetwork(5), MERR()):
             yield (
                 f"{type(model).__name__}, outputs {name}",
                 lambda m=model, y=y: m.fit(BAGS, y),
@@ -285,7 +284,7 @@ FITS = [
     ("validation of one output",
      lambda: RBFNetwork(5).fit(BAGS, TWO_COLUMNS, validation=(BAGS, Y)), ["validation", "columns"]),
     ("validation of two outputs",
-     lambda: MERRCV().fit(BAGS, Y, validation=(BAGS, TWO_COLUMNS)), ["validation", "columns"]),
+     lambda: RBFNetwork(5).fit(BAGS, Y, validation=(BAGS, TWO_COLUMNS)), ["validation", "columns"]),
     ("too few rows of outputs for ridge features",
      lambda: RBFNetwork(5).fit_features(RBFNetwork(5).training_features(BAGS), TWO_COLUMNS[:3]),
      "3 labels"),
@@ -298,9 +297,10 @@ FITS = [
     ("features that are not shrunk",
      lambda: FreqShrinkage(5, shrinkage="s-kmse").fit_features(
          RBFNetwork(5).training_features(BAGS), Y), "shrunk"),
-    ("validation that is no pair", lambda: MERRCV().fit(BAGS, Y, validation=BAGS), "validation"),
+    ("validation that is no pair",
+     lambda: RBFNetwork(5).fit(BAGS, Y, validation=BAGS), "validation"),
     ("validation of two bags, three labels",
-     lambda: MERRCV().fit(BAGS, Y, validation=(TWO, [1, 2, 3])), "validation"),
+     lambda: RBFNetwork(5).fit(BAGS, Y, validation=(TWO, [1, 2, 3])), "validation"),
     ("validation of other columns",
      lambda: RBFNetwork(5).fit(BAGS, Y, validation=(RENAMED, Y)), "validation"),
     ("validation and one penalty",

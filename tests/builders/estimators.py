@@ -14,7 +14,6 @@ ESTIMATORS = [
     bdr_stan.InverseBDRClassifier(5, method="optimize"),
     bdr_stan.RBFNetwork(5),
     bdr_stan.MERR(),
-    bdr_stan.MERRCV(),
     bdr_stan.AggregateRegressor(**QUICK_TOTALS),
     bdr_stan.JointRegressor(n_landmarks=5, method="optimize", learn_kernel=False),
     bdr_stan.Stacked([bdr_stan.BLR(5, method="exact"), bdr_stan.BLR(4, method="exact")]),

@@ -6,9 +6,8 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.model_selection import KFold
 
-from bdr_stan import BLR, MERRCV, RBF, AggregateRegressor, Bags
+from bdr_stan import BLR, AggregateRegressor, Bags
 from experiments.papers import AggregateNN
 
 EXPECTED = (ValueError, TypeError, OSError, RuntimeError, LookupError)
@@ -41,7 +40,6 @@ FITTED = BLR(5, method="exact").fit(BAGS, Y, seed=1)
 RATES = AggregateRegressor(n_landmarks=5, method="vb", learn_kernel=False).fit(BAGS, COUNTS, seed=1)
 BINOMIAL = AggregateRegressor("binomial", n_landmarks=5)
 NETWORK = AggregateNN(3, n_restarts=1, max_iter=3).fit(BAGS, COUNTS, seed=1)
-FOLDED = MERRCV([RBF(1.0)], cv=KFold(3)).fit(BAGS, Y)
 PREDICTIVE = FITTED.predictive(BAGS)
 AT_POINTS = RATES.predict_points(POINTS)
 NARROW = Bags.from_points(POINTS[:, :1], sizes=SIZES)

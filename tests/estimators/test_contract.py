@@ -31,7 +31,6 @@ from bdr_stan import (
     BDR,
     BLR,
     MERR,
-    MERRCV,
     AggregateRegressor,
     Bags,
     BDRClassifier,
@@ -71,8 +70,6 @@ ESTIMATORS = {
     "RBFNetwork": RBFNetwork(5),
     "MERR": MERR(),
     "MERR, landmarks": MERR(outer="rbf", n_landmarks=5, landmarks="kmeans"),
-    "MERRCV": MERRCV(),
-    "MERRCV, sums": MERRCV([RBF(1.0), SUM]),
     "AggregateRegressor, vb": AggregateRegressor(n_landmarks=5, method="vb"),
     "AggregateRegressor, exp": AggregateRegressor(
         "poisson", "exp", 5, kernel=SUM, method="laplace"
@@ -97,7 +94,7 @@ SETTLED = {
     )
 } | {"BLRClassifier, optimize": BLRClassifier(method="optimize")}
 FIRST = {type(model): name for name, model in reversed(ESTIMATORS.items())}  # of each class
-GRIDS = {MERRCV: {"cv": [2, 3]}}  # where the model has no landmarks
+GRIDS = {MERR: {"kernel": [RBF(1.0), RBF(2.0)], "outer": ["linear", "rbf"]}}
 
 
 def public_estimators():

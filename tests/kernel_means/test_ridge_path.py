@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
-from sklearn.model_selection import KFold, LeaveOneOut, cross_val_predict
+from sklearn.model_selection import LeaveOneOut, cross_val_predict
 
-from bdr_stan.kernel_means.ridge_path import KernelRidgePath, RidgePath, held_out
+from bdr_stan.kernel_means.ridge_path import KernelRidgePath, RidgePath
 
 ALPHAS = np.geomspace(1e-6, 1e2, 9)
 
@@ -90,7 +90,6 @@ def test_both_paths_are_one_regression(rng):
 
 def test_several_outputs_are_a_regression_each_with_one_penalty(rng):
     x, y = rng.normal(size=(9, 4)), rng.normal([0.0, 5.0, 1.0], size=(9, 3))
-    splits = list(KFold(3).split(x))
     for path, method in ((RidgePath, "weights"), (KernelRidgePath, "dual")):
         rows = x if path is RidgePath else x @ x.T
         together, alone = path(rows, y), [path(rows, column) for column in y.T]
@@ -102,8 +101,6 @@ def test_several_outputs_are_a_regression_each_with_one_penalty(rng):
     variance = 9 + np.arange(9.0)
     sd = [one.label_sd(x @ x.T, variance, 0.3) for one in alone]
     np.testing.assert_allclose(together.label_sd(x @ x.T, variance, 0.3).T, sd, rtol=1e-9)
-    _, errors, predictions = held_out(x @ x.T, y, splits, ALPHAS)
-    np.testing.assert_allclose(errors, np.mean((predictions - y[:, None]) ** 2, axis=(0, 2)))
 
 
 def test_default_penalties_and_the_best_of_them(rng):
@@ -114,11 +111,3 @@ def test_default_penalties_and_the_best_of_them(rng):
     assert path.best(np.array([0.3])) == 0
     assert path.best(ALPHAS) == np.argmin(path.leave_one_out(ALPHAS))
     assert path.best(ALPHAS, ((ALPHAS - ALPHAS[3])[None], np.zeros(1))) == 3
-
-
-def test_held_out_errors_of_one_kernel_matrix(rng):
-    x, y = rng.normal(size=(30, 4)), rng.normal(size=30)
-    splits = list(KFold(3).split(x))
-    alphas, errors, predictions = held_out(x @ x.T, y, splits)
-    assert alphas.shape == errors.shape == (49,) and predictions.shape == (30, 49)
-    np.testing.assert_allclose(errors, np.mean((predictions - y[:, None]) ** 2, axis=0))

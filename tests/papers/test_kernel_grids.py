@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 from builders.pairs_of_points import bags_of, double_loop
+from sklearn.model_selection import KFold
 
 from bdr_stan.bags import Bags
 from bdr_stan.kernels import RBF, Cauchy, Exponential, Linear, Matern52, Polynomial
-from experiments.papers.kernel_grids import set_kernels
+from experiments.papers.kernel_grids import held_out, set_kernels
 
 
 def test_grid_of_polynomials_is_the_mean_over_pairs(rng):
@@ -69,3 +70,14 @@ def test_errors(rng):
         set_kernels(bags, [RBF(1.0, columns=[5])])
     with pytest.raises(TypeError, match="not bags"):
         set_kernels(np.ones((3, 2)), [RBF(1.0)])
+
+
+def test_held_out_errors_of_one_kernel_matrix(rng):
+    x, y = rng.normal(size=(30, 4)), rng.normal(size=30)
+    splits = list(KFold(3).split(x))
+    alphas, errors, predictions = held_out(x @ x.T, y, splits)
+    assert alphas.shape == errors.shape == (49,) and predictions.shape == (30, 49)
+    np.testing.assert_allclose(errors, np.mean((predictions - y[:, None]) ** 2, axis=0))
+    several = rng.normal([0.0, 5.0, 1.0], size=(30, 3))
+    _, errors, predictions = held_out(x @ x.T, several, splits, alphas)
+    np.testing.assert_allclose(errors, np.mean((predictions - several[:, None]) ** 2, axis=(0, 2)))
