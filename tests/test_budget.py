@@ -8,13 +8,13 @@ PACKAGE = Path(__file__).parents[1] / "bdr_stan"
 # Lines of Python, docstrings and blank lines included. A new capability makes room for itself.
 BUDGETS = {
     ".": 2731,
-    "aggregate": 2705,
+    "aggregate": 2702,
     "bags": 5010,
     "cli": 1124,
     "cmdstan": 875,
     "datasets": 379,
     "embedding": 2584,
-    "estimators": 6341,
+    "estimators": 6305,
     "families": 708,
     "kernel_means": 776,
     "kernels": 2419,

@@ -19,7 +19,7 @@ from bdr_stan.bags import Bags, BagsLike, as_bags, values_of_bags
 from bdr_stan.bags.checks import as_vector, checked_numbers
 from bdr_stan.bags.missing_codes import CODES_OF_BAGS, ends_of, warn_of_codes
 from bdr_stan.kernels import FeatureMap, Kernel, Product, fields_of
-from bdr_stan.types import Array, ArrayLike
+from bdr_stan.types import Array
 
 _LEAST_PLACES = 2  # of a survey, for its slope
 _MARGIN_OF_RANGE = 0.05  # of a column's range in the bags: allowed distance of places beyond it
@@ -148,7 +148,13 @@ def _checked_survey(bags, places, positives, examined, kernel, name=None):
         )
     _check_inside(bags, places, kernel, f"surveys{bracket}")
     positives = _one_per_place(places, positives, f"positives{bracket}")
-    examined = checked_examined(places, examined, bracket)
+    examined = _one_per_place(places, examined, f"examined{bracket}")
+    what, rule = (
+        f"number examined{bracket}",
+        "numbers of people are whole, and at least one is examined",
+    )
+    check_counts(places, examined, what, rule)
+    check_each(places, examined, examined >= 1, what, rule)
     what = f"number of positives{bracket}"
     check_counts(places, positives, what, "numbers of people are whole, from 0")
     check_each(
@@ -159,15 +165,6 @@ def _checked_survey(bags, places, positives, examined, kernel, name=None):
         "it exceeds the number examined; exchange the two where they were confused",
     )
     return Surveys(places, positives, examined, np.zeros(len(places), int))
-
-
-def checked_examined(places: Bags, examined: ArrayLike | str, bracket: str = "") -> Array:
-    """Numbers of people examined at places, shape (m,): whole, from 1; else an error."""
-    numbers = _one_per_place(places, examined, f"examined{bracket}")
-    rule = "numbers of people are whole, and at least one is examined"
-    check_counts(places, numbers, f"number examined{bracket}", rule)
-    check_each(places, numbers, numbers >= 1, f"number examined{bracket}", rule)
-    return numbers
 
 
 def _one_per_place(places, values, name):

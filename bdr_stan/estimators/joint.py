@@ -5,13 +5,11 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.special import logit
 
 from bdr_stan.aggregate.densities import Totals
 from bdr_stan.aggregate.links import LOGIT
 from bdr_stan.aggregate.surveys import (
     JointFeatures,
-    checked_examined,
     checked_surveys,
     percentiles_of_places,
     periods,
@@ -26,7 +24,7 @@ from bdr_stan.models.joint import JointModel, SurveyAgreement, survey_theta
 from bdr_stan.parameters import estimator
 from bdr_stan.posterior.priors import SURVEYS
 from bdr_stan.posterior.settings import METHODS
-from bdr_stan.predictive import AggregatePredictive, PointPredictive
+from bdr_stan.predictive import PointPredictive
 from bdr_stan.questions.points import as_points, evenly_spaced
 from bdr_stan.results.result import Result
 from bdr_stan.types import Array, ArrayLike, check_counts
@@ -47,8 +45,7 @@ class JointRegressor(AggregateRegressor):
 
     Prevalence is not incidence: both numbers of this line are learned. Several surveys, of other
     ages or with other tests, have a line and a dispersion each. Predictions of bags, points and
-    fields are as in `AggregateRegressor`; `predict_prevalence` and `predictive_surveys` are for the
-    surveys.
+    fields are as in `AggregateRegressor`; `predict_prevalence` is for the surveys.
 
     Parameters
     ----------
@@ -229,39 +226,6 @@ class JointRegressor(AggregateRegressor):
             LOGIT,
             rho=evenly_spaced(scale, n_draws),
         )
-
-    def predictive_surveys(
-        self, surveys: BagsLike, examined: ArrayLike | str, *, survey: str | None = None
-    ) -> AggregatePredictive:
-        """Posterior predictive distribution of the number of positives at places of a survey.
-
-        Parameters
-        ----------
-        surveys : Bags, or list of m arrays, shapes (n_points, p)
-        examined : array, shape (m,), or str
-            How many people are examined at each place, or the column of the places' metadata.
-        survey : as for `predict_prevalence`
-
-        Returns
-        -------
-        AggregatePredictive
-            With `mean`, `sd`, `quantile(q)`, `interval(level)`, `log_prob(y)`, `sample(size)`.
-
-        Raises
-        ------
-        ValueError
-            As for `predict_prevalence`; unusable places or numbers of people.
-        """
-        places = self.like_training(surveys, need_weights=False)
-        examined = checked_examined(places, examined)
-        means = LOGIT.means_of_bags(places, self.feature_map_, self._survey_thetas(survey))
-        scales = {
-            n: self._of_survey(f"survey_{n}", survey) for n in _SURVEY_FAMILY.likelihood.scales
-        }
-        means, likelihood, _ = _SURVEY_FAMILY.without_mixing(logit(means), scales)
-        return AggregatePredictive(
-            lambda i: means[:, i], len(places), len(means), likelihood, trials=examined
-        ).with_ids_of(places)
 
     def report(self) -> str:
         """As for `AggregateRegressor`, and whether the surveys agree with the totals; a str."""

@@ -131,13 +131,10 @@ def test_series_are_matched_to_places():
     np.testing.assert_array_equal(found.predict_points(NEW).mean, expected.predict_points(NEW).mean)
 
 
-def test_predictive_of_surveys(joint):
-    predictive = joint.predictive_surveys(PLACES, "examined")
-    low, high = predictive.interval(0.95)
-    assert np.mean((low <= POSITIVES) & (high >= POSITIVES)) > 0.85
-    assert list(predictive.ids) == list(PLACES.ids)
-    with pytest.raises(ValueError, match="number examined of bag 0 .* is 0"):
-        joint.predictive_surveys(PLACES, np.zeros(N_PLACES))
+def test_prevalence_at_the_places_of_the_survey(joint):
+    low, high = joint.predict_prevalence(PLACES).interval(0.95)
+    true = 1 / (1 + np.exp(1.5 - 0.9 * LOG_RATE[AT]))
+    assert np.mean((low < true) & (true < high)) > 0.85
 
 
 def test_agreement_is_reported(joint):
@@ -176,7 +173,7 @@ def test_areas_of_several_points_are_places():
         surveys={"surveys": areas, "positives": [9] * 20, "examined": [50] * 20},
     )
     assert model.agreement_.percentiles.shape == (20,)
-    assert model.predictive_surveys(areas, [50] * 20).mean.shape == (20,)
+    assert model.predict_prevalence(areas).mean.shape == (60,)
 
 
 def test_an_overdispersed_fit_is_compared_with_its_own_surveys():
@@ -234,12 +231,6 @@ def test_predictions_are_of_the_survey_that_is_named(both):
         low, high = both.predict_prevalence(NEW, survey=name).interval(0.95)
         true = 1 / (1 + np.exp(-level - slope * TRUE))
         assert np.mean((low < true) & (true < high)) > 0.85
-        places, positives = BOTH["surveys"][name], BOTH["positives"][name]
-        examined = 200 if name == "clusters" else 150
-        low, high = both.predictive_surveys(places, [examined] * len(places), survey=name).interval(
-            0.95
-        )
-        assert np.mean((low <= positives) & (positives <= high)) > 0.85
 
 
 def test_agreement_of_each_survey(both, tmp_path):
@@ -285,7 +276,7 @@ def test_a_survey_must_be_known(both, joint):
     with pytest.raises(ValueError, match="no survey 'school'; did you mean 'schools'"):
         both.predict_prevalence(NEW, survey="school")
     with pytest.raises(ValueError, match="one survey, which has no name: leave survey='schools'"):
-        joint.predictive_surveys(PLACES, "examined", survey="schools")
+        joint.predict_prevalence(NEW, survey="schools")
     with pytest.raises(ValueError, match="no number called 'survey_intercept_scale'"):
         fitted(surveys=BOTH, prior={"survey_intercept_scale": 1.0})
 
