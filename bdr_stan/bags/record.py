@@ -8,6 +8,7 @@ import numpy as np
 
 from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.checks import describe
+from bdr_stan.bags.clusters import INDEPENDENT
 from bdr_stan.bags.column_warnings import CODES_OF_POINTS, ends_of_points
 from bdr_stan.bags.columns import TableColumns
 from bdr_stan.bags.container import Bags
@@ -27,7 +28,8 @@ RECORDED = {
     "feature_names": "features",
     "columns": "columns",
     "weighted": "weighted",
-    "replicated": "replicated",
+    "design": "design",
+    "cluster_variances": "cluster_variances",
     "column_ranges": "ranges",
     "file": "file",
     "constant_columns": "constants",
@@ -44,7 +46,8 @@ class BagsRecord:
     weighted: bool  # whether points have weights
     features: list[str] | None = None  # names of the points' columns
     columns: TableColumns | None = None  # how the points were made from the columns of a table
-    replicated: bool = False  # whether the weights have replicates
+    design: str | None = None  # as of bags
+    cluster_variances: Array | None = None  # as in `cluster_variances`, (2,); None without clusters
     ranges: Array | None = None  # as `column_ranges`, shape (2, p)
     file: str | None = None  # path that the points were read from
     constants: Array | None = None  # as `constant_columns`, shape (p,)
@@ -63,7 +66,8 @@ class BagsRecord:
             record,
             features=bags.features,
             columns=bags.columns,
-            replicated=bags.replicate_weights is not None,
+            design=bags.design,
+            cluster_variances=None if bags.cluster is None else INDEPENDENT,
             ranges=column_ranges(bags),
             file=bags.file,
             constants=constant_columns(bags),

@@ -107,6 +107,8 @@ columns_of_points = _all_of(
             "--smooths A,B+C,...": "Columns of the bags, and pairs of columns, with smooth "
             "functions.",
             "--weight COLUMN": "Weight of a point within its bag.",
+            "--cluster COLUMN": "Sampled cluster of a point, such as its household.",
+            "--strata COLUMN": "Stratum of the cluster.",
         }
     ),
 )

@@ -157,6 +157,11 @@ class Basis(_InFile):
         check_counts(min_bags=min_bags)
         model, features = self.estimator, self.features
         bags = model.bags_like(bags, "", features.record.settings)
+        if bags.design is not None:
+            raise ValueError(
+                f"a summary takes points as independent: leave {bags.design} out of the bags, or "
+                "fit to the bags"
+            )
         labels = model.label_model.of_model(model.read_labels(bags, y))
         sizes, learned = bags.effective_sizes, features.covariates
         self._check(bags, sizes, min_bags)
@@ -228,7 +233,7 @@ class Basis(_InFile):
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
         """The basis from its `config`."""
-        record = {field: config["record"][name] for name, field in RECORDED.items()}
+        record = {field: config["record"].get(name) for name, field in RECORDED.items()}
         covariates = config["covariates"]
         features = TrainingFeatures(
             landmark_features(config["kernel"], config["landmarks"]),
