@@ -12,15 +12,12 @@ expectation (Henderson 1953, method 1). The effective size of a bag, for an aver
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bdr_stan.types import Array
 from bdr_stan.user_warnings import warn
-
-if TYPE_CHECKING:
-    from bdr_stan.bags.container import Bags
 
 INDEPENDENT = np.array([0.0, 1.0])  # `cluster_variances` of independent points
 _NUMBERS_AT_ONCE = 4_000_000  # of means of clusters (32 MB)
@@ -38,8 +35,8 @@ class Clusters(NamedTuple):
     squares: Array  # sum of squares of its points' shares, shape (C,)
 
     @classmethod
-    def of_bags(cls, bags: "Bags") -> "Clusters":
-        """Clusters of the points; an id in two bags, or two strata of a bag, is two clusters."""
+    def of_bags(cls, bags: Any) -> "Clusters":
+        """Clusters of points in memory; an id in two bags, or strata of a bag, is two clusters."""
         bag = np.repeat(np.arange(len(bags)), bags.sizes)
         stratum = bag if bags.strata is None else _nested(bags.strata, bag)
         cluster = _nested(bags.cluster, stratum)
@@ -64,13 +61,13 @@ def _squares(bags):
     return np.add.reduceat(np.column_stack([clusters.share**2, clusters.squares]), first)
 
 
-def clustered_sizes(bags: "Bags") -> Array:
+def clustered_sizes(bags: Any) -> Array:
     """Effective sizes of bags by their `cluster_variances`, float, shape (n,)."""
     return 1 / (_squares(bags) @ bags.cluster_variances)
 
 
 def cluster_variances(
-    bags: "Bags", total: Array, weights: Array, mean_of: Callable[["Bags"], Array]
+    bags: Any, total: Array, weights: Array, mean_of: Callable[[Any], Array]
 ) -> tuple[Array, Array]:
     """Shares tr B / t and tr W / t, (2,), and a covariance of trace t in the shape of D_i, (d, d).
 
@@ -128,7 +125,7 @@ def _averages(values, shares, groups):
     return np.repeat(averages, counts, axis=0), np.repeat(sums, counts)
 
 
-def variances_of_columns(bags: "Bags") -> Array:
+def variances_of_columns(bags: Any) -> Array:
     """The `cluster_variances` of the points' columns, each divided by its standard deviation."""
     scale = np.maximum(bags.points.std(axis=0), np.finfo(float).tiny)
 

@@ -171,9 +171,9 @@ class Bags(Readers):
                 values = as_vector(values, len(self.points), name, "point")
                 setattr(self, name, bag_codes(values, f"point {{}} has no {name}")[0])
         if strata is not None and cluster is None:
-            raise ValueError("strata are of clusters: also pass cluster, e.g. a number per point")
+            raise ValueError("strata go with cluster: pass it, too, e.g. the number of each point")
         if cluster is not None and replicate_weights is not None:
-            raise ValueError("cluster and replicate_weights are for the same: leave one of them out")
+            raise ValueError("cluster and replicate_weights both describe the design: omit one")
         if not self.is_memory_map:
             self.check_values()
         if copy:  # from a user: readers and parts of the package share the memory

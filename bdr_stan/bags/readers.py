@@ -11,7 +11,6 @@ from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.cells import cell_features, cell_values, check_anndata
 from bdr_stan.bags.checks import (
     as_bag,
-    as_columns,
     as_points,
     as_sizes,
     as_vector,
@@ -145,10 +144,8 @@ class Readers(BagsBase):
                     )
                 stack = stack[order]
                 for name, values in of_points.items():
-                    if values is not None and name == "replicate_weights":
-                        of_points[name] = as_columns(values, len(order))[order]
-                    elif values is not None:
-                        of_points[name] = as_vector(values, len(order), name, "point")[order]
+                    if np.shape(values)[:1] == order.shape:  # `Bags` raises for others
+                        of_points[name] = np.asanyarray(values)[order]
         return cls._made(
             points=stack,
             offsets=offsets_of_sizes(as_sizes(sizes, len(stack))),

@@ -8,7 +8,6 @@ import numpy as np
 
 from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.checks import describe
-from bdr_stan.bags.clusters import INDEPENDENT
 from bdr_stan.bags.column_warnings import CODES_OF_POINTS, ends_of_points
 from bdr_stan.bags.columns import TableColumns
 from bdr_stan.bags.container import Bags
@@ -67,7 +66,6 @@ class BagsRecord:
             features=bags.features,
             columns=bags.columns,
             design=bags.design,
-            cluster_variances=None if bags.cluster is None else INDEPENDENT,
             ranges=column_ranges(bags),
             file=bags.file,
             constants=constant_columns(bags),

@@ -95,7 +95,7 @@ class LabelledTable:
     def taken(cls, data: Path, options: dict[str, Any]) -> Self:
         """The table from options, which it removes; smooths "a,b+c" have the pair b, c."""
         tables = tables_of_samples(data, options.pop("samples"))
-        roles = {role: options.pop(role) for role in ("bag", "label", *_OF_POINTS)}
+        roles = {role: options.pop(role, None) for role in ("bag", "label", *_OF_POINTS)}
         label_data = {role: options.pop(role, None) for role in _LABEL_DATA}
         names: dict[str, Any] = {
             role: _split(options.pop(role)) for role in ("features", *_ROLES_OF_BAGS)

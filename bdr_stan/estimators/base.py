@@ -274,7 +274,7 @@ class BagEstimator(PredictionTable, BaseEstimator):
                 f"the bags have no {design}, but the training bags had: their points are taken as "
                 "independent, and intervals are too narrow if they are a cluster sample"
             )
-        if bags.cluster is not None and variances is None:
+        if bags.cluster is not None and design != "cluster":
             warn(
                 "the bags have clusters, but the training bags had none, so points are taken as "
                 "independent: fit to bags with cluster"
