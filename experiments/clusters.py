@@ -62,7 +62,7 @@ def intervals(kinds, correlation, sizes, seed, sampling, strata=1):
         print(f"{seed}, {correlation}, {strata}, {kind}: {contained.mean():.3f}", flush=True)
         yield pd.DataFrame(
             {"kind": kind, "contained": contained, "density": density, "clusters": counts}
-            | {"correlation": str(correlation), "sigma": noise}
+            | {"correlation": " and ".join(map(str, np.atleast_1d(correlation))), "sigma": noise}
             | {"design": new[kind].describe().loc["all", "design_effect"]}
         )
 
@@ -138,10 +138,10 @@ a bag is
 
     N_i = t / tr D_i
 
-as with [replicate weights](replicate_weights.md), and the design effect is the number of points
-over N_i. Without strata t = tr B + tr W. With strata t also includes the variance between strata,
-which is no part of D_i: strata raise effective sizes. The estimates need one further pass over the
-points of the training bags, predictions none.
+The definition for [replicate weights](replicate_weights.md) is the same. The design effect is the
+number of points over N_i. Without strata t = tr B + tr W. With strata t also includes the variance
+between strata, which D_i does not contain, so strata raise effective sizes. The estimates need one
+further pass over the points of the training bags, predictions none.
 
 Limits: all bags share B and W. N_i is an average over the directions of the embedding, and bags
 with larger clusters than most have another shape of D_i than Sigma.
@@ -151,25 +151,29 @@ with larger clusters than most have another shape of D_i than Sigma.
 {sets} data sets of {n} bags to fit to and {new} new ones, `BDR` with 30 landmarks and noise of the
 labels of standard deviation 0.1 (`sigma`). A bag has 1 to 40 clusters of 1 to 20 points. Columns
 have the share of the first column, the intraclass correlation, of their variance between clusters.
-"Independent" has the same points without the ids of the clusters, and classes are by number of
-clusters in a new bag. Numbers in the columns of classes are shares of labels in 95% intervals.
+"Independent" has the same points without the ids of the clusters. The columns of classes, by number
+of clusters in a new bag, have the share of labels in 95% intervals.
 
 {equal}
 
-{equal_text}
+Without ids, the intervals of bags of one cluster are too narrow. With ids they cover 93% to 97% of
+the labels in every class. The gain in log density grows with the correlation, and there is no loss
+without one.
 
 One of two columns with a correlation, which are 0.5 and 0:
 
 {unequal}
 
-{unequal_text}
+In the direction of the first column the average D_i has the larger correlation, so intervals also
+cover in this case.
 
 Bags of two strata, each with half of the weight of its bag and 1 to 20 clusters, whose columns
 differ by two standard deviations; correlation 0.3; weights of the points in all three cases:
 
 {stratified}
 
-{stratified_text}
+With clusters but without their strata, the variance between strata counts as variance between
+clusters, and intervals are far too wide: name the strata if clusters were sampled within them.
 
 Reproduce: `python experiments/clusters.py --output docs/validation`
 """

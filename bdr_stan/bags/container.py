@@ -171,7 +171,7 @@ class Bags(Readers):
                 values = as_vector(values, len(self.points), name, "point")
                 setattr(self, name, bag_codes(values, f"point {{}} has no {name}")[0])
         if strata is not None and cluster is None:
-            raise ValueError("strata go with cluster: pass it, too, e.g. the number of each point")
+            raise ValueError("strata go with cluster: pass cluster, such as a number per point")
         if cluster is not None and replicate_weights is not None:
             raise ValueError("cluster and replicate_weights both describe the design: omit one")
         if not self.is_memory_map:

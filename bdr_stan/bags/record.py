@@ -45,7 +45,7 @@ class BagsRecord:
     weighted: bool  # whether points have weights
     features: list[str] | None = None  # names of the points' columns
     columns: TableColumns | None = None  # how the points were made from the columns of a table
-    design: str | None = None  # as of bags
+    design: str | None = None  # as in `BagsBase`
     cluster_variances: Array | None = None  # as in `cluster_variances`, (2,); None without clusters
     ranges: Array | None = None  # as `column_ranges`, shape (2, p)
     file: str | None = None  # path that the points were read from
