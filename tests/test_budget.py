@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).parents[1] / "bdr_stan"
 BUDGETS = {
     ".": 2738,
     "aggregate": 2705,
-    "bags": 5219,
+    "bags": 5223,
     "cli": 1128,
     "cmdstan": 875,
     "datasets": 379,
@@ -36,7 +36,7 @@ def lines(paths):
 def test_every_folder_has_a_budget():
     folders = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").is_file()}
     assert folders | {"."} == set(BUDGETS)
-    assert sum(BUDGETS.values()) <= 43_278
+    assert sum(BUDGETS.values()) <= 43_282
 
 
 @pytest.mark.parametrize("folder", BUDGETS)

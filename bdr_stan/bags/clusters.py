@@ -80,14 +80,16 @@ def cluster_variances(
         for first in range(0, len(bags), step)
     ]
     between, of_strata, degrees = (np.sum(each, axis=0) for each in zip(*parts, strict=True))
-    in_strata = (total - of_strata) / degrees[:2].sum()  # with the expectation W + part_of_B * B
-    few, part_of_B = _FEW * degrees.sum(), degrees[2] / degrees[:2].sum()
+    few = _FEW * degrees.sum()
     if degrees[2] <= few:
         warn(
             "no bag has two clusters, or none in a stratum, so their variance is unknown and the "
             "points are taken as independent: name clusters that are parts of a bag"
         )
+    if degrees[2] <= few or np.trace(total) == 0:
         return INDEPENDENT, total
+    in_strata = (total - of_strata) / degrees[:2].sum()  # with the expectation W + part_of_B * B
+    part_of_B = degrees[2] / degrees[:2].sum()
     W = (total - of_strata - between) / degrees[0] if degrees[0] > few else 0 * total
     B, axes = np.linalg.eigh((between - degrees[1] * W) / degrees[2])
     b, B = max(B.sum(), 0.0), B.clip(0)
@@ -127,7 +129,8 @@ def _averages(values, shares, groups):
 
 def variances_of_columns(bags: Any) -> Array:
     """The `cluster_variances` of the points' columns, each divided by its standard deviation."""
-    scale = np.maximum(bags.points.std(axis=0), np.finfo(float).tiny)
+    scale = bags.points.std(axis=0, dtype=float)
+    scale[scale <= _FEW * np.abs(bags.points).max(axis=0)] = 1.0  # constant columns
 
     def mean_of(some):
         return some.sums(some.point_shares[:, None] * (some.points / scale))

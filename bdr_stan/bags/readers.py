@@ -144,7 +144,8 @@ class Readers(BagsBase):
                     )
                 stack = stack[order]
                 for name, values in of_points.items():
-                    if np.shape(values)[:1] == order.shape:  # `Bags` raises for others
+                    # `Bags` raises for other shapes.
+                    if values is not None and np.shape(values)[:1] == order.shape:
                         of_points[name] = np.asanyarray(values)[order]
         return cls._made(
             points=stack,

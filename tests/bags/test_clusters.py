@@ -292,6 +292,19 @@ def test_bags_that_are_one_cluster_each_are_told(rng):
         assert_array_equal(embedding.cluster_variances, INDEPENDENT)
 
 
+def test_points_and_columns_without_variance_are_described(rng):
+    points = np.repeat(rng.normal(size=(10, 1)), 6, axis=0)  # equal in each bag
+    numbers = np.tile(np.arange(3).repeat(2), 10)
+    same = Bags.from_points(points, sizes=[6] * 10, cluster=numbers)
+    assert_allclose(embed(same, LINE, covariance="average").sizes, 6)
+    x = rng.normal(size=(60, 1))
+    bags = Bags.from_points(x, sizes=[6] * 10, cluster=numbers)
+    wider = Bags.from_points(
+        np.column_stack([x, np.full(60, 0.1)]), sizes=[6] * 10, cluster=numbers
+    )
+    assert_allclose(wider.describe(), bags.describe())
+
+
 def test_single_points_have_size_one(rng):
     bags = Bags.from_points(rng.normal(size=(9, 2)), sizes=[1] * 9, cluster=np.zeros(9))
     assert_allclose(embed(bags, MAP).sizes, 1)
