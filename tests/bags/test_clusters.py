@@ -284,7 +284,12 @@ def test_exact_embeddings_do_not_change(rng):
 
 def test_bags_that_are_one_cluster_each_are_told(rng):
     points = rng.normal(size=(40, 2))
-    for columns in ({"cluster": np.zeros(40)}, {"cluster": [0, 1] * 20, "strata": [0, 1] * 20}):
+    single = np.arange(40)
+    for columns in (
+        {"cluster": np.zeros(40)},
+        {"cluster": [0, 1] * 20, "strata": [0, 1] * 20},
+        {"cluster": single, "strata": single},
+    ):
         bags = Bags.from_points(points, sizes=[10] * 4, **columns)
         with pytest.warns(UserWarning, match="no bag has two clusters, or none in a stratum"):
             embedding = embed(bags, MAP, covariance="average")
