@@ -27,6 +27,7 @@ SAYS = {
     "experiments/aerosol.py": "average of three, equal weights",
     "experiments/attenuation.py": "Slopes are relative to the truth",
     "experiments/bandwidth_bayes.py": "Bandwidths averaged or chosen",
+    "experiments/clusters.py": "design effect",
     "experiments/conformal.py": "not one interval: 0.0",
     "experiments/digits_classification.py": "Log loss in bags of 1 image:",
     "experiments/donors.py": "AUC of test donors with fewer than 50 cells",

@@ -15,10 +15,11 @@ from bdr_stan.types import Array, ArrayLike, DataFrame, PathName
 
 # For other modules; completions of a user's prompt omit them.
 _FOR_MODULES = {
-    *("check_like", "check_order", "check_values", "chunks", "cut", "is_memory_map", "map_parts"),
+    *("check_like", "check_order", "check_values", "chunks", "cut", "design", "is_memory_map"),
+    "map_parts",
     *("name", "names_of_columns", "of_sample", "point_shares", "point_weights", "read"),
     *("read_checked", "read_rows", "release", "rows", "sample_points", "selected", "sources"),
-    "sums",
+    *("sums", "with_cluster_variances", "with_points"),
 }
 _SHOWN = 12  # names of columns in notebooks
 _MIN_MASK_SIZE = 6  # fewer indices may well be all 0 and 1 without being a mask
@@ -31,6 +32,10 @@ class BagsBase:
     features: list[str] | None
     columns: TableColumns | None
     replicate_weights: Array | None = None  # of the points, shape (N_points, R)
+    cluster: Array | None = None  # of the points, codes within bags and strata, (N_points,)
+    strata: Array | None = None
+    # Shares of the variance between and within clusters, (2,), of a fit; see `cluster_variances`.
+    cluster_variances: Array | None = None
     file: str | None = None  # path that the points were read from, as it was given
     sizes: Any  # number of points of each bag, int, shape (n,)
     effective_sizes: Any  # number of points, or Kish's with weights, float, shape (n,)
@@ -135,6 +140,20 @@ class BagsBase:
     def load(self) -> Any:
         """The bags with their points in this process's memory."""
         return self
+
+    @property
+    def design(self) -> str | None:
+        """Argument that describes the sampling of the points; None if they are independent."""
+        names = ("replicate_weights", "cluster")
+        return next((name for name in names if getattr(self, name) is not None), None)
+
+    def with_cluster_variances(self, variances: Array | None) -> Self:
+        """The bags with the `cluster_variances` of a fit, if their points are in clusters."""
+        if self.cluster is None:
+            return self
+        bags = copy(self)
+        bags.cluster_variances = variances
+        return bags
 
     def like(self, columns: TableColumns | None) -> Self:
         """The bags with the columns of another table that was read into the same features.

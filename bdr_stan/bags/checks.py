@@ -225,18 +225,6 @@ def as_weights(weights: ArrayLike, offsets: Array, ids: Array | None) -> Array:
     return weights
 
 
-def as_columns(values: ArrayLike, n: int) -> Array:
-    """Replicate weights as an array with n rows and at least two columns."""
-    _check_unmasked(values, "replicate_weights")
-    array = np.asarray(values)
-    if array.ndim != 2 or len(array) != n or array.shape[1] < 2:
-        raise ValueError(
-            f"replicate_weights has shape {array.shape}, expected ({n}, R): one row per point and "
-            "one column for each of R >= 2 replicates"
-        )
-    return array
-
-
 def as_replicates(
     replicates: ArrayLike | None,
     scale: ArrayLike | None,
@@ -251,7 +239,13 @@ def as_replicates(
         return None, None
     if weights is None:
         raise ValueError("replicate_weights are replicates of the weights: also pass weight")
-    columns = as_columns(replicates, offsets[-1])
+    _check_unmasked(replicates, "replicate_weights")
+    columns = np.asarray(replicates)
+    if columns.ndim != 2 or len(columns) != offsets[-1] or columns.shape[1] < 2:
+        raise ValueError(
+            f"replicate_weights has shape {columns.shape}, expected ({offsets[-1]}, R): one row "
+            "per point and one column for each of R >= 2 replicates"
+        )
     values = np.array(_as_floats(columns, "replicate_weights"), np.float64)
     n_replicates = values.shape[1]
     if scale is None:

@@ -16,10 +16,12 @@ class ColumnRoles:
     weight: str | None = None
     metadata: Sequence[str] | None = None
     replicate_weights: Sequence[str] | None = None
+    cluster: str | None = None
+    strata: str | None = None
 
     def __post_init__(self) -> None:
-        for role, name in (("bag", self.bag), ("weight", self.weight)):
-            check_is_name(name, role)
+        for role in ("bag", "weight", "cluster", "strata"):
+            check_is_name(getattr(self, role), role)
         for role in ("features", "metadata", "replicate_weights"):
             names = getattr(self, role)
             if isinstance(names, str):
@@ -30,10 +32,9 @@ class ColumnRoles:
     @property
     def given(self) -> list[str]:
         """All names, each once, unchecked."""
-        weights = [] if self.weight is None else [self.weight]
-        weights += self.replicate_weights or []
-        names = [self.bag, *(self.features or []), *weights, *(self.metadata or [])]
-        return list(dict.fromkeys(names))
+        of_points = [self.weight, *(self.replicate_weights or []), self.cluster, self.strata]
+        names = [self.bag, *(self.features or []), *of_points, *(self.metadata or [])]
+        return list(dict.fromkeys(name for name in names if name is not None))
 
     def like(self, like: Any) -> Self:
         """The roles with the features of bags or a fit, or unchanged for None."""
@@ -69,7 +70,7 @@ class ColumnRoles:
             raise ValueError(
                 f"column {self.weight!r} is both weight and a replicate: leave it out of one"
             )
-        others = [("bag", self.bag), ("weight", self.weight)]
+        others = [(role, getattr(self, role)) for role in ("bag", "weight", "cluster", "strata")]
         others += [("metadata", name) for name in self.metadata or []]
         others += [("replicate weight", name) for name in replicates]
         for role, name in others:

@@ -40,8 +40,11 @@ class TableColumns:
     # Replacements of missing numbers; an indicator column "name missing" follows the column. NaN
     # for categories: all their columns are then 0.
     fills: Mapping[str, float] = field(default_factory=dict)
-    bag: str | None = None  # columns of the table with the bag and the weight of each row
+    # Columns of the table with the bag, weight, cluster and stratum of each row.
+    bag: str | None = None
     weight: str | None = None
+    cluster: str | None = None
+    strata: str | None = None
     transformer: Any = None  # the user's own, fitted, which replaces all of this
 
     @property
@@ -170,6 +173,8 @@ class TableColumns:
             "fills": dict(self.fills),
             "bag": self.bag,
             "weight": self.weight,
+            "cluster": self.cluster,
+            "strata": self.strata,
         }
 
     @classmethod
@@ -218,7 +223,8 @@ def learn_columns(
     import narwhals as nw
 
     names = tuple(roles.features or ())
-    with_roles = partial(TableColumns, names, bag=roles.bag, weight=roles.weight)
+    of_rows = {role: getattr(roles, role) for role in ("bag", "weight", "cluster", "strata")}
+    with_roles = partial(TableColumns, names, **of_rows)
     if transformer is not None:
         fitted = _fitted_transformer(transformer, table.select(names).to_pandas())
         return with_roles(transformer=fitted)

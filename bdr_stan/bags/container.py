@@ -15,18 +15,20 @@ from bdr_stan.bags.checks import (
     as_offsets,
     as_points,
     as_replicates,
+    as_vector,
     as_weights,
     offsets_of_sizes,
     values_are_usable,
 )
 from bdr_stan.bags.chunks import Chunk, cut_chunks
+from bdr_stan.bags.clusters import Clusters, clustered_sizes, variances_of_columns
 from bdr_stan.bags.column_warnings import warn_of_values
 from bdr_stan.bags.columns import TableColumns, points_that_meet
 from bdr_stan.bags.memory_map import memory_map, release, share_memory
 from bdr_stan.bags.partitions import PartitionedBags
 from bdr_stan.bags.readers import Readers
 from bdr_stan.bags.samples import Samples
-from bdr_stan.bags.tables import is_table
+from bdr_stan.bags.tables import bag_codes, is_table
 from bdr_stan.types import Array, ArrayLike, DataFrame, check_flags
 from bdr_stan.user_warnings import warn
 
@@ -62,6 +64,12 @@ class Bags(Readers):
         r. Scales are 1 / R for balanced repeated replication and the bootstrap, 1 / (R (1 - rho)^2)
         for Fay's method, (R - 1) / R for the delete-one jackknife, 4 / R for successive
         differences, as in the American Community Survey.
+    cluster : array, shape (N_points,), optional
+        Sampled cluster of each point, such as its household, matched within bags (and strata): the
+        same id in two bags is two clusters. Clusters determine effective sizes, as replicate
+        weights do, by the variance between clusters, pooled over the bags of a fit.
+    strata : array, shape (N_points,), with `cluster`
+        Stratum from which each point's cluster was sampled, matched within bags.
     ids : array, shape (n,), optional, all different
     metadata : pandas DataFrame, one row per bag, optional
         Matched to the ids by its index, unless it is the default 0, 1, ...; then indexed by them.
@@ -81,6 +89,8 @@ class Bags(Readers):
         As given, once checked; None if absent.
     replicate_weights, replicate_scale
         The same; the scales are an array, shape (R,).
+    cluster, strata
+        The same as integer codes, shape (N_points,).
     file
         Path that the points were read from by `from_csv` or `from_parquet`, else None.
 
@@ -110,6 +120,8 @@ class Bags(Readers):
         weights: ArrayLike | None = None,
         replicate_weights: ArrayLike | None = None,
         replicate_scale: ArrayLike | None = None,
+        cluster: ArrayLike | None = None,
+        strata: ArrayLike | None = None,
         ids: ArrayLike | None = None,
         metadata: "DataFrame | None" = None,
         features: Iterable[object] | None = None,
@@ -154,6 +166,14 @@ class Bags(Readers):
         self.replicate_weights, self.replicate_scale = as_replicates(
             replicate_weights, replicate_scale, self.weights, self.offsets, self.ids
         )
+        for name, values in (("cluster", cluster), ("strata", strata)):
+            if values is not None:
+                values = as_vector(values, len(self.points), name, "point")
+                setattr(self, name, bag_codes(values, f"point {{}} has no {name}")[0])
+        if strata is not None and cluster is None:
+            raise ValueError("strata go with cluster: pass cluster, such as a number per point")
+        if cluster is not None and replicate_weights is not None:
+            raise ValueError("cluster and replicate_weights both describe the design: omit one")
         if not self.is_memory_map:
             self.check_values()
         if copy:  # from a user: readers and parts of the package share the memory
@@ -177,7 +197,7 @@ class Bags(Readers):
         ------
         ValueError
             No parts are given; the columns of the parts differ in number or name; a part has
-            replicate weights.
+            replicate weights or clusters.
         """
         if not isinstance(parts, Iterable):
             raise TypeError(f"parts must be a list of bags, found a {type(parts).__name__}")
@@ -194,10 +214,10 @@ class Bags(Readers):
                 source="those before have",
             )
         weights = None
-        if any(part.replicate_weights is not None for part in stacks):
+        if any(part.design is not None for part in stacks):
             raise ValueError(
-                "parts with replicate weights cannot be joined: make the bags from all points at "
-                "once"
+                "parts with replicate weights or clusters cannot be joined: make the bags from all "
+                "points at once"
             )
         if any(part.weights is not None for part in stacks):
             weights = np.concatenate([part.point_weights for part in stacks])
@@ -243,7 +263,7 @@ class Bags(Readers):
         else:
             rows = np.repeat(starts - offsets[:-1], sizes) + np.arange(offsets[-1])
             points = self.read_rows(rows)
-        return self._with_points(points, offsets, rows, indices)
+        return self.with_points(points, offsets, rows, indices)
 
     def where(self, /, **conditions: Any) -> "Bags":
         """The points of a subgroup, for example women, in bags with the same ids and metadata.
@@ -287,13 +307,15 @@ class Bags(Readers):
                 f"{left_out} of {len(self)} bags have no points that meet the conditions and are "
                 f"left out, such as {first}"
             )
-        return self._with_points(self.read_rows(rows), offsets_of_sizes(sizes[kept]), rows, kept)
+        return self.with_points(self.read_rows(rows), offsets_of_sizes(sizes[kept]), rows, kept)
 
-    def _with_points(self, points, offsets, rows, bags):
+    def with_points(
+        self, points: Array, offsets: Array, rows: Array | slice, bags: Array
+    ) -> "Bags":
         """Bags of these points, at `rows` of the stack, of the bags with these indices."""
         chosen = self._copy_of(bags)
         chosen.points, chosen.offsets = points, offsets
-        for name in ("weights", "replicate_weights"):
+        for name in ("weights", "replicate_weights", "cluster", "strata"):
             values = getattr(self, name)
             setattr(chosen, name, None if values is None else values[rows])
         chosen.pixels = None if self.pixels is None else self.pixels[rows]
@@ -313,6 +335,29 @@ class Bags(Readers):
         table = pd.DataFrame(self.points, columns=self.names_of_columns)
         table.insert(0, self.id_name, np.repeat(self.index, self.sizes), allow_duplicates=True)
         return table if self.weights is None else table.assign(weight=self.weights)
+
+    def describe(self) -> "DataFrame":
+        """Points, effective sizes and design effects of the bags and, last, of all together.
+
+        Returns
+        -------
+        pandas DataFrame of n + 1 rows, indexed by the bags' ids and "all"
+            points; clusters, if the bags have them; effective_size, by weights and clusters, the
+            number of independent points of equal weights that are as precise, on average over the
+            columns in units of their standard deviations; design_effect, points / effective_size.
+            Replicate weights do not enter.
+        """
+        import pandas as pd
+
+        columns, sizes = {"points": self.sizes}, self.effective_sizes
+        if self.cluster is not None:
+            sizes = clustered_sizes(self.with_cluster_variances(variances_of_columns(self)))
+            columns["clusters"] = np.bincount(Clusters.of_bags(self).bag)
+        table = pd.DataFrame(columns, index=pd.Index(self.index, name=self.id_name))
+        table = table.assign(effective_size=sizes)
+        table.loc["all"] = table.sum()
+        design_effect = table["points"] / table["effective_size"]
+        return table.astype(dict.fromkeys(columns, int)).assign(design_effect=design_effect)
 
     @property
     def names_of_columns(self) -> list[str]:

@@ -1,6 +1,7 @@
 """The ways into `Bags`: lists of arrays, stacked points, tables, files, cells and rasters."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -10,7 +11,6 @@ from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.cells import cell_features, cell_values, check_anndata
 from bdr_stan.bags.checks import (
     as_bag,
-    as_columns,
     as_points,
     as_sizes,
     as_vector,
@@ -101,6 +101,8 @@ class Readers(BagsBase):
         *,
         weights: ArrayLike | None = None,
         replicate_weights: ArrayLike | None = None,
+        cluster: ArrayLike | None = None,
+        strata: ArrayLike | None = None,
         copy: bool = True,
         **options: Any,
     ) -> Self:
@@ -115,15 +117,16 @@ class Readers(BagsBase):
             contiguous.
         sizes : integers, shape (n,), optional
             Number of points in each bag, for points stored bag after bag.
-        weights, replicate_weights, copy, **options
+        weights, replicate_weights, cluster, strata, copy, **options
             As in `Bags`; among the options `replicate_scale`, `metadata`, `features`, and `ids`
             with `sizes`.
         """
         if (bag is None) == (sizes is None):
             raise TypeError("pass exactly one of bag (the bag of each point) and sizes")
         names = _names_of_columns(options.pop("features", None), _columns_of_frame(points))
-        per_point = {"bag": bag, "weights": weights, "replicate_weights": replicate_weights}
-        for name, values in per_point.items():
+        of_points = {"weights": weights, "replicate_weights": replicate_weights}
+        of_points |= {"cluster": cluster, "strata": strata}
+        for name, values in {"bag": bag, **of_points}.items():
             check_same_rows(points, values, ("points", name))
         stack = as_points(points)
         if sizes is None:
@@ -140,15 +143,14 @@ class Readers(BagsBase):
                         "sort the file by bag, or load it into memory first"
                     )
                 stack = stack[order]
-                if weights is not None:
-                    weights = as_vector(weights, len(order), "weights", "point")[order]
-                if replicate_weights is not None:
-                    replicate_weights = as_columns(replicate_weights, len(order))[order]
+                for name, values in of_points.items():
+                    # `Bags` raises for other shapes.
+                    if values is not None and np.shape(values)[:1] == order.shape:
+                        of_points[name] = np.asanyarray(values)[order]
         return cls._made(
             points=stack,
             offsets=offsets_of_sizes(as_sizes(sizes, len(stack))),
-            weights=weights,
-            replicate_weights=replicate_weights,
+            **of_points,
             features=names,
             copy=copy and share_memory(stack, points),
             **options,
@@ -166,6 +168,8 @@ class Readers(BagsBase):
         *,
         replicate_weights: Sequence[str] | None = None,
         replicate_scale: ArrayLike | None = None,
+        cluster: str | None = None,
+        strata: str | None = None,
         missing: str = "error",
         transformer: Any = None,
         like: Any = None,
@@ -189,6 +193,9 @@ class Readers(BagsBase):
         replicate_weights : R columns of replicates of `weight`, optional
         replicate_scale : float, or array, shape (R,), with `replicate_weights`
             As in `Bags`.
+        cluster : column of the sampled cluster of each row, such as a household, optional
+        strata : column of the stratum of each cluster, with `cluster`
+            As in `Bags`: ids are matched within bags.
         missing : {"error", "drop", "indicator"}, default "error"
             For missing values of features: raise, drop the row, or impute the column's mean and add
             an indicator column "name missing".
@@ -230,7 +237,7 @@ class Readers(BagsBase):
         """
         if bag is None:
             raise TypeError("give bag, the name of the column with the bag of each row")
-        roles = ColumnRoles(bag, features, weight, metadata, replicate_weights)
+        roles = ColumnRoles(bag, features, weight, metadata, replicate_weights, cluster, strata)
         options = {"missing": missing, "transformer": transformer, "like": like, "unseen": unseen}
         return cls._of_table(df, roles, replicate_scale, **options)
 
@@ -277,11 +284,12 @@ class Readers(BagsBase):
         if not lazy:
             table = parquet_table(path, roles.like(options.get("like")))
             return cls._of_table(table, roles, scale, **options)._read_from(path)
-        if roles.replicate_weights is not None:
-            raise ValueError(
-                "lazy=True takes no replicate_weights, which need the points of a bag together: "
-                "leave one of the two out"
-            )
+        for name in ("replicate_weights", "cluster", "strata"):
+            if getattr(roles, name) is not None:
+                raise ValueError(
+                    f"lazy=True takes no {name}, which needs the points of a bag together: leave "
+                    "one of the two out"
+                )
         if options.pop("transformer", None) is not None:
             raise ValueError(
                 "lazy=True takes no transformer, which is fitted to all points at once: "
@@ -484,19 +492,11 @@ class Readers(BagsBase):
         return cls._made(**from_rasters(covariates, districts, weight, id, fractional=fractional))
 
 
-def _columns(
-    bag,
-    features=None,
-    weight=None,
-    metadata=None,
-    *,
-    replicate_weights=None,
-    replicate_scale=None,
-    **options,
-):
+def _columns(*columns, replicate_scale=None, **options):
     """Roles of columns and scale of replicates among arguments of a reader, and the others."""
-    roles = ColumnRoles(bag, features, weight, metadata, replicate_weights)
-    return roles, replicate_scale, options
+    roles = [field.name for field in fields(ColumnRoles)]
+    named = {name: options.pop(name) for name in roles if name in options}
+    return ColumnRoles(*columns, **named), replicate_scale, options
 
 
 def _names_of_frames(arrays, names, features):

@@ -27,7 +27,8 @@ RECORDED = {
     "feature_names": "features",
     "columns": "columns",
     "weighted": "weighted",
-    "replicated": "replicated",
+    "design": "design",
+    "cluster_variances": "cluster_variances",
     "column_ranges": "ranges",
     "file": "file",
     "constant_columns": "constants",
@@ -44,7 +45,8 @@ class BagsRecord:
     weighted: bool  # whether points have weights
     features: list[str] | None = None  # names of the points' columns
     columns: TableColumns | None = None  # how the points were made from the columns of a table
-    replicated: bool = False  # whether the weights have replicates
+    design: str | None = None  # as in `BagsBase`
+    cluster_variances: Array | None = None  # as in `cluster_variances`, (2,); None without clusters
     ranges: Array | None = None  # as `column_ranges`, shape (2, p)
     file: str | None = None  # path that the points were read from
     constants: Array | None = None  # as `constant_columns`, shape (p,)
@@ -63,7 +65,7 @@ class BagsRecord:
             record,
             features=bags.features,
             columns=bags.columns,
-            replicated=bags.replicate_weights is not None,
+            design=bags.design,
             ranges=column_ranges(bags),
             file=bags.file,
             constants=constant_columns(bags),

@@ -123,6 +123,10 @@ def bags_of_table(
         replicates = np.column_stack(columns_of_weights or [np.empty((len(table), 0))])
     rows, order = grouped_rows(table, roles.bag, roles.metadata)
     of_points = {"weights": weights, "replicate_weights": replicates}
+    for role in ("cluster", "strata"):
+        if (name := getattr(roles, role)) is not None:
+            message = f"row {{}} has no {role}: column {name!r} is missing"
+            of_points[role] = bag_codes(table[name].to_numpy(), message)[0]
     if order is not None:
         of_points = {name: None if v is None else v[order] for name, v in of_points.items()}
     points = columns.points(table, order=order, unseen=unseen)
@@ -156,8 +160,8 @@ def bag_codes(bag: Array, message: str, *, by_id: bool = False) -> tuple[Array, 
         codes, ids = pd.factorize(bag)
     except TypeError:  # lists and dicts cannot be hashed
         raise TypeError(
-            f"bags are named by {type(bag[0]).__name__}s, such as {bag[0]!r}: give each row one "
-            "number or text, its bag"
+            f"bags and clusters are named by {type(bag[0]).__name__}s, such as {bag[0]!r}: give "
+            "each row one number or text"
         ) from None
     if by_id:
         try:

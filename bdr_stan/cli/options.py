@@ -128,6 +128,8 @@ labelled_table = _all_of(
     sample_tables,
     *_table(
         {
+            "--cluster COLUMN": "Sampled cluster of a point, such as its household.",
+            "--strata COLUMN": "Stratum of the cluster.",
             "--trials COLUMN": "Number of trials, constant within a bag.  [only for --family "
             "binomial, beta_binomial and --likelihood binomial]",
             "--exposure COLUMN": "Exposure (for example people or hours), constant within a bag.  "

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from bdr_stan.bags import Bags, Samples
     from bdr_stan.types import Array
 
+_OF_POINTS = ("weight", "cluster", "strata")  # roles of columns
 _ROLES_OF_BAGS = ("covariates", "groups", "smooths")
 _LABEL_DATA = ("label_sd", "trials", "exposure", "offset")  # for `fit`, in addition to the label
 
@@ -84,7 +85,7 @@ class LabelledTable:
 
     data: Path
     samples: Mapping[str, Path]  # tables of all samples; with several this table is the first
-    roles: Mapping[str, str | None]  # bag, label, weight
+    roles: Mapping[str, str | None]  # bag, label, weight, cluster, strata
     label_data: Mapping[str, str | None]  # columns for `fit`, in addition to the label
     features: list[str] | None
     columns_of_bags: Mapping[str, list | None]  # covariates, groups, smooths
@@ -94,7 +95,7 @@ class LabelledTable:
     def taken(cls, data: Path, options: dict[str, Any]) -> Self:
         """The table from options, which it removes; smooths "a,b+c" have the pair b, c."""
         tables = tables_of_samples(data, options.pop("samples"))
-        roles = {role: options.pop(role) for role in ("bag", "label", "weight")}
+        roles = {role: options.pop(role, None) for role in ("bag", "label", *_OF_POINTS)}
         label_data = {role: options.pop(role, None) for role in _LABEL_DATA}
         names: dict[str, Any] = {
             role: _split(options.pop(role)) for role in ("features", *_ROLES_OF_BAGS)
@@ -116,7 +117,7 @@ class LabelledTable:
             self.data,
             str(self.roles["bag"]),
             features=self.features,
-            weight=self.roles["weight"],
+            **{role: self.roles[role] for role in _OF_POINTS},
             metadata=metadata or None,
             missing=self.missing,
         )
@@ -189,7 +190,8 @@ def read_like(
 def _read_sample(model, fitted, new, *, bag, unseen, weight=None, **how):
     """Bags of a table with the columns of a fit."""
     bag = bag or model.notes_.get("bag") or getattr(model.columns_, "bag", None)
-    weight = weight or getattr(model.columns_, "weight", None)
+    of_points = {role: getattr(model.columns_, role, None) for role in _OF_POINTS}
+    of_points["weight"] = weight or of_points["weight"]
     if bag is None:
         raise ValueError(f"{fitted} does not say which column names the bags: pass --bag")
     if not hasattr(model, "feature_names_in_"):
@@ -200,7 +202,7 @@ def _read_sample(model, fitted, new, *, bag, unseen, weight=None, **how):
     columns: dict[str, Any] = {"features": list(model.feature_names_in_)}
     if model.columns_ is not None:
         columns = {"like": model, "unseen": unseen}
-    return read_bags(new, bag, weight=weight, **how, **columns)
+    return read_bags(new, bag, **of_points, **how, **columns)
 
 
 def check_input(*paths: Path | None) -> None:

@@ -16,6 +16,7 @@ from scipy.sparse import csr_array
 
 from bdr_stan.bags import Bags, BagsLike, PartitionedBags, as_bags
 from bdr_stan.bags.base import BagsBase
+from bdr_stan.bags.clusters import cluster_variances
 from bdr_stan.embedding.compression import Rows, compress
 from bdr_stan.embedding.replicates import effective_sizes
 from bdr_stan.embedding.size_nodes import at_size_nodes
@@ -79,6 +80,7 @@ class Embedding:
     new_levels: Array | None = field(default=None, kw_only=True)  # see `Terms.new_levels`
     movement: Any = field(default=None, kw_only=True)  # Movement, for contrasts
     prior_mean: Array | None = field(default=None, kw_only=True)  # m0 if not the average, (d,)
+    cluster_variances: Array | None = field(default=None, kw_only=True)  # of the bags, (2,)
 
     @property
     def x(self) -> Array:
@@ -133,8 +135,8 @@ class Embedding:
         return at_size_nodes(rows) if lossless else rows
 
     def take(self, bags: ArrayLike) -> Self:
-        """Embedding of the bags with these indices, with the same covariance and `prior_mean`."""
-        shared = ("covariance", "prior_mean")
+        """Embedding of the bags with these indices; what is shared by all bags is the same."""
+        shared = ("covariance", "prior_mean", "cluster_variances")
         arrays = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in shared}
         taken = {name: array[bags] for name, array in arrays.items() if array is not None}
         return replace(self, **taken)
@@ -164,7 +166,9 @@ def embed(
     weights that state reliability rather than counts. `covariance` "average" is the mean of S_i
     over the bags of more than one point, "pooled" the mean with weights N_i - 1, N_i the effective
     size, "identity" tau^2 I. Sizes are effective sizes, from replicate weights if the bags have
-    some. `progress` is called with the points done and their total from time to time.
+    some. For bags in clusters without the `cluster_variances` of a fit these are estimated, and the
+    covariance is as in `bdr_stan.bags.clusters`. `progress` is called with the points done and
+    their total from time to time.
     """
     bags = as_bags(bags, in_parts=True)
     if features.n_inputs != bags.n_features:
@@ -174,12 +178,26 @@ def embed(
         )
     sizes = bags.effective_sizes
     factors = scatter_factors(bags, sizes, covariance, tau)
+    in_clusters = bags.cluster is not None and bags.cluster_variances is None
+    if in_clusters and factors is None and np.any(sizes > 1 + 1e-9):
+        factors = scatter_factors(bags, sizes, "average", tau)
     embed_part = partial(sums_of_part, features=features)
     sums = BagSums.merged(
         bags.map_parts(embed_part, factors, progress=progress), factors, len(bags)
     )
-    scatter = tau**2 * np.eye(features.n_columns) if covariance == "identity" else sums.scatter
-    return Embedding(effective_sizes(bags, features), sums.mean, scatter)
+    scatter, variances = sums.scatter, bags.cluster_variances
+    if in_clusters and factors is not None:
+        variances, scatter = cluster_variances(
+            cast(Bags, bags),
+            cast(Array, scatter),
+            factors * bags.totals,
+            lambda part: sums_of_part(part, features=features).mean,
+        )
+        bags = bags.with_cluster_variances(variances)
+    if covariance in (None, "identity"):
+        scatter = None if covariance is None else tau**2 * np.eye(features.n_columns)
+    sizes = effective_sizes(bags, features)
+    return Embedding(sizes, sums.mean, scatter, cluster_variances=variances)
 
 
 def scatter_factors(

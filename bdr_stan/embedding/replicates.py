@@ -1,4 +1,4 @@
-"""Effective sizes of bags from the replicate weights of a survey.
+"""Effective sizes of bags from the replicate weights of a survey, or from clusters of points.
 
 The spread of a bag's mean embedding over the replicates is its whole sampling variance. The models
 need a number N_i for each bag, so it becomes the equivalent number of independent points:
@@ -14,6 +14,7 @@ import numpy as np
 
 from bdr_stan.bags import Bags
 from bdr_stan.bags.base import BagsBase
+from bdr_stan.bags.clusters import clustered_sizes
 from bdr_stan.kernels import FeatureMap
 from bdr_stan.types import Array
 from bdr_stan.user_warnings import warn
@@ -23,8 +24,10 @@ _UNVARIED = 1e-12  # variance over replicates, relative to that within the bag, 
 
 
 def effective_sizes(bags: BagsBase, features: FeatureMap) -> Array:
-    """Effective number of points per bag, float, shape (n,): Kish's without replicate weights."""
+    """Effective number of points per bag, float, shape (n,): Kish's for independent points."""
     sizes = bags.effective_sizes
+    if isinstance(bags, Bags) and bags.cluster_variances is not None:
+        return clustered_sizes(bags)
     if not isinstance(bags, Bags) or bags.replicate_weights is None:
         return sizes
     within, design = np.empty((2, len(bags)))

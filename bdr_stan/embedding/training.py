@@ -162,6 +162,9 @@ def training_features(
             embedding = compressed_embedding(bags, feature_map, labels, **options)
         else:
             embedding = replace(embed(bags, feature_map, **options), covariates=x)
+    if isinstance(embedding, Embedding):
+        variances = embedding.cluster_variances
+        features = replace(features, record=replace(features.record, cluster_variances=variances))
     if tested:
         features = features.with_varying_effects(embedding)
     elif covariance is None and isinstance(bags, Bags):
@@ -274,7 +277,8 @@ def features_by_sample(
             embedding = replace(embedding, covariates=covariates.transform(bags))
         maps = {name: part.feature_map for name, part in parts.items()}
         kernels = {name: part.kernel for name, part in parts.items()}
-        record = BagsRecord.from_bags(bags)
+        records = {name: part.record for name, part in features.items()}
+        record = replace(BagsRecord.from_bags(bags), parts=records)
         return TrainingFeatures(maps, kernels, embedding, record, covariates, parts=parts)
 
     return by_sample(bags.samples, features_of, joined)

@@ -306,10 +306,10 @@ class AggregateRegressor(Ranking, EcologicalInference, DoubtedRates, RatePredict
 
     def _check_bags(self, bags, label_data):
         """Raise if a fit needs points in memory, or would ignore replicates of weights."""
-        if bags.replicate_weights is not None:
+        if bags.design is not None:
             raise ValueError(
                 "AggregateRegressor takes the points of a bag as all that are there, not as a "
-                "sample with replicate weights: leave replicate_weights out of the bags"
+                f"sample: leave {bags.design} out of the bags"
             )
         if not isinstance(bags, PartitionedBags):
             return

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from bdr_stan import __version__
 from bdr_stan.arguments import unknown_attribute
 from bdr_stan.bags import Bags, BagsLike, TableColumns, as_bags, values_of_bags
+from bdr_stan.bags.clusters import INDEPENDENT
 from bdr_stan.bags.labels import check_same_outputs
 from bdr_stan.bags.matching import match_to_ids
 from bdr_stan.bags.record import BagsRecord, warn_of_other_ranges, warn_of_varying
@@ -253,10 +254,13 @@ class BagEstimator(PredictionTable, BaseEstimator):
         columns, names = settings.get("columns"), settings.get("feature_names")
         if columns is not None and is_table(bags):
             frame, bag = cast(Any, bags), cast(str, columns.bag)
-            read = Bags.from_dask if hasattr(frame, "to_delayed") else Bags.from_dataframe
+            read, roles = Bags.from_dataframe, ("weight", "cluster", "strata")
+            if hasattr(frame, "to_delayed"):
+                read, roles = Bags.from_dask, ("weight",)
             of_fit = SimpleNamespace(columns_=columns)
             named = [c for c in self.columns_of_bags if not sample or c in frame.columns]
-            bags = read(frame, bag, weight=columns.weight, metadata=named or None, like=of_fit)
+            how = {role: getattr(columns, role) for role in roles}
+            bags = read(frame, bag, metadata=named or None, like=of_fit, **how)
         bags = as_bags(bags, in_parts=self.takes_parts).like(columns)
         bags.check_like(settings["n_features"], names, columns)
         if need_weights and settings.get("weighted") and not bags.weighted:
@@ -264,11 +268,18 @@ class BagEstimator(PredictionTable, BaseEstimator):
                 "the bags have no weights, but the training bags had: give the points their "
                 "weights, of 1 if all count equally"
             )
-        if need_weights and settings.get("replicated") and bags.replicate_weights is None:
+        variances, design = settings.get("cluster_variances"), settings.get("design")
+        if need_weights and design is not None and bags.design is None:
             warn(
-                "the bags have no replicate weights, but the training bags had: their points are "
-                "taken as independent, and intervals are too narrow if they are a cluster sample"
+                f"the bags have no {design}, but the training bags had: their points are taken as "
+                "independent, and intervals are too narrow if they are a cluster sample"
             )
+        if bags.cluster is not None and design != "cluster":
+            warn(
+                "the bags have clusters, but the training bags had none, so points are taken as "
+                "independent: fit to bags with cluster"
+            )
+        bags = bags.with_cluster_variances(INDEPENDENT if variances is None else variances)
         warn_of_other_ranges(bags, settings.get("column_ranges"))
         warn_of_varying(bags, settings.get("constant_columns"))
         return bags

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan.bags import Bags, BagsLike, as_bags
-from bdr_stan.bags.samples import by_name, by_sample
+from bdr_stan.bags.samples import by_name, by_sample, like_samples
 from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.covariates import Covariates, check_columns, learn_covariates
 from bdr_stan.embedding.mean_embedding import Embedding
@@ -350,7 +350,12 @@ class EmbeddingEstimator(
             bags = self.like_training(bags)
             return self.embedding_of(bags)
         bags = as_bags(bags, in_parts=True, samples=self.takes_samples)
-        covariates = training.covariates
+        covariates, samples = training.covariates, training.samples
+
+        def like(name, part):
+            return part.with_cluster_variances(samples[name].record.cluster_variances)
+
+        bags = like_samples(bags, samples, like)
         columns = {} if covariates is None else covariates.of_bags(bags)
         return embedded(bags, training.feature_map, columns)
 

@@ -157,6 +157,7 @@ class Basis(_InFile):
         check_counts(min_bags=min_bags)
         model, features = self.estimator, self.features
         bags = model.bags_like(bags, "", features.record.settings)
+        _check_independent(bags)
         labels = model.label_model.of_model(model.read_labels(bags, y))
         sizes, learned = bags.effective_sizes, features.covariates
         self._check(bags, sizes, min_bags)
@@ -228,7 +229,7 @@ class Basis(_InFile):
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
         """The basis from its `config`."""
-        record = {field: config["record"][name] for name, field in RECORDED.items()}
+        record = {field: config["record"].get(name) for name, field in RECORDED.items()}
         covariates = config["covariates"]
         features = TrainingFeatures(
             landmark_features(config["kernel"], config["landmarks"]),
@@ -239,6 +240,14 @@ class Basis(_InFile):
             config["free_linear_variance"],
         )
         return cls(config["estimator"], features, config["largest_size"], config["digest"])
+
+
+def _check_independent(bags):
+    """Raise ValueError for points in clusters, or with replicate weights."""
+    if bags.design is not None:
+        raise ValueError(
+            f"sums take points as independent: leave {bags.design} out of the bags, or fit to them"
+        )
 
 
 @dataclass(frozen=True)
@@ -377,6 +386,7 @@ class FromSums(Fit):
             "lognormal", ``compress=False``, or a `stan_file`.
         """
         bags = as_bags(bags, in_parts=True)
+        _check_independent(bags)
         self.check_parameters()
         self._check_summable()
         if not is_number(largest_size) or not 1 <= largest_size < np.inf:

@@ -12,7 +12,6 @@ from sklearn.utils.metaestimators import available_if
 
 from bdr_stan.bags import BagsLike, PartitionedBags
 from bdr_stan.embedding.mean_embedding import BagSums, Embedding, results_by_part
-from bdr_stan.embedding.replicates import effective_sizes
 from bdr_stan.labels import WITH_LABELS, Labels
 from bdr_stan.predictive.distributions import check_level
 from bdr_stan.questions.protocol import Fit
@@ -67,7 +66,7 @@ def _table_by_parts(model, bags, level):
     """Predictions of all bags, in their order."""
     import pandas as pd
 
-    sizes = effective_sizes(bags, model.feature_map_)
+    sizes = bags.effective_sizes
     per_bag = model.labels_of_new(bags).given | model.covariates_of(bags)
     of_bags = partial(_table_of_part, model=model, level=level, names=list(per_bag))
     joined = BagSums.empty(int(bags.cut.sum()), model.feature_map_.n_columns, scatter=False)

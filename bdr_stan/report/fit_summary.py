@@ -81,6 +81,13 @@ class FitSummary:
         return None if self.bags is None else self.bags.sizes
 
     @property
+    def design_effects(self) -> Array | None:
+        """Points over effective points per bag, (n,); None if all are 1, or without the bags."""
+        if self.bags is None or self.sizes is None or np.allclose(self.bags.sizes, self.sizes):
+            return None
+        return self.bags.sizes / self.sizes
+
+    @property
     def classes(self) -> Array | None:
         """Classes of the labels, or None for numbers."""
         return getattr(self.model, "classes_", None)
@@ -182,6 +189,7 @@ def fit_summary(model: Any, bags: BagsBase | None, label: str) -> FitSummary:
 def _check_sample(model, bags):
     """Raise ValueError unless bags with one sample are the training bags of a fit, in order."""
     bags = _in_order(bags, model)
+    bags = bags.with_cluster_variances(model.result_.settings.get("cluster_variances"))
     if "bag_size" in model.result_.constants:
         features = getattr(model, "feature_map_", None)
         sizes = bags.effective_sizes if features is None else effective_sizes(bags, features)

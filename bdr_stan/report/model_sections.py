@@ -104,6 +104,12 @@ def _describe_points(fit):
             f"{sizes.min():.4g} / {np.median(sizes):.4g} / {sizes.max():.4g} "
             "(smallest / median / largest)"
         )
+        if fit.design_effects is not None:
+            overall = sizes.sum() / fit.sizes.sum()
+            words["design effect"] = (
+                f"{overall:.3g}, {fit.design_effects.min():.3g} to {fit.design_effects.max():.3g} "
+                "per bag (points over effective points)"
+            )
     names = fit.model.result_.settings["feature_names"]
     return {
         **words,

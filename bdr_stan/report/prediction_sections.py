@@ -254,6 +254,8 @@ def _bags(fit):
     )
     if fit.sizes is not None:
         table.insert(0, "points", fit.sizes if fit.bags is None else fit.bags.sizes)
+    if fit.design_effects is not None:
+        table.insert(1, "design effect", fit.design_effects)
     with np.errstate(divide="ignore", invalid="ignore"):
         distance = np.abs(y - predictive.mean) / predictive.sd
     order = np.argsort(-np.nan_to_num(distance), kind="stable")

@@ -27,6 +27,12 @@ def replicated(weights, **changes):
     return Bags(POINTS, [0, 40, 78], **{**given, **changes})
 
 
+def clustered(cluster, **changes):
+    """Two bags of points in these clusters."""
+    return Bags(POINTS, [0, 40, 78], cluster=cluster, **changes)
+
+
+HOMES = TABLE.assign(home=np.arange(78) // 3, region=1, w=1.0, w1=1.0, w2=2.0)
 BAD_BAGS = [
     ("points in a row", lambda: Bags([1.0, 2.0], [0, 2]), "points"),
     ("points of text", lambda: Bags([["a"]], [0, 1]), "points"),
@@ -77,6 +83,49 @@ BAD_BAGS = [
      lambda: Bags.concatenate([replicated(np.ones((78, 3)))]), "replicate"),
     ("totals of bags with replicates",
      lambda: AggregateRegressor().fit(replicated(np.ones((78, 3))), [3, 4]), "replicate_weights"),
+    ("clusters of another length", lambda: clustered([1, 2]), ["cluster", "(78,)"]),
+    ("a missing cluster",
+     lambda: clustered(changed(np.ones(78), 5, np.nan)), "point 5 has no cluster (1 in total)"),
+    ("clusters that are masked",
+     lambda: clustered(np.ma.masked_equal(np.arange(78), 5)), "cluster has 1 masked value"),
+    ("clusters named by lists",
+     lambda: clustered(np.array([[1]] * 77 + [[1, 2]], object)), "lists, such as [1]"),
+    ("strata without clusters",
+     lambda: clustered(None, strata=np.ones(78)), "strata go with cluster"),
+    ("strata of another length",
+     lambda: clustered(np.arange(78), strata=[1]), ["strata", "(78,)"]),
+    ("a missing stratum",
+     lambda: clustered(np.arange(78), strata=[None] + ["a"] * 77), "point 0 has no strata"),
+    ("clusters beside replicates",
+     lambda: replicated(np.ones((78, 3)), cluster=np.arange(78)), "both describe the design"),
+    ("clusters of the points of few",
+     lambda: Bags.from_points(POINTS, sizes=[78], cluster=[1]), "cluster"),
+    ("no such column of clusters",
+     lambda: Bags.from_dataframe(HOMES, "town", ["x"], cluster="house"), "house"),
+    ("no such column of strata",
+     lambda: Bags.from_dataframe(HOMES, "town", ["x"], cluster="home", strata="area"), "area"),
+    ("clusters by two columns",
+     lambda: Bags.from_dataframe(HOMES, "town", ["x"], cluster=["home", "region"]),
+     "join several columns into one"),
+    ("clusters among the features",
+     lambda: Bags.from_dataframe(HOMES, "town", ["x", "home"], cluster="home"), "both cluster"),
+    ("a missing cluster in a table",
+     lambda: Bags.from_dataframe(HOMES.assign(home=HOMES.home.where(HOMES.home != 9)), "town",
+                                 ["x"], cluster="home"),
+     "row 27 has no cluster: column 'home' is missing (3 in total)"),
+    ("columns of strata without clusters",
+     lambda: Bags.from_dataframe(HOMES, "town", ["x"], strata="region"), "strata go with cluster"),
+    ("columns of clusters and of replicates",
+     lambda: Bags.from_dataframe(HOMES, "town", ["x"], "w", replicate_weights=["w1", "w2"],
+                                 replicate_scale=0.5, cluster="home"), "both describe the design"),
+    ("clusters of lazy files",
+     lambda: Bags.from_parquet("a.parquet", "town", lazy=True, cluster="home"), "lazy=True"),
+    ("strata of lazy files",
+     lambda: Bags.from_parquet("a.parquet", "town", lazy=True, strata="home"), "lazy=True"),
+    ("bags with clusters joined",
+     lambda: Bags.concatenate([clustered(np.arange(78))]), "clusters cannot be joined"),
+    ("totals of bags with clusters",
+     lambda: AggregateRegressor().fit(clustered(np.arange(78)), [3, 4]), "leave cluster out"),
     ("ids of another length", lambda: Bags(POINTS, [0, 78], ids=["a", "b"]), "ids"),
     ("ids twice", lambda: Bags(POINTS, [0, 8, 78], ids=["a", "a"]), "id 'a'"),
     ("names of another length", lambda: Bags(POINTS, [0, 78], features=["x"]), "features"),

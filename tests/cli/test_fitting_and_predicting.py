@@ -97,6 +97,24 @@ def test_weights_of_the_fit_are_used_in_predictions(folder):
     )
 
 
+def test_clusters_of_the_fit_are_used_in_predictions(folder):
+    table = points().assign(home=lambda t: t.groupby("town").cumcount() // 2, area=1)
+    table.to_csv(folder / "homes.csv", index=False)
+    fitted, output = folder / "homes.nc", folder / "homes_predicted.csv"
+    columns = ["--features", "income, age", "--cluster", "home", "--strata", "area"]
+    model = ["--model", "shrinkage", "--kernel", "rbf"]
+    result = run("fit", folder / "homes.csv", *FIT, *columns, *model, "-o", fitted)
+    assert result.exit_code == 0, result.output
+    result = run("predict", fitted, folder / "homes.csv", "-o", output)
+    assert result.exit_code == 0, result.output
+    bags = bdr_stan.Bags.from_dataframe(
+        table, "town", ["income", "age"], cluster="home", strata="area"
+    )
+    expected = bdr_stan.load(fitted).predictive(bags)
+    np.testing.assert_allclose(pd.read_csv(output)["sd"], expected.sd)
+    fails("no column 'home'", "predict", fitted, folder / "points.csv", "-o", output, "--force")
+
+
 def test_summary_shows_scalars_priors_and_with_all_every_weight(folder):
     result = run("summary", folder / "fit.nc")
     assert result.exit_code == 0, result.output

@@ -155,7 +155,7 @@ def test_predictions_are_less_certain_by_the_design(rng, tmp_path):
     again = BDR(8, kernel="rbf", method="optimize").fit(bags, y, seed=1)
     assert_allclose(again.result_.constants["bag_size"], again.embed(bags).sizes)
     again.save(tmp_path / "fit.nc")
-    with pytest.warns(UserWarning, match="no replicate weights, but the training bags had"):
+    with pytest.warns(UserWarning, match="no replicate_weights, but the training bags had"):
         load(tmp_path / "fit.nc").predict(plain)
 
 
