@@ -111,7 +111,10 @@ def test_an_unedited_program_predicts_as_the_stock_one(cls, program, label, opti
     predictive = model.predictive(new)
     spread = np.sqrt(np.mean((stock.mean - stock.mean.mean(axis=0)) ** 2) + np.mean(stock.sd**2))
     assert np.max(np.abs(predictive.mean - stock.mean)) < MONTE_CARLO * spread
-    np.testing.assert_allclose(predictive.log_prob(y), stock.log_prob(y), atol=0.5)
+    log_density = stock.log_prob(y)
+    likely = log_density > log_density.max() - 2.5  # other densities depend on a few draws
+    np.testing.assert_allclose(predictive.log_prob(y)[likely], log_density[likely], atol=0.5)
+    assert likely.sum() >= 4, log_density
     assert {"posterior_predictive", "log_likelihood"} <= set(model.result_.groups)
 
 
