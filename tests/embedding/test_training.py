@@ -27,9 +27,9 @@ def bags(rng):
 
 
 def assert_same_embedding(found, expected):
-    np.testing.assert_array_equal(found.mean, expected.mean)
+    np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-12)
     np.testing.assert_array_equal(found.sizes, expected.sizes)
-    np.testing.assert_array_equal(found.covariance, expected.covariance)
+    np.testing.assert_allclose(found.covariance, expected.covariance, rtol=1e-12, atol=1e-15)
 
 
 def test_defaults(bags):
