@@ -208,7 +208,8 @@ are the sum of a line and a smooth curve in each of the 18 covariates and a spat
 (`map_kernel`) of {args.functions} sines ("few": {min(FEW_FUNCTIONS, args.functions)}). Variances
 and the field's length scale maximise the evidence; {args.thin} weighted points represent each
 district in training. The published figures are from the paper's own, confidential data: they show
-its ranking of methods and are not comparable with ours.
+its ranking of methods and are not comparable with ours. [Ten splits](malaria_splits.md) follow the
+protocol of the paper.
 
 Counts are Poisson with rate exp f, where f is a Gaussian process. Nyström is the mode of its
 posterior, VBAgg the variational approximation of the paper, Laplace a normal approximation, NUTS

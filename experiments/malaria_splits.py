@@ -174,6 +174,8 @@ Findings:
   paper the mode is best (Nyström-Exp).
 - In log MSE the methods of Gaussian processes do not differ: the differences are below one standard
   error. The paper's gain of VBAgg-Exp over VBAgg-Sq and Nyström-Exp is not there.
+- With the exponential link the average bag NLL is the one of a single split, at which rates of some
+  new districts, unlike the training districts in their covariates, are far too high.
 - The network has a lower log MSE than all of them, unlike in the paper, where it is worse than all.
   One kernel of 18 covariates with a landmark for each of 90 districts represents this country
   poorly: its rates are sums of effects of single covariates. The kernels of single covariates of
