@@ -142,7 +142,7 @@ def test_thinning_and_its_error(likelihood, link, tmp_path):
     trials = with_trials(likelihood)
     exact = fitted(likelihood, link, fit={"draws": 40})[0].predict(bags, **trials)
     np.testing.assert_allclose(models[2].predict(bags, **trials), exact, rtol=1e-8)
-    np.testing.assert_allclose(models[1].predict(bags, **trials), exact, rtol=0.05)
+    np.testing.assert_allclose(models[1].predict(bags, **trials), exact, rtol=0.2)  # 40 draws
     models[0].save(tmp_path / "fit.nc")
     kept = (bdr_stan.load(tmp_path / "fit.nc"), pickle.loads(pickle.dumps(models[0])))
     for again in kept:
