@@ -113,8 +113,8 @@ def _scatter(bags, weights, mean_of):
     weight = weights[c.bag]
     roots = np.sqrt(weight * c.share)[:, None]
     between, of_strata = roots * (means - of_stratum), roots * (of_stratum - of_bag)
-    inner = c.squares / c.share
-    degrees = c.share - inner, inner - c.squares / stratum_share, c.share - c.share**2 / stratum_share
+    each = c.squares / c.share
+    degrees = c.share - each, each - c.squares / stratum_share, c.share - c.share**2 / stratum_share
     return between.T @ between, of_strata.T @ of_strata, np.stack(degrees) @ weight
 
 
