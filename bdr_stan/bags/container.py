@@ -355,7 +355,7 @@ class Bags(Readers):
             columns["clusters"] = np.bincount(Clusters.of_bags(self).bag)
         table = pd.DataFrame(columns, index=pd.Index(self.index, name=self.id_name))
         table = table.assign(effective_size=sizes)
-        table.loc["all"] = table.sum()
+        table = pd.concat([table, table.sum().rename("all").to_frame().T]).rename_axis(self.id_name)
         design_effect = table["points"] / table["effective_size"]
         return table.astype(dict.fromkeys(columns, int)).assign(design_effect=design_effect)
 
