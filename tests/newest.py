@@ -34,7 +34,7 @@ DEFAULT = [
     *(f"{CONTRACT}::test_file_and_pickle_keep_the_fit[{name}]" for name in SAVED),
     *(f"{CONTRACT}::test_scikit_learn_searches[{name}]" for name in SEARCHED),
     SUMMARIES,
-    "tests/posterior/test_log_density.py",  # stanli
+    "tests/posterior/test_log_prior.py",  # stanli
 ]
 INSTALL = ("-m", "pip", "install", "--quiet", "--no-compile", "--disable-pip-version-check")
 # What these tests import; httpstan, which builds a CmdStan, has as many files as all others.

@@ -23,12 +23,10 @@ from bdr_stan.estimators.own_program import (
     with_own_data,
 )
 from bdr_stan.estimators.validation import check_prior, check_stan_file
-from bdr_stan.extras import require_stanli
 from bdr_stan.kernels import kernel_text
 from bdr_stan.labels import Labels
 from bdr_stan.models.plain import StanData
 from bdr_stan.parameters import estimator
-from bdr_stan.posterior.log_density import LogDensity
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.priors import table
 from bdr_stan.posterior.sampling import Posterior
@@ -41,7 +39,6 @@ from bdr_stan.posterior.settings import (
 )
 from bdr_stan.posterior.stanli import check_engine
 from bdr_stan.results.advice import FEW_BAGS, headline, report, sampling_warnings
-from bdr_stan.results.arviz_groups import LARGEST_POINTWISE
 from bdr_stan.results.diagnostics import diagnostics, summary
 from bdr_stan.results.result import Result
 from bdr_stan.threads import limited_blas
@@ -242,40 +239,6 @@ class PosteriorEstimator(BagEstimator):
         data = plain.stan_input(SamplerSettings(method="nuts", seed=0, progress=False)).data
         return StanData({**data, **plain.new_bags})
 
-    def log_density(self) -> LogDensity:
-        """Log density of the posterior on the unconstrained scale, with its gradient.
-
-        For bridge sampling, or a sampler of another library. It is the Stan program's, as this fit
-        ran it: methods other than NUTS fix rho. Needs the extra "stanli", whatever the `engine` of
-        the fit.
-
-        Returns
-        -------
-        LogDensity
-            ``log_density(point)`` returns the value and the gradient at an array of shape
-            (``log_density.dimension``,); ``log_density.parameters(points)`` the parameters.
-
-        Raises
-        ------
-        ImportError
-            stanli is not installed.
-        RuntimeError
-            Not called from the main thread; stanli runs only there.
-        ValueError
-            The fit has no data of its program: it ran none, was loaded from a file, or the data
-            were more than 20 million numbers.
-        """
-        check_is_fitted(self, "result_")
-        require_stanli("log_density")
-        density = getattr(self, "_density", None)
-        if density is None:
-            raise ValueError(
-                "log_density needs the data of the Stan program, which this fit has not kept: fit "
-                "by a method that runs Stan, in this session, with at most "
-                f"{LARGEST_POINTWISE / 1e6:.0f} million numbers"
-            )
-        return density
-
     def priors(self, as_table: bool = True) -> "pd.DataFrame | dict[str, float]":
         """The priors of this fit, in the units of y.
 
@@ -374,9 +337,7 @@ class PosteriorEstimator(BagEstimator):
         """The user's plain program as it ran, if there is one."""
         if not is_plain(self.stan_file):
             return None
-        assert posterior.density is not None
-        data = posterior.density.stan_input.data
-        program = OwnProgram.of_fit(self.stan_file, data, labels)
+        program = OwnProgram.of_fit(self.stan_file, posterior.program_data, labels)
         return replace(program, seed=cast(int, settings.seed), engine=self.engine)
 
     def _finish(
@@ -405,9 +366,6 @@ class PosteriorEstimator(BagEstimator):
             kept["program"] = program.kept()
         # A user's program may have other priors.
         texts = dict(self.prior_texts) if settings.stan_file is None else {}
-        density = posterior.density
-        small = density is not None and density.n_numbers <= LARGEST_POINTWISE
-        self._density = density if small else None
         self.program_ran_here = True
         result = Result.of_fit(
             model, posterior, record, labels, settings, prior_texts=texts, **kept

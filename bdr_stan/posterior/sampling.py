@@ -4,8 +4,9 @@ import os
 import re
 import time
 from collections import defaultdict
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from bdr_stan.cmdstan.csv_files import read_without_polars
 from bdr_stan.cmdstan.data_file import write_data
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.posterior import stanli
-from bdr_stan.posterior.log_density import LogDensity
 from bdr_stan.posterior.model import Draws, Model, StanInput
 from bdr_stan.posterior.settings import SamplerSettings, check_options
 from bdr_stan.progress import status, time_left
@@ -38,7 +38,7 @@ class Posterior:
     draws: Draws  # name -> shape (chain, draw, ...)
     stats: Draws  # of the sampler, name -> shape (chain, draw)
     attrs: dict[str, Any]  # inference_method and its settings
-    density: LogDensity | None = None  # if Stan drew from it
+    program_data: Mapping[str, Any] = field(default_factory=dict)  # if Stan drew from it
 
     @property
     def n_draws(self) -> int:
@@ -63,7 +63,7 @@ def sample_posterior(
         model.read(draws, settings),
         stats,
         {**attrs, **stan_input.attrs},
-        LogDensity(model, stan_input, settings),
+        stan_input.data,
     )
 
 

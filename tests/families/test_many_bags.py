@@ -5,6 +5,7 @@ Fewer bags take this way here.
 
 import numpy as np
 import pytest
+from builders.log_density import log_density_of
 
 from bdr_stan import BDR, Shrinkage, load
 from bdr_stan.models import bdr_glm
@@ -88,8 +89,8 @@ def test_nuts_with_deviations_integrated_out_is_nuts_of_all(sampled, family, mon
 def test_deviations_of_some_families_are_integrated_out(family, deviations, monkeypatch):
     monkeypatch.setattr(bdr_glm, "_MOST_DEVIATIONS", N - 1)
     model = BDR(n_landmarks=8, family=family, kernel="rbf", method="optimize")
-    dimension = model.fit(BAGS, COUNTS, seed=1, progress=False).log_density().dimension
-    assert deviations <= dimension < deviations + 20
+    density = log_density_of(model, BAGS, COUNTS, seed=1, progress=False)
+    assert deviations <= density.program.n_unconstrained < deviations + 20
 
 
 def test_its_fit_saves_and_predicts(few_are_many, tmp_path):
