@@ -17,6 +17,7 @@ import sys
 import time
 import warnings
 from fnmatch import fnmatch
+from functools import partial
 
 import click
 import numpy as np
@@ -54,6 +55,11 @@ except ImportError:  # a tree in which they were part of the package
     from bdr_stan.baselines import DFDR, AggregateNN, BagPixel, ConstantRate
 
     from bdr_stan import FreqShrinkage, OneClassSMM, SupportMeasureMachine
+
+try:
+    from experiments.papers.shrinkage_c import ShrinkageC
+except ImportError:  # a tree in which it was a parameter
+    ShrinkageC = partial(Shrinkage, embedding_prior="convolution")
 
 TOLERANCE = 1e-10
 # As many landmarks as bags: the search for the most probable scales magnifies rounding.
@@ -305,10 +311,8 @@ FITS = {
     "Shrinkage": regressor(Shrinkage(8)),
     "Shrinkage, weights": regressor(Shrinkage(8), weighted=True),
     "Shrinkage, kernel prior": regressor(Shrinkage(8, embedding_prior="kernel")),
-    "Shrinkage, convolution prior": regressor(Shrinkage(8, embedding_prior="convolution")),
-    "Shrinkage, given scale": regressor(
-        Shrinkage(8, embedding_prior="convolution", measure_scale=2.0, bandwidth=1.5)
-    ),
+    "Shrinkage, convolution prior": regressor(ShrinkageC(8)),
+    "Shrinkage, given scale": regressor(ShrinkageC(8, measure_scale=2.0, bandwidth=1.5)),
     "Shrinkage, pooled": regressor(Shrinkage(8, covariance="pooled", landmarks="random")),
     "Shrinkage, identity": regressor(Shrinkage(8, covariance="identity", tau=0.3)),
     "BDR nuts": regressor(BDR(8), **SHORT),
@@ -325,9 +329,6 @@ FITS = {
     "BLRClassifier optimize": classifier(BLRClassifier(8, method="optimize")),
     "ShrinkageClassifier": classifier(ShrinkageClassifier(8)),
     "BDRClassifier nuts": classifier(BDRClassifier(8), **SHORT),
-    "BDRClassifier laplace, convolution prior": classifier(
-        BDRClassifier(8, embedding_prior="convolution", method="laplace"), draws=100
-    ),
     "RBFNetwork": regressor(RBFNetwork(8)),
     "RBFNetwork, validation": with_validation(RBFNetwork(8)),
     "FreqShrinkage, S-KMSE": regressor(FreqShrinkage(8, shrinkage="s-kmse")),

@@ -24,6 +24,7 @@ from scipy.stats import chi2, norm
 
 from bdr_stan import Bags, Shrinkage
 from bdr_stan.embedding.prior import JITTER, KERNEL_SHARE
+from experiments.papers.shrinkage_c import ShrinkageC
 from experiments.report import arguments, pyplot, rows, write
 
 SIZES = (5, 10, 20, 50, 100, 1000)
@@ -136,8 +137,13 @@ def fit(population, prior, rng, n):
     sizes = rng.choice(SIZES, n)
     bags = [population.draw(rng, i, size) for i, size in enumerate(sizes)]
     y = population.y[:n] + 0.1 * rng.normal(size=n)
-    kernel = population.kernel if prior == "empirical" else "rbf"
-    return Shrinkage(kernel=kernel, embedding_prior=prior).fit(Bags.from_list(bags), y, seed=1)
+    kernel, landmarks = population.kernel if prior == "empirical" else "rbf", "kmeans"
+    bags = Bags.from_list(bags)
+    if prior == "convolution":
+        first = ShrinkageC().fit(bags, y, seed=1)
+        prior, kernel, landmarks = first.convolution_, first.kernel_, first.landmarks_
+    model = Shrinkage(kernel=kernel, landmarks=landmarks, embedding_prior=prior)
+    return model.fit(bags, y, seed=1)
 
 
 def results(population, model, rng, n, n_new):

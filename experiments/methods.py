@@ -8,6 +8,7 @@ from sklearn.base import clone
 
 from bdr_stan import BDR, BLR, InverseBDR, RBFNetwork, Shrinkage, tune
 from experiments.papers import FreqShrinkage
+from experiments.papers.shrinkage_c import ShrinkageC
 
 # All columns of the papers' data share one unit.
 METHODS = {
@@ -16,9 +17,7 @@ METHODS = {
     "Freq-shrinkage to 0": FreqShrinkage(bandwidth="median", target="zero"),
     "BLR": BLR(bandwidth="median"),
     "Shrinkage": Shrinkage(bandwidth="median"),
-    "Shrinkage C": Shrinkage(
-        bandwidth="median", embedding_prior="convolution", measure_scale="evidence"
-    ),
+    "Shrinkage C": ShrinkageC(bandwidth="median"),
     "BDR": BDR(bandwidth="median"),
     "InverseBDR": InverseBDR(bandwidth="median", method="optimize"),
     "InverseBDR, additive": InverseBDR(kernel="additive", method="optimize"),

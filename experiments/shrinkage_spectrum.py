@@ -13,18 +13,21 @@ from bdr_stan import Shrinkage
 from bdr_stan.embedding.shrinkage import shrinkage_factors
 from data_gen.gamma import gamma_bags
 from experiments import report
+from experiments.papers.shrinkage_c import ShrinkageC
 
 SIZES = (1, 5, 20, 100, 1000)
-PRIORS = ("kernel", "convolution", "empirical")
 
 
 def fit_each(bags, y, n_landmarks, seed):
     """Shrinkage with the same landmarks and each prior of the embeddings."""
     models = {}
-    for prior in PRIORS:
-        model = Shrinkage(n_landmarks, bandwidth="median", embedding_prior=prior)
-        models[prior] = model.fit(bags, y, seed=seed)
-        print(f"fitted embedding_prior={prior!r}: eta {eta_of(model):.3g}", flush=True)
+    for prior, model in {
+        "kernel": Shrinkage(n_landmarks, embedding_prior="kernel"),
+        "convolution": ShrinkageC(n_landmarks),
+        "empirical": Shrinkage(n_landmarks),
+    }.items():
+        models[prior] = model.set_params(bandwidth="median").fit(bags, y, seed=seed)
+        print(f"fitted with the prior {prior!r}: eta {eta_of(model):.3g}", flush=True)
     return models
 
 
@@ -58,7 +61,7 @@ def draw(models, path):
     )
     for ax, (prior, model) in zip(axes, models.items()):
         plots.shrinkage_spectrum(model, sizes=SIZES, ax=ax)
-        ax.set_title(f'embedding_prior="{prior}"')
+        ax.set_title(f"prior: {prior}")
         ax.label_outer()
     figure.savefig(path, dpi=90)
 
@@ -100,8 +103,8 @@ The mean embedding of a small bag is uncertain, and shrinkage pulls it towards t
 of all bags. A bag of N points keeps the share eta / (eta + lambda_k / N) of coordinate k, whose
 variance between the points of a bag is lambda_k: 1 where the points identify the coordinate, 0
 where they carry no information. The sum of the shares is the effective number of coordinates that
-the bag identifies. The prior covariance of the embeddings, `embedding_prior`, is the kernel, the
-smoother convolution kernel or the estimated covariance between bags
+the bag identifies. The prior covariance of the embeddings is the kernel, the smoother convolution
+kernel of [`ShrinkageC`](papers.md) or the estimated covariance between bags
 ([the model](../explanation/model.md)); its scale eta maximises the posterior density.
 
 Effective number of coordinates, of {landmarks}:

@@ -1,8 +1,6 @@
 """The prior N(m0, eta R) of mean embeddings: the choices of R, and a default prior of eta."""
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,8 +8,8 @@ import numpy as np
 from bdr_stan.embedding.mean_embedding import Embedding, moments_of_inverse
 from bdr_stan.embedding.shrinkage import between_bag_covariance, variance_between
 from bdr_stan.embedding.training import TrainingFeatures
-from bdr_stan.kernels import RBF, Kernel, check_bandwidth
-from bdr_stan.types import Array, ArrayLike, numbers_or_nan
+from bdr_stan.kernels import Kernel
+from bdr_stan.types import Array, numbers_or_nan
 
 JITTER = 1e-4  # on the diagonals of the kernel matrix and of the within-bag covariance
 # Share of K in the empirical prior covariance: positive definite if bags are few, yet too small to
@@ -23,18 +21,13 @@ _LOG_SD_LIMITS = 0.1, 2.0
 
 
 def landmark_matrices(
-    training: TrainingFeatures,
-    *,
-    embedding_prior: str | Kernel = "empirical",
-    measure_scale: float | None = None,
+    training: TrainingFeatures, *, embedding_prior: str | Kernel = "empirical"
 ) -> tuple[Array, Array, Array]:
     """Kernel matrix K, prior covariance R and within-bag covariance Sigma, shapes (d, d).
 
     R depends on `embedding_prior`, see ``docs/explanation/model.md``: for "kernel" it is K itself;
-    for "convolution" the kernel convolved with itself under exp(-|z - c|^2 / (2 l^2)),
-    l = `measure_scale` in the units of the points, or of the kernel if it has units, c the mean of
-    the landmarks; for a kernel r it is r(u, u). `JITTER` is added to the diagonals of K and Sigma,
-    and relative to its mean diagonal to R of a convolution or kernel r.
+    for a kernel r it is r(u, u). `JITTER` is added to the diagonals of K and Sigma, and relative to
+    its mean diagonal to R of a kernel r.
     """
     u, embedding = training.landmarks, training.embedding
     feature_map: Any = training.feature_map
@@ -44,78 +37,27 @@ def landmark_matrices(
     covariance = within + ridge
     if embedding_prior == "kernel":
         return K, K, covariance
-    r = prior_function(embedding_prior, feature_map, measure_scale)
-    if r is not None:
-        R = r(u, u)
+    if isinstance(embedding_prior, Kernel):
+        R = prior_kernel(embedding_prior, feature_map.landmarks)(u, u)
         return K, R + ridge * np.trace(R) / len(R), covariance
     R = between_bag_covariance(embedding, covariance)
     return K, R + KERNEL_SHARE * np.trace(R) / np.trace(K) * K, covariance
 
 
-def prior_function(
-    embedding_prior: str | Kernel, feature_map: Any, measure_scale: Any
-) -> Callable[[Array, Array], Array] | None:
-    """r(x, y) of a convolution or kernel, without jitter, for the map of k; None for the others."""
-    k, u = feature_map.kernel, feature_map.landmarks
-    if isinstance(embedding_prior, Kernel):
-        if np.isnan(u).any():
-            raise ValueError("embedding_prior is a kernel, so kernel= must not be a sum: use 'rbf'")
-        return embedding_prior.on(None, u.shape[1])
-    if embedding_prior != "convolution":
-        return None
-    centre = k.in_units(u).mean(axis=0)
-    r = partial(rbf_convolution, bandwidth=k.bandwidth, measure_scale=measure_scale)
-    return lambda x, y: k.variance**2 * r(k.in_units(x) - centre, k.in_units(y) - centre)
+def prior_kernel(kernel: Kernel, landmarks: Array) -> Kernel:
+    """A kernel as the embeddings' prior, on the columns of landmarks of k, shape (d, p)."""
+    if np.isnan(landmarks).any():
+        raise ValueError("embedding_prior is a kernel, so kernel= must not be a sum: use 'rbf'")
+    return kernel.on(None, landmarks.shape[1])
 
 
-def rbf_convolution(
-    x: ArrayLike, y: ArrayLike, bandwidth: ArrayLike, measure_scale: ArrayLike
-) -> Array:
-    """Convolution r(x, y) = integral of k(x, z) k(z, y) exp(-|z|^2 / (2 l^2)) dz, k = `RBF`.
-
-    It is a product over the features; with s and l the lengths of a feature, its factor is
-
-        r(x, y) = sqrt(2 pi / (2/s^2 + 1/l^2))
-                  exp(-(x - y)^2 / (4 s^2)) exp(-(x + y)^2 / (8 (s^2/2 + l^2)))
-
-    of points x, shape (n, p), and y, (m, p), centred beforehand, as l is the scale of the measure
-    around the origin; s and l are numbers or of shape (p,), in the units of the points.
-
-    Source: Flaxman et al. (2016), "Bayesian learning of kernel embeddings", section 4.
-    """
-    x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
-    p = x.shape[1]
-    check_bandwidth(bandwidth, n_features=p)
-    check_bandwidth(measure_scale, "measure_scale", n_features=p)
-    s, l = np.asarray(bandwidth), np.asarray(measure_scale)
-    height = np.sqrt(np.prod(np.broadcast_to(2 * np.pi / (2 / s**2 + 1 / l**2), p)))
-    of_difference = RBF(np.sqrt(2) * s)(x, y)
-    of_sum = RBF(2 * np.sqrt(s**2 / 2 + l**2))(x, -y)
-    return height * of_difference * of_sum
-
-
-def check_embedding_prior(
-    embedding_prior: str | Kernel, measure_scale: float | str, kernel: str | Kernel
-) -> None:
-    """Raise ValueError for invalid arguments of `landmark_matrices`."""
-    names = ("empirical", "kernel", "convolution")
-    if not isinstance(embedding_prior, Kernel) and str(embedding_prior) not in names:
-        raise ValueError(
-            "embedding_prior must be 'empirical', 'kernel' or 'convolution', or a kernel, found "
-            f"{embedding_prior!r}"
-        )
-    if embedding_prior == "convolution":
-        if not (kernel in ("auto", "rbf") or isinstance(kernel, RBF)):
-            raise ValueError(
-                f"embedding_prior='convolution' is known for kernel='rbf' only, found {kernel!r}"
-            )
-        is_name = isinstance(measure_scale, str)
-        if np.ndim(measure_scale) or (is_name and measure_scale != "evidence"):
-            raise ValueError(
-                f"measure_scale must be 'evidence' or a positive number, found {measure_scale!r}"
-            )
-        if not is_name:
-            check_bandwidth(measure_scale, "measure_scale")
+def check_embedding_prior(embedding_prior: str | Kernel) -> None:
+    """Raise ValueError unless `landmark_matrices` has such a prior."""
+    if isinstance(embedding_prior, Kernel) or str(embedding_prior) in ("empirical", "kernel"):
+        return
+    raise ValueError(
+        f"embedding_prior must be 'empirical', 'kernel' or a kernel, found {embedding_prior!r}"
+    )
 
 
 def with_prior_mean(training: TrainingFeatures, prior_mean: Any) -> TrainingFeatures:

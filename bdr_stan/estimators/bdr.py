@@ -33,18 +33,11 @@ class UncertainEmbeddings(EmbeddingPosterior, LinearEstimator):
     covariance : {"average", "pooled", "identity"}, default "average"
         Within-bag covariance of the kernel features: mean over bags of more than one point,
         weighted by N_i - 1, or tau^2 I.
-    embedding_prior : {"empirical", "kernel", "convolution"} or Kernel, default "empirical"
+    embedding_prior : {"empirical", "kernel"} or Kernel, default "empirical"
         Prior covariance R of the embeddings, up to the scale eta. "empirical": their covariance
         between the training bags, estimated by moments, plus a hundredth of it in the shape of
         K. "kernel": K itself, the kernel matrix of the landmarks (r = k in the paper).
-        "convolution" (the paper's shrinkageC): r(x, y) the integral of k(x, z) k(z, y) over z
-        with weight exp(-|z - c|^2 / (2 l^2)), c the mean of the landmarks, l = `measure_scale`.
         A kernel is r itself, its columns and bandwidths numbers, e.g. ``fit.kernel_.scaled(2)``.
-    measure_scale : float or "evidence", default "evidence"
-        l for "convolution", in the units of the points; with bandwidth "scaled" in standard
-        deviations of the columns. "evidence" profiles it: the l of highest evidence. It is not a
-        parameter of the Stan program because the joint basis, which makes gradients cheap, depends
-        on it.
     tau : float, default 1
         Standard deviation for covariance "identity".
     prior_mean : {"average", "zero"}, array, shape (m, p), or table, default "average"
@@ -53,8 +46,6 @@ class UncertainEmbeddings(EmbeddingPosterior, LinearEstimator):
 
     Attributes
     ----------
-    measure_scale_ : float
-        With "convolution": the l that was used.
     linear_variance_ : float
         With "linear + " before the kernel's name: the variance of the linear effects.
     """
@@ -63,7 +54,6 @@ class UncertainEmbeddings(EmbeddingPosterior, LinearEstimator):
     covariance: str = "average"
     _: KW_ONLY
     embedding_prior: str | Kernel = "empirical"
-    measure_scale: float | str = "evidence"
     tau: float = 1.0
     prior_mean: str | ArrayLike = "average"
 
@@ -88,7 +78,7 @@ class UncertainEmbeddings(EmbeddingPosterior, LinearEstimator):
 
     def _model_by(self, model, training, *arguments, **options):
         """The same of uncertain embeddings."""
-        of_prior = {n: getattr(self, n) for n in ("embedding_prior", "measure_scale", "prior_mean")}
+        of_prior = {"embedding_prior": self.embedding_prior, "prior_mean": self.prior_mean}
         return model.of_training(training, *arguments, **options, **of_prior)
 
     def report(self) -> str:
@@ -104,7 +94,7 @@ class UncertainEmbeddings(EmbeddingPosterior, LinearEstimator):
         super().check_parameters()
         check_choice(self.covariance, "covariance", ("average", "pooled", "identity"))
         check_positive(tau=self.tau)
-        check_embedding_prior(self.embedding_prior, self.measure_scale, self.kernel)
+        check_embedding_prior(self.embedding_prior)
         check_prior_mean(self.prior_mean)
 
 

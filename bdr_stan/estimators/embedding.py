@@ -530,9 +530,8 @@ class EmbeddingEstimator(
         bandwidth = single_bandwidth(kernels[""]) if "" in kernels else None
         if bandwidth is not None:
             self.bandwidth_ = bandwidth
-        for name in ("measure_scale", "linear_variance"):
-            if name in constants:
-                setattr(self, f"{name}_", float(constants[name]))
+        if "linear_variance" in constants:
+            self.linear_variance_ = float(constants["linear_variance"])
 
 
 def _roles(named):

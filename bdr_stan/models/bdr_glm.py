@@ -210,9 +210,8 @@ def samples_model(
         for key in ("eta_median", "eta_log_sd"):
             if key in model.priors:
                 priors[f"{key}[{name}]"] = model.priors[key]
-        for key in ("linear_variance", "measure_scale"):
-            if key in model.chosen:
-                chosen[f"{key}[{name}]"] = model.chosen[key]
+        for key in model.chosen:
+            chosen[f"{key}[{name}]"] = model.chosen[key]
     return FamilyModel(
         training.embedding,
         labels,

@@ -1,8 +1,4 @@
-"""What regressions on mean embeddings share, and constants of their priors by highest evidence.
-
-These are the length scale of the convolution prior's measure, and the variance of linear effects
-relative to the rest of the kernel.
-"""
+"""What regressions on mean embeddings share, and the variance of linear effects by evidence."""
 
 from collections.abc import Mapping
 from copy import copy
@@ -13,7 +9,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.linalg import cholesky
-from scipy.optimize import minimize_scalar
 
 from bdr_stan.embedding.compression import Rows
 from bdr_stan.embedding.coordinates import joint_coordinates, principal_axes
@@ -27,10 +22,6 @@ from bdr_stan.posterior.mode import Mode
 from bdr_stan.posterior.priors import log_prior_of_scales
 from bdr_stan.types import Array, ArrayLike
 
-# Range of the search for the measure scale, in logarithms of the ratio to the landmarks' spread:
-# from a seventh to twenty times that. The evidence hardly changes within a twentieth.
-_LOG_RATIO_RANGE = (-2.0, 3.0)
-_LOG_RATIO_TOLERANCE = 0.05
 # Variances of linear effects that are tried. A factor of 10 changes predictions little.
 _VARIANCES = LINEAR_VARIANCE * 10.0 ** np.arange(4)
 
@@ -62,45 +53,31 @@ class EmbeddingModel(LatentGaussianModel):
         labels: Labels,
         *arguments: Any,
         embedding_prior: str | Kernel = "empirical",
-        measure_scale: float | str = "evidence",
         prior_mean: str | ArrayLike = "average",
         **options: Any,
     ) -> Self:
         """The model in the joint basis of uncertain embeddings, with the prior of best evidence.
 
-        `arguments` and `options` are further fields. For `embedding_prior` and `measure_scale` see
-        `landmark_matrices`; only the convolution prior has a measure scale, and "evidence" means
-        the scale of highest evidence. For `prior_mean` see `with_prior_mean`.
+        `arguments` and `options` are further fields. For `embedding_prior` see `landmark_matrices`,
+        for `prior_mean` `with_prior_mean`.
         """
         training = with_prior_mean(training, prior_mean)
-
-        def model_at(measure_scale):
-            K, R, Sigma = landmark_matrices(
-                training, embedding_prior=embedding_prior, measure_scale=measure_scale
-            )
-            model_of = partial(
-                cls,
-                coordinates=joint_coordinates(training.embedding.m0, Sigma, R, K),
-                embedding_priors=eta_prior(
-                    training.embedding, Sigma, R, embedding_prior=embedding_prior
-                ),
-                terms=training.terms,
-                **options,
-            )
-            judged = model = model_of(training.embedding, labels, *arguments)
-            n = labels.n
-            if n > 2 * cls.most_bags:
-                some = np.random.default_rng(0).choice(n, int(cls.most_bags), replace=False)
-                judged = model_of(training.embedding.take(some), labels.take(some), *arguments)
-            return model._with_best_linear_variance(judged, training)
-
-        if embedding_prior != "convolution":
-            return model_at(None)
-        if isinstance(measure_scale, str):
-            kernel: Any = training.kernel
-            measure_scale = _profiled_measure_scale(model_at, kernel.in_units(training.landmarks))
-        model = model_at(measure_scale)
-        return model._changed(chosen={**model.chosen, "measure_scale": (measure_scale, [])})
+        K, R, Sigma = landmark_matrices(training, embedding_prior=embedding_prior)
+        model_of = partial(
+            cls,
+            coordinates=joint_coordinates(training.embedding.m0, Sigma, R, K),
+            embedding_priors=eta_prior(
+                training.embedding, Sigma, R, embedding_prior=embedding_prior
+            ),
+            terms=training.terms,
+            **options,
+        )
+        judged = model = model_of(training.embedding, labels, *arguments)
+        n = labels.n
+        if n > 2 * cls.most_bags:
+            some = np.random.default_rng(0).choice(n, int(cls.most_bags), replace=False)
+            judged = model_of(training.embedding.take(some), labels.take(some), *arguments)
+        return model._with_best_linear_variance(judged, training)
 
     @property
     def y(self) -> Array:
@@ -159,23 +136,6 @@ class EmbeddingModel(LatentGaussianModel):
             start_scales=start_scales,
             start_weights=start_weights,
         )
-
-
-def _profiled_measure_scale(model_at, landmarks):
-    """Measure scale of highest evidence; landmarks, in units of the kernel, of shape (d, p)."""
-    spread = np.sqrt(landmarks.var(axis=0).mean())
-
-    def objective(log_ratio):
-        model = model_at(spread * np.exp(log_ratio))
-        return -penalised_evidence(model, *most_probable_scales(model)[:2])
-
-    best = minimize_scalar(
-        objective,
-        bounds=_LOG_RATIO_RANGE,
-        method="bounded",
-        options={"xatol": _LOG_RATIO_TOLERANCE},
-    )
-    return float(spread * np.exp(best.x))
 
 
 def penalised_evidence(

@@ -6,8 +6,9 @@ import numpy as np
 
 from bdr_stan.bags import BagsLike
 from bdr_stan.embedding.mean_embedding import embed
-from bdr_stan.embedding.prior import JITTER, KERNEL_SHARE, prior_function
+from bdr_stan.embedding.prior import JITTER, KERNEL_SHARE, prior_kernel
 from bdr_stan.embedding.shrinkage import shrinkage_factors
+from bdr_stan.kernels import Kernel
 from bdr_stan.questions.points import as_points
 from bdr_stan.questions.protocol import Fit
 from bdr_stan.results.inference_data import dataset
@@ -61,9 +62,8 @@ def _prior_at(points: Array, model: Any) -> tuple[Array, Array, Array]:
     features, K = model.feature_map_(points), model.feature_map_.gram()
     K += JITTER * np.eye(len(K))
     P, V = np.linalg.solve(K, features.T).T, model.coordinates_.basis
-    measure_scale = getattr(model, "measure_scale_", None)
-    r = prior_function(model.embedding_prior, model.feature_map_, measure_scale)
-    if r is not None:
+    if isinstance(model.embedding_prior, Kernel):
+        r = prior_kernel(model.embedding_prior, model.landmarks_)
         C = r(points, model.landmarks_) @ V
         return P, C, r(points, points) - C @ C.T
     root = np.linalg.inv(V)  # R = root' root

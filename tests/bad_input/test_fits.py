@@ -231,8 +231,6 @@ FITS = [
      lambda: BDR(5, RBF(1.0), bandwidth=2.0).fit(BAGS, Y), "bandwidth"),
     ("a kernel on a column that is not there",
      lambda: BDR(5, RBF(columns=["age"])).fit(BAGS, Y), "age"),
-    ("a convolution of another kernel",
-     lambda: BDR(5, "cauchy", embedding_prior="convolution").fit(BAGS, Y), "embedding_prior"),
     ("trials of counts", lambda: RATES.fit(BAGS, COUNTS, trials=COUNTS), "trials"),
     ("no trials", lambda: AggregateRegressor("binomial").fit(BAGS, COUNTS), "trials"),
     ("fractional trials",

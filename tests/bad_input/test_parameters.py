@@ -23,7 +23,6 @@ BAD_VALUES = {
     "smooths": ["year", [1], ["age", "age"], 3, [["x", "y", "z"]], [["x", 1]], [[]]],
     "embedding_prior": ["flat", None, [[1.0, 0.0], [0.0, 1.0]], 3],
     "prior_mean": ["best", None, 3.0, [[1.0]], [], [["a", "b"]], [[np.nan, 0.0]]],
-    "measure_scale": ["best", -1.0, None],
     "tau": [0, "1", None, np.nan],
     "prior": [
         {"rho": 1.0},
@@ -83,7 +82,6 @@ KINDS = [type(model) for model in [*ESTIMATORS, *PAPERS]]
 # What a value of a parameter needs beside it to be looked at.
 BESIDE = {
     "n_landmarks": {"landmarks": "random"},
-    "measure_scale": {"embedding_prior": "convolution"},
     "thin": {"link": "exp"},
 }
 

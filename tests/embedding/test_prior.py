@@ -7,7 +7,6 @@ from builders.partitions import COLUMNS as COLUMNS_OF_TABLE
 from builders.partitions import partitions, people_table
 from builders.training import (
     JITTER,
-    convolution,
     dense_problem,
     empirical,
     labelled_bags,
@@ -26,7 +25,7 @@ from bdr_stan.embedding.prior import (
     scale_log_sd,
 )
 from bdr_stan.embedding.training import training_features
-from bdr_stan.kernels import RBF, Cauchy, Kernel, Matern32
+from bdr_stan.kernels import RBF, Kernel
 
 KERNELS = ["rbf", "rbf, a length a column", "matern32", "variance", "sum", "product", "linear"]
 
@@ -57,27 +56,6 @@ def test_matrices_are_their_definitions(bags, u, name, prior):
     found = landmark_matrices(training, embedding_prior=prior)
     assert_matrices(found, dense_problem(bags, np.zeros(len(bags)), definition, u, R))
     assert (found[0] is found[1]) == (prior == "kernel")
-
-
-@pytest.mark.parametrize(
-    ("name", "bandwidth"), [("rbf", 0.9), ("rbf, a length a column", [0.5, 1.0, 3.0])]
-)
-@pytest.mark.parametrize("scale", [0.6, 2.0])
-def test_convolution_prior_is_the_integral(bags, u, name, bandwidth, scale):
-    training = training_of(bags, name, u)
-    found = landmark_matrices(training, embedding_prior="convolution", measure_scale=scale)
-    _, definition = kernel_and_definition(name)
-    R = convolution(u, bandwidth, scale)
-    assert_matrices(found, dense_problem(bags, np.zeros(len(bags)), definition, u, R))
-
-
-def test_convolution_prior_of_some_columns_and_a_variance(bags, u):
-    """The measure is one of the columns that the kernel depends on; k enters twice."""
-    kernel = RBF([0.5, 2.0], columns=["c", "a"], variance=3.0)
-    training = training_features(bags, kernel=kernel, landmarks=u, covariance="average")
-    _, R, _ = landmark_matrices(training, embedding_prior="convolution", measure_scale=1.3)
-    expected = convolution(u[:, [2, 0]], [0.5, 2.0], 1.3, variance=3.0)()
-    np.testing.assert_allclose(R, expected, rtol=1e-8)
 
 
 @pytest.mark.parametrize("name", ["matern32", "variance", "columns, a length each"])
@@ -254,7 +232,7 @@ def test_prior_covers_the_scale_where_bags_scatter_differently(kind, n):
     assert np.mean(np.abs(away) < 2) >= 0.95 and np.max(np.abs(away)) < 3
 
 
-@pytest.mark.parametrize("prior", ["kernel", "convolution"])
+@pytest.mark.parametrize("prior", ["kernel", RBF(2.0)])
 def test_log_sd_is_2_where_the_shape_of_the_prior_covariance_is_assumed(rng, prior):
     mean, B, Sigma = embeddings(rng, 200, 50.0)
     arguments = embedded(mean, np.full(200, 50.0)), Sigma, B
@@ -289,50 +267,11 @@ def test_eta_prior_is_positive_where_bags_do_not_differ(rng):
 # ---------------------------------------------------------------- what is refused
 
 
-@pytest.mark.parametrize(
-    ("prior", "scale", "kernel"),
-    [
-        ("empirical", "evidence", "cauchy"),
-        (RBF(2.0), "evidence", "rbf"),
-        ("kernel", "evidence", RBF(1.0) + Cauchy(1.0)),
-        ("convolution", "evidence", "rbf"),
-        ("convolution", 2.0, RBF(columns=["a"])),
-    ],
-)
-def test_choices_that_go_together(prior, scale, kernel):
-    check_embedding_prior(prior, scale, kernel)
+@pytest.mark.parametrize("prior", ["empirical", "kernel", RBF(2.0)])
+def test_choices(prior):
+    check_embedding_prior(prior)
 
 
-@pytest.mark.parametrize(
-    ("choices", "message"),
-    [
-        (
-            ("prior", "evidence", "rbf"),
-            "'empirical', 'kernel' or 'convolution', or a kernel, found 'prior'",
-        ),
-        (
-            ("convolution", "evidence", "cauchy"),
-            "embedding_prior='convolution' is known for kernel='rbf' only, found 'cauchy'",
-        ),
-        (
-            ("convolution", 1.0, Matern32(1.0)),
-            r"known for kernel='rbf' only, found Matern32\(bandwidth=1.0\)$",
-        ),
-        (
-            ("convolution", 1.0, RBF(1.0) + RBF(2.0)),
-            r"known for kernel='rbf' only, found RBF\(bandwidth=1.0\) \+ RBF\(bandwidth=2.0\)$",
-        ),
-        (
-            ("convolution", "wide", "rbf"),
-            "measure_scale must be 'evidence' or a positive number, found 'wide'",
-        ),
-        (
-            ("convolution", [1.0, 2.0], "rbf"),
-            r"measure_scale must be 'evidence' or a positive number, found \[1.0, 2.0\]",
-        ),
-        (("convolution", -1.0, "rbf"), "measure_scale must be a positive number, found -1.0"),
-    ],
-)
-def test_choices_that_are_refused(choices, message):
-    with pytest.raises(ValueError, match=message):
-        check_embedding_prior(*choices)
+def test_another_choice_is_refused():
+    with pytest.raises(ValueError, match="'empirical', 'kernel' or a kernel, found 'prior'"):
+        check_embedding_prior("prior")

@@ -16,10 +16,6 @@ from sklearn.exceptions import NotFittedError
 import bdr_stan
 from bdr_stan import BDR, BLR, RBF, Bags, RBFNetwork, Shrinkage
 from bdr_stan.cmdstan.programs import eject
-from bdr_stan.labels import Labels
-from bdr_stan.models.bdr import BDRModel
-from bdr_stan.posterior.latent_gaussian import most_probable_scales
-from bdr_stan.posterior.priors import log_prior_of_scales
 from experiments.papers import FreqShrinkage
 
 STAN = Path(__file__).parents[1] / "stan"
@@ -166,8 +162,6 @@ def test_notebooks_show_scikit_learns_page_and_after_a_fit_what_it_measured(fitt
         {"covariance": "pooled"},
         {"covariance": "identity", "tau": 0.5},
         {"embedding_prior": "kernel"},
-        {"embedding_prior": "convolution"},
-        {"embedding_prior": "convolution", "measure_scale": 2.0},
         {"embedding_prior": RBF(3.0)},
         {"prior_mean": "zero"},
         {"prior_mean": [[0.0, 0.0], [1.0, 1.0]]},
@@ -181,27 +175,6 @@ def test_options_of_bdr_fit_and_predict(options, problem):
     bags, y = problem
     model = Shrinkage(5, **options).fit(bags, y, seed=1)
     assert model.score(bags, y) > 0.4
-
-
-def test_measure_scale_is_that_of_highest_evidence(problem, tmp_path):
-    bags, y = problem
-    landmarks = np.concatenate(bags)[:5]
-    model = Shrinkage(embedding_prior="convolution", landmarks=landmarks, bandwidth=1.0)
-    training = model.training_features(Bags.from_list(bags))
-
-    def height(length):
-        at = BDRModel.of_training(
-            training, Labels(y), embedding_prior="convolution", measure_scale=length
-        )
-        scales, mode, _ = most_probable_scales(at)
-        return mode.log_evidence + log_prior_of_scales(at.priors)(**scales)
-
-    model.fit(bags, y, seed=1)
-    best = height(model.measure_scale_)
-    assert all(best > height(model.measure_scale_ * factor) - 0.05 for factor in (0.2, 0.5, 2, 5))
-    assert best > min(height(model.measure_scale_ * factor) for factor in (0.2, 5)) + 0.05
-    model.save(tmp_path / "fit.nc")
-    assert Shrinkage.load(tmp_path / "fit.nc").measure_scale_ == model.measure_scale_
 
 
 def test_uncompressed_rows_give_the_same_fit(problem):
@@ -311,11 +284,7 @@ def test_program_without_the_needed_names(problem):
         ),
         (
             BDR(embedding_prior="r"),
-            "embedding_prior must be 'empirical', 'kernel' or 'convolution'",
-        ),
-        (
-            BDR(embedding_prior="convolution", measure_scale="median"),
-            "measure_scale must be 'evidence' or a positive number, found 'median'",
+            "embedding_prior must be 'empirical', 'kernel' or a kernel, found 'r'",
         ),
         (BLR(method="exact", stan_file="x.stan"), "runs no Stan program: leave stan_file out"),
         (Shrinkage(4, prior={"sigma": 1}), "prior has no number called 'sigma'; this model has"),

@@ -6,7 +6,6 @@ from builders import reference
 from builders.kernels import kernel_and_definition
 from builders.training import (
     bags_of_one_size,
-    convolution,
     dense_problem,
     empirical,
     eta_log_sd,
@@ -26,10 +25,7 @@ from bdr_stan.posterior.latent_gaussian import most_probable_scales
 CASES = [
     *((name, prior) for name in ("rbf", "matern32", "sum", "product", "sum of a product", "linear")
       for prior in ("empirical", "kernel")),
-    ("rbf", "convolution"),
-    ("rbf, a length a column", "convolution"),
 ]  # fmt: skip
-LENGTHS = {"rbf": 0.9, "rbf, a length a column": [0.5, 1.0, 3.0]}
 EVERY_PRIOR = pytest.mark.parametrize(("name", "embedding_prior"), CASES)
 
 
@@ -38,15 +34,10 @@ def model_and_problem(rng, name, embedding_prior, **options):
     bags, y = labelled_bags(rng)
     u = rng.normal(size=(5, 3))
     _, definition = kernel_and_definition(name)
-    if embedding_prior == "convolution":
-        R = convolution(u, LENGTHS[name], 1.4)
-    else:
-        R = {"empirical": empirical, "kernel": of_kernel}[embedding_prior]
+    R = {"empirical": empirical, "kernel": of_kernel}[embedding_prior]
     p = dense_problem(bags, y, definition, u, R)
     training = training_of(bags, name, u)
-    model = BDRModel.of_training(
-        training, Labels(y), embedding_prior=embedding_prior, measure_scale=1.4, **options
-    )
+    model = BDRModel.of_training(training, Labels(y), embedding_prior=embedding_prior, **options)
     return model, p
 
 
@@ -112,14 +103,11 @@ def test_model_of_its_program(rng):
     kept = Coordinates.from_constants({k: model.constants[k][0] for k in model.constants})
     np.testing.assert_array_equal(kept.basis, model.weight_basis)
     np.testing.assert_allclose(kept.transform(p.mu), (p.mu - p.m0) @ model.weight_basis, atol=1e-9)
-    assert "measure_scale" not in model.constants
-    with_scale, _ = model_and_problem(rng, "rbf", "convolution")
-    assert with_scale.constants["measure_scale"] == (1.4, [])
 
 
 @pytest.mark.parametrize(
     ("name", "embedding_prior"),
-    [("matern32", "empirical"), ("sum", "kernel"), ("rbf", "convolution")],
+    [("matern32", "empirical"), ("sum", "kernel")],
 )
 def test_density_of_the_program_at_the_model_is_the_definition(rng, name, embedding_prior):
     model, p = model_and_problem(rng, name, embedding_prior)

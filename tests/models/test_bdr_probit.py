@@ -19,7 +19,6 @@ CASES = [
     ("matern32", "kernel"),
     ("sum", "empirical"),
     ("product", "kernel"),
-    ("rbf", "convolution"),
 ]
 EVERY_PRIOR = pytest.mark.parametrize(("name", "embedding_prior"), CASES)
 
@@ -31,13 +30,12 @@ def model_and_problem(rng, name, embedding_prior, **options):
     R = {
         "empirical": problems.empirical,
         "kernel": problems.of_kernel,
-        "convolution": problems.convolution(u, 0.9, 1.4),
     }
     _, definition = kernel_and_definition(name)
     p = problems.dense_problem(bags, y, definition, u, R[embedding_prior])
     model = ProbitModel.of_training(
         problems.training_of(bags, name, u), Labels(y), embedding_prior=embedding_prior,
-        measure_scale=1.4, **options,
+        **options,
     )  # fmt: skip
     return model, p
 
@@ -123,10 +121,9 @@ def test_most_probable_eta_of_bags_of_one_size_is_the_moment_estimate():
 
 
 def test_model_of_its_program(rng):
-    model, _ = model_and_problem(rng, "rbf", "convolution", prior={"rho_log_sd": 0.5})
+    model, _ = model_and_problem(rng, "rbf", "kernel", prior={"rho_log_sd": 0.5})
     assert model.program == "bdr_probit" and model.scales == ("rho", "eta")
     assert model.priors["rho_log_sd"] == 0.5
-    assert model.constants["measure_scale"] == (1.4, [])
     with pytest.raises(ValueError, match="prior has no number called 'sigma_scale'"):
         model_and_problem(rng, "rbf", "kernel", prior={"sigma_scale": 1.0})
 

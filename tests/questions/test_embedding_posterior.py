@@ -54,18 +54,6 @@ def cauchy(x, y):
     return 1 / (1 + squares / 9)
 
 
-def convolution(x, y, scale):
-    """The integral of k(x, z) k(z, y) exp(-|z - c|^2 / (2 l^2)) in units of k, on a grid of z."""
-    value, centre = np.ones((len(x), len(y))), LANDMARKS.mean(axis=0)
-    z = np.arange(-40, 40, 0.05)
-    for c, length in enumerate(LENGTHS):
-        of_x, of_y = (
-            np.exp(-((((a[:, c] - centre[c]) / length)[:, None] - z) ** 2) / 2) for a in (x, y)
-        )
-        value *= (of_x * np.exp(-(z**2) / (2 * scale**2))) @ of_y.T * 0.05
-    return value
-
-
 class Definition:
     """Section 3.2 of Law et al. (2018), with dense matrices, of features phi with matrix K."""
 
@@ -158,15 +146,6 @@ def test_kernel_prior_is_the_dense_formula():
     cross, prior = rbf(POINTS, LANDMARKS), rbf(POINTS, POINTS)
     expected = definition.at(NEW, POINTS, eta_of(model)[0], definition.K, cross, prior)
     assert_posterior(model, expected)
-
-
-def test_convolution_prior_is_the_dense_formula():
-    kernel = RBF([1.0, 1.0], units=LENGTHS)
-    model = fitted(kernel=kernel, embedding_prior="convolution", measure_scale=1.7)
-    R = convolution(LANDMARKS, LANDMARKS, 1.7)
-    R += JITTER * np.trace(R) / len(R) * np.eye(len(R))
-    at_points = convolution(POINTS, LANDMARKS, 1.7), convolution(POINTS, POINTS, 1.7)
-    assert_posterior(model, dense().at(NEW, POINTS, eta_of(model)[0], R, *at_points))
 
 
 def test_another_kernel_as_the_prior_is_the_dense_formula():
