@@ -337,7 +337,6 @@ FITS = {
     "MERR, polynomial": regressor(MERR(Polynomial(2))),
     "MERR, weights": regressor(MERR("exponential"), weighted=True),
     "MERR, outer kernel": regressor(MERR(outer="rbf")),
-    "MERR, landmarks": regressor(MERR(landmarks="kmeans", n_landmarks=10, outer="cauchy")),
     "MERR, sum": regressor(MERR(RBF(1.5, columns=["x"]) + Matern32(3.0, columns=["z"]))),
     "DFDR l2": regressor(DFDR()),
     "DFDR l1": regressor(DFDR(distance="l1", n_samples=200)),
@@ -409,7 +408,6 @@ FITS = {
     ),
     "BLR exact, many points": with_many_points(BLR(20, method="exact")),
     "Shrinkage, many points": with_many_points(Shrinkage(20)),
-    "MERR, many points": with_many_points(MERR("matern32", landmarks="kmeans", n_landmarks=20)),
     "poisson, square, many points": with_many_points(
         AggregateRegressor("poisson", n_landmarks=10, method="vb"), counts_of_many_points, draws=100
     ),

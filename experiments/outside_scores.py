@@ -14,7 +14,7 @@ from scipy.stats import poisson
 from sklearn.metrics import mean_squared_error
 from sklearn.model_selection import StratifiedKFold, train_test_split
 
-from bdr_stan import BDR, MERR, AggregateRegressor, Bags, BDRClassifier, InverseBDR
+from bdr_stan import BDR, AggregateRegressor, Bags, BDRClassifier, InverseBDR
 from bdr_stan.kernels import RBF, median_bandwidth
 from data_gen.gamma import gamma_bags
 from data_gen.mixtures import random_mixture
@@ -26,6 +26,7 @@ from experiments.methods import OPTIMAL, fewer, fit_methods, predict, scores
 from experiments.paper_data import load_misr1, load_musk1
 from experiments.papers import SupportMeasureMachine
 from experiments.papers.kernel_grids import set_kernels
+from experiments.papers.projected_merr import ProjectedMERR
 
 AHEAD, WITHIN, BEHIND = "ahead", "within one standard error", "behind"
 MODELS = {
@@ -158,7 +159,7 @@ def modes_of_meunier(quick):
                 published,
                 "sliced Wasserstein kernel",
                 np.array(values),
-                f"`MERR`, {form}",
+                f"`ProjectedMERR`, {form}",
             )
             for form, values in found.items()
         ]
@@ -184,7 +185,7 @@ def modes_of_bachoc(quick):
                 published,
                 rival,
                 np.array(values),
-                f"`MERR`, {form}",
+                f"`ProjectedMERR`, {form}",
             )
             for form, values in found.items()
         ]
@@ -193,7 +194,7 @@ def modes_of_bachoc(quick):
 
 def fitted_modes(bags, y):
     """Ridge regression with a Gaussian kernel of kernel means, penalty by leave-one-out."""
-    return MERR(outer="rbf", landmarks="kmeans").fit(bags, y.astype(float), seed=0)
+    return ProjectedMERR().fit(bags, y.astype(float), seed=0)
 
 
 def rolls(quick):

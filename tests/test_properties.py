@@ -87,7 +87,6 @@ def fits_at(u, b):
         "FreqShrinkage, by bag": FreqShrinkage(alpha=1e-2, shrinkage="s-kmse", **placed),
         "MERR": MERR(bandwidth=b, alpha=1e-3),
         "MERR, outer": MERR(bandwidth=b, outer="rbf", alpha=1e-3),
-        "MERR, landmarks": MERR(alpha=1e-3, **placed),
         "DFDR": DFDR(bandwidths=None if isinstance(b, str) else [np.mean(b)]),
         "SupportMeasureMachine": SupportMeasureMachine(bandwidth=b),
         "OneClassSMM": OneClassSMM(bandwidth=b, outer="gaussian"),

@@ -13,16 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan.bags import Bags, BagsLike, as_bags, check_outputs, output_names
 from bdr_stan.bags.checks import offsets_of_sizes
-from bdr_stan.embedding.landmarks import choose_landmarks, landmark_units
 from bdr_stan.estimators.base import ProbabilisticRegressor
-from bdr_stan.estimators.validation import (
-    LANDMARKS,
-    check_alpha,
-    check_landmarks,
-)
+from bdr_stan.estimators.validation import check_alpha
 from bdr_stan.kernel_means.outer_kernels import between, check_outer, resolved_outer
 from bdr_stan.kernel_means.ridge_path import KernelRidgePath
-from bdr_stan.kernel_means.set_kernels import BagMeans, ProjectedMeans
+from bdr_stan.kernel_means.set_kernels import BagMeans
 from bdr_stan.kernels import Kernel, Stationary, check_kernel_and_bandwidth, resolve_kernel
 from bdr_stan.parameters import estimator
 from bdr_stan.predictive import Predictive
@@ -46,11 +41,6 @@ class MERR(ProbabilisticRegressor):
         squared error. From several the one with the lowest squared error of leave-one-out
         cross-validation, in sum over the outputs. "loo": 49 from 10^-12 to 1 times the largest
         eigenvalue of the kernel matrix divided by the number of bags.
-    landmarks : None, {"kmeans", "random"} or array, shape (d, p), default None
-        None uses all pairs of points, exactly. With landmarks the kernel means are projected on the
-        span of the kernel at these points (Nystrom), in one pass over the points.
-    n_landmarks : int, default 60
-        Number of landmarks, if `landmarks` is a name.
 
     Attributes
     ----------
@@ -58,8 +48,7 @@ class MERR(ProbabilisticRegressor):
         Penalty chosen.
     kernel_ : Kernel, with its bandwidth as a number
     outer_ : Kernel, with its bandwidth as a number, or None for "linear"
-    landmarks_ : array, shape (d, p), or None
-    means_ : BagMeans, or ProjectedMeans with landmarks
+    means_ : BagMeans
         Kernel means of the training bags.
     idata : InferenceData or DataTree
         posterior: intercept, dual (bag) and the scale and noise sd sigma of the predictive
@@ -105,8 +94,6 @@ class MERR(ProbabilisticRegressor):
     _: KW_ONLY
     outer: str | Stationary = "linear"
     alpha: str | ArrayLike = "loo"
-    landmarks: str | ArrayLike | None = None
-    n_landmarks: int = 60
     random_state: int | None = None
 
     def fit(
@@ -127,11 +114,9 @@ class MERR(ProbabilisticRegressor):
         self.check_parameters()
         seed = self.checked_seed(seed)
         kernel = resolve_kernel(self.kernel, self.bandwidth, bags, seed=seed)
-        landmarks = self._landmarks(bags, kernel, seed)
         self._forget()
 
-        means = _means(bags, kernel, landmarks)
-        products = means.products()
+        products = _means(bags, kernel).products()
         squares = products.diagonal()
         outer = resolved_outer(self.outer, products)
         path = KernelRidgePath(between(outer, products, squares, squares), y)
@@ -152,7 +137,7 @@ class MERR(ProbabilisticRegressor):
                 "alpha": (alpha, []),
                 "bag_size": (bags.sizes, ["bag"]),
                 "products": (products, ["bag", "other_bag"]),
-                **_constants(means, landmarks),
+                **_constants(bags),
             },
             bags.index,
             y,
@@ -164,7 +149,7 @@ class MERR(ProbabilisticRegressor):
         return self
 
     def predict(self, bags: BagsLike, return_std: bool = False) -> Array | tuple[Array, Array]:
-        means = _means(self.like_training(bags), self.kernel_, self.landmarks_)
+        means = _means(self.like_training(bags), self.kernel_)
         squares = means.squared_norms() if return_std or self.outer_ is not None else None
         cross = between(self.outer_, means.products(self.means_), squares, self._squares)
         mean = self.result_.draws("intercept")[0] + cross @ self.result_.draws("dual")[0]
@@ -195,14 +180,10 @@ class MERR(ProbabilisticRegressor):
         constants = result.constants
         self.kernel_, self.outer_ = result.settings["kernel"], result.settings["outer"]
         self.alpha_ = float(constants["alpha"])
-        self.landmarks_ = constants.get("landmarks")
-        if self.landmarks_ is None:
-            offsets = offsets_of_sizes(constants["bag_size"])
-            weights = constants.get("point_weight")
-            bags = Bags(constants["points"], offsets, weights=weights, copy=False)
-            self.means_ = BagMeans(bags, self.kernel_)
-        else:
-            self.means_ = ProjectedMeans(constants["coordinates"])
+        offsets = offsets_of_sizes(constants["bag_size"])
+        weights = constants.get("point_weight")
+        bags = Bags(constants["points"], offsets, weights=weights, copy=False)
+        self.means_ = BagMeans(bags, self.kernel_)
         self._squares = constants["products"].diagonal()
         vars(self).pop("_path", None)
 
@@ -212,37 +193,22 @@ class MERR(ProbabilisticRegressor):
         gram = between(self.outer_, products, self._squares, self._squares)
         return KernelRidgePath(gram, self.result_.labels)
 
-    def _landmarks(self, bags, kernel, seed):
-        if self.landmarks is None:
-            return None
-        units, method = landmark_units(kernel, bags, seed), self.landmarks
-        return choose_landmarks(bags, self.n_landmarks, method=method, scale=units, seed=seed)
-
     def check_parameters(self) -> None:
         check_kernel_and_bandwidth(self.kernel, self.bandwidth)
         check_outer(self.outer)
-        if self.landmarks is not None:
-            check_landmarks(self.landmarks, self.n_landmarks, LANDMARKS)
         check_alpha(self.alpha)
 
 
-def _means(bags, kernel, landmarks):
-    """Kernel means of bags, projected if there are landmarks."""
-    if landmarks is None:
-        if bags.is_memory_map:
-            bags.check_values()
-        return BagMeans(bags, kernel)
-    return ProjectedMeans.at_landmarks(bags, kernel, landmarks)
+def _means(bags, kernel):
+    """Kernel means of bags."""
+    if bags.is_memory_map:
+        bags.check_values()
+    return BagMeans(bags, kernel)
 
 
-def _constants(means, landmarks):
+def _constants(bags):
     """What a prediction needs of the training bags."""
-    if landmarks is not None:
-        return {
-            "landmarks": (landmarks, ["landmark", "feature"]),
-            "coordinates": (means.coordinates, ["bag", "coordinate"]),
-        }
-    constants = {"points": (means.bags.points, ["point", "feature"])}
-    if means.bags.weights is not None:
-        constants["point_weight"] = means.bags.weights, ["point"]
+    constants = {"points": (bags.points, ["point", "feature"])}
+    if bags.weights is not None:
+        constants["point_weight"] = bags.weights, ["point"]
     return constants

@@ -2,8 +2,7 @@
 
     K(A, B) = sum_ab w_a w_b k(a, b),  weights of a bag with sum 1, equal if there are none
 
-`BagMeans` are the kernel means, `ProjectedMeans` their projections on the kernel at landmarks.
-Weights may be those of any estimator of kernel means.
+`BagMeans` are the kernel means. Weights may be those of any estimator of kernel means.
 
 Source: Szabo, Sriperumbudur, Poczos, Gretton (2016), "Learning theory for distribution
 regression".
@@ -16,8 +15,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from bdr_stan.bags import Bags, Chunk
-from bdr_stan.embedding.mean_embedding import embed
-from bdr_stan.kernels import Kernel, LandmarkFeatures
+from bdr_stan.kernels import Kernel
 from bdr_stan.threads import map_in_threads
 from bdr_stan.types import Array
 
@@ -77,35 +75,6 @@ class BagMeans:
     @property
     def _point_weights(self):
         return self.bags.point_shares if self.weights is None else self.weights
-
-
-@dataclass(frozen=True)
-class ProjectedMeans:
-    """Kernel means projected on the span of the kernel at landmarks (Nystrom)."""
-
-    coordinates: Array  # (n, r), in an orthonormal basis of the span
-
-    @classmethod
-    def at_landmarks(cls, bags: Bags, kernel: Kernel, landmarks: Array) -> Self:
-        """Projections of the bags' kernel means, in one pass over the points.
-
-        With mu_i the mean embedding of bag i at the landmarks and K = V diag(s) V' the kernel
-        between the landmarks, the coordinates are mu_i' V diag(s)^-1/2, without directions with
-        eigenvalues at rounding error.
-        """
-        eigenvalues, vectors = np.linalg.eigh(kernel(landmarks, landmarks))
-        positive = eigenvalues > eigenvalues[-1] * len(eigenvalues) * np.finfo(float).eps
-        root = vectors[:, positive] / np.sqrt(eigenvalues[positive])
-        return cls(embed(bags, LandmarkFeatures(kernel, landmarks)).mean @ root)
-
-    def products(self, others: Self | None = None) -> Array:
-        """Inner products with other projections, or with each other; shape (n, m) or (n, n)."""
-        others = self if others is None else others
-        return self.coordinates @ others.coordinates.T
-
-    def squared_norms(self) -> Array:
-        """Squared RKHS norms, shape (n,)."""
-        return np.sum(self.coordinates**2, axis=1)
 
 
 def kernel_mean_values(kernel: Kernel, points: Array, weights: Array, x: Array) -> Array:

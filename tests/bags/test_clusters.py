@@ -276,7 +276,7 @@ def test_exact_embeddings_do_not_change(rng):
     y = rng.normal(size=30)
     for model, how in (
         (BLR(5, kernel="rbf", method="exact"), {"seed": 1}),
-        (MERR(n_landmarks=5, random_state=1), {}),
+        (MERR(random_state=1), {}),
     ):
         found, expected = (model.fit(each, y, **how).predict(each) for each in (bags, plain))
         assert_allclose(found, expected)

@@ -69,7 +69,7 @@ ESTIMATORS = {
     "InverseBDRClassifier, nuts": InverseBDRClassifier(5),
     "RBFNetwork": RBFNetwork(5),
     "MERR": MERR(),
-    "MERR, landmarks": MERR(outer="rbf", n_landmarks=5, landmarks="kmeans"),
+    "MERR, outer": MERR(outer="rbf"),
     "AggregateRegressor, vb": AggregateRegressor(n_landmarks=5, method="vb"),
     "AggregateRegressor, exp": AggregateRegressor(
         "poisson", "exp", 5, kernel=SUM, method="laplace"

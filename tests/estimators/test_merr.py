@@ -112,21 +112,6 @@ def test_weighted_points_count_by_weight(problem):
         np.testing.assert_allclose(other.predict(weighted), model.predict(doubled), rtol=1e-8)
 
 
-@pytest.mark.parametrize("outer", ["linear", "rbf"])
-def test_all_points_as_landmarks_give_the_exact_fit(problem, outer):
-    bags, y = problem
-    options = {"kernel": RBF(0.5), "outer": outer, "alpha": 0.01}
-    exact = MERR(**options).fit(bags, y)
-    near = MERR(**options, landmarks=np.concatenate(bags)).fit(bags, y)
-    few = MERR(**options, landmarks="kmeans", n_landmarks=5).fit(bags, y, seed=1)
-    np.testing.assert_allclose(near.predict(bags), exact.predict(bags), rtol=1e-5)
-    np.testing.assert_allclose(
-        near.predict(bags, return_std=True)[1], exact.predict(bags, return_std=True)[1], rtol=1e-4
-    )
-    assert len(few.landmarks_) == 5
-    assert np.abs(few.predict(bags) - exact.predict(bags)).max() > 1e-3
-
-
 def test_alpha_by_leave_one_out(problem):
     bags, y = problem
     alone = MERR(RBF(1.0), alpha=ALPHAS).fit(bags, y)
@@ -151,8 +136,7 @@ def test_scikit_learn_searches(problem):
     [
         MERR(),
         MERR("rbf", np.array([1.0, 2.0]), outer="cauchy", alpha=0.1),
-        MERR(RBF(1.0) + Linear(), outer=RBF(0.5), landmarks="random", n_landmarks=6),
-        MERR(RBF(1.0), landmarks=np.eye(2)),
+        MERR(RBF(1.0) + Linear(), outer=RBF(0.5)),
     ],
     ids=str,
 )
@@ -200,7 +184,6 @@ def test_memory_maps_stay_in_their_file(problem, tmp_path):
         (MERR(outer=RBF("ard")), "with one bandwidth and no columns"),
         (MERR(alpha="gcv"), "alpha must be 'loo', a positive number or several, found 'gcv'"),
         (MERR(alpha=[0.1, -1.0]), "alpha must be 'loo', a positive number or several"),
-        (MERR(landmarks="grid"), "landmarks must be 'kmeans', 'random' or an array"),
     ],
     ids=str,
 )

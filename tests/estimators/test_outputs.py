@@ -24,7 +24,6 @@ FIXED = [
     FreqShrinkage(6, alpha=0.1, shrinkage=3.0),
     MERR(alpha=0.01),
     MERR(outer="rbf", alpha=0.01),
-    MERR(RBF(1.0), landmarks="kmeans", n_landmarks=6, alpha=0.01),
 ]
 CHOSEN = [RBFNetwork(6), FreqShrinkage(6), MERR(), MERR(outer="rbf")]
 

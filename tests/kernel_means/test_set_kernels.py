@@ -6,9 +6,9 @@ from builders.pairs_of_points import bags_of, double_loop
 
 from bdr_stan.bags import Bags
 from bdr_stan.kernel_means.kernel_mean import KernelMean
-from bdr_stan.kernel_means.set_kernels import BagMeans, ProjectedMeans
+from bdr_stan.kernel_means.set_kernels import BagMeans
 from bdr_stan.kernel_means.shrinkage import ESTIMATORS
-from bdr_stan.kernels import RBF, Linear
+from bdr_stan.kernels import RBF
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -58,15 +58,3 @@ def test_weighted_bags_keep_their_weights(rng):
     bags = bags_of(rng, [3, 1, 6])
     means = BagMeans(bags, RBF(3.0))
     np.testing.assert_allclose(means.products(), double_loop(bags, bags, RBF(3.0)), rtol=1e-10)
-
-
-def test_projections_on_all_points_are_exact(rng):
-    """Of weighted bags; a linear kernel has fewer directions than landmarks."""
-    bags = bags_of(rng, [3, 1, 6])
-    for kernel in (RBF(3.0), Linear()):
-        means = ProjectedMeans.at_landmarks(bags, kernel, bags.points)
-        np.testing.assert_allclose(means.products(), double_loop(bags, bags, kernel), rtol=1e-5)
-        np.testing.assert_allclose(means.squared_norms(), means.products().diagonal())
-    assert means.coordinates.shape == (3, 3)
-    few = ProjectedMeans.at_landmarks(bags, RBF(3.0), bags.points[:2])
-    assert np.all(few.squared_norms() < double_loop(bags, bags, RBF(3.0)).diagonal())
