@@ -1,7 +1,6 @@
 """What the priors of a model imply: draws of its parameters and of labels, before the data."""
 
 import secrets
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,20 +10,14 @@ from sklearn.base import clone
 from bdr_stan.bags import BagsLike
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.labels import Labels
-from bdr_stan.models.plain import GENERATED, as_new, data_of_bags, take_bags
-from bdr_stan.posterior.model import Draws, StanInput
+from bdr_stan.posterior.model import Draws
 from bdr_stan.posterior.priors import draw_scale
-from bdr_stan.posterior.sampling import run
-from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.posterior.terms import effect_sds
-from bdr_stan.questions.protocol import Fit
+from bdr_stan.questions.protocol import Fit, check_stock
 from bdr_stan.results.arviz_groups import draws_group, labels_group
 from bdr_stan.results.inference_data import Groups, InferenceData, build
 from bdr_stan.types import Array, ArrayLike, check_counts, check_seed
-from bdr_stan.user_warnings import warn
 
-# For users' programs: weights are narrow if rho is small, which no labels prevent.
-_ADAPT_DELTA, _WARMUP, _CHAINS = 0.99, 1000, 4
 _OF_WEIGHTS = ("w", "beta", "gamma", "intercept", "term_effect")
 
 
@@ -41,7 +34,6 @@ class PriorPredictive(Fit):
         trials: ArrayLike | str | None = None,
         exposure: ArrayLike | str | None = None,
         offset: ArrayLike | str | None = None,
-        stan_data: Mapping[str, ArrayLike | str] | None = None,
     ) -> InferenceData:
         """Parameters and labels of bags under only the priors.
 
@@ -65,17 +57,13 @@ class PriorPredictive(Fit):
         Raises
         ------
         ValueError
-            The model is not fitted, and `y` is missing.
-
-        Notes
-        -----
-        For a user's own program, NUTS draws without training bags. Scales of groups and smooth
-        functions are fixed at the fitted ones.
+            The model is not fitted, and `y` is missing; or it has a `stan_file`, whose priors are
+            the posterior of a fit to a copy of the program without the likelihood.
         """
+        check_stock(self)
         check_counts(draws=draws)
         check_seed(seed)
         label_data: dict[str, Any] = {"trials": trials, "exposure": exposure, "offset": offset}
-        of_program = {} if stan_data is None else {"stan_data": stan_data}
         fitted = self
         if "result_" not in vars(self):
             if y is None:
@@ -83,9 +71,9 @@ class PriorPredictive(Fit):
                     "default priors are scaled by the labels: give y, or fit the model first"
                 )
             fitted = clone(self).set_params(method="optimize")
-            fitted.fit(bags, y, seed=seed, **label_data, **of_program)
+            fitted.fit(bags, y, seed=seed, **label_data)
         bags = fitted.like_training(bags)
-        labels = fitted.labels_of_new(bags, stan_data=stan_data, **label_data)
+        labels = fitted.labels_of_new(bags, **label_data)
         embedding = fitted.embedding_of(bags)
         seed = self.checked_seed(seed)
         seed = secrets.randbelow(2**31) if seed is None else seed
@@ -99,8 +87,6 @@ def _prior_groups(
     model: Any, embedding: Embedding, labels: Labels, ids: Any, n: int, seed: int
 ) -> Groups:
     """Groups prior and prior_predictive of embedded bags, n draws, under the priors of a fit."""
-    if model.by_program:
-        return _by_program(model, embedding, labels, ids, n, seed)
     parameters, used = _stock_draws(model, n, np.random.default_rng(seed))
     kind = model.label_model
     predictive = model.predictive_of_draws(model.coordinates_, embedding, labels, used)
@@ -165,44 +151,3 @@ def _effects(terms: Any, scales: Draws, rng: np.random.Generator) -> Array:
         }
         sds[s] = effect_sds(terms, named)
     return sds * rng.standard_normal(sds.shape)
-
-
-def _by_program(
-    model: Any, embedding: Embedding, labels: Labels, ids: Any, n: int, seed: int
-) -> Groups:
-    """The same of a user's program: NUTS without training bags, and its y_new."""
-    program = model.own_program
-    program.check_generates("y_new", "labels under the prior")
-    y = program.data["y"]
-    of_any = replace(labels, y=np.resize(y, len(embedding.mean)))
-    per_bag = data_of_bags(model.coordinates_, embedding, of_any)
-    data = dict(program.data)
-    training = {name: data[name] for name in per_bag if name in data}
-    data |= take_bags(training, np.arange(0))
-    data |= {k: v for k, v in as_new(per_bag).items() if k in data}
-    settings = SamplerSettings(
-        warmup=_WARMUP,
-        chains=_CHAINS,
-        draws=-(-n // _CHAINS),
-        seed=seed,
-        progress=False,
-        engine=model.engine,
-        options={"adapt_delta": _ADAPT_DELTA},
-    )
-    with program.written() as path:
-        draws, stats, _ = run(path, StanInput(data, [{} for _ in range(_CHAINS)]), settings)
-    diverged = int(stats["diverging"].sum())
-    if diverged:
-        warn(
-            f"{diverged} of {n} transitions diverged without labels, so the draws of the prior may "
-            "miss a part of it: weights are narrow where rho is small"
-        )
-    parameters = {k: v for k, v in draws.items() if v.size and k not in GENERATED}
-    posterior = model.result_.groups["posterior"]
-    drawn_labels = draws["y_new"].reshape(_CHAINS, -1, len(ids))
-    if model.label_model.logarithms:
-        drawn_labels = np.exp(drawn_labels)
-    return {
-        "prior": draws_group(parameters, posterior.coords),
-        "prior_predictive": labels_group(drawn_labels, ids),
-    }
