@@ -24,8 +24,6 @@ y : array, shape (n,), or str
     take several: shape (n, k), or a DataFrame of k columns.
 sample_weight : array, shape (n,), optional
     Weight of each bag.
-validation : (bags, y), optional
-    Bags and labels by whose squared error alpha is chosen.
 return_std : bool, default False
     Also return the predictive standard deviation.
 trials, exposure, offset : array, shape (n,), or str, optional

@@ -330,7 +330,7 @@ FITS = {
     "ShrinkageClassifier": classifier(ShrinkageClassifier(8)),
     "BDRClassifier nuts": classifier(BDRClassifier(8), **SHORT),
     "RBFNetwork": regressor(RBFNetwork(8)),
-    "RBFNetwork, validation": with_validation(RBFNetwork(8)),
+    "FreqShrinkage, validation": with_validation(FreqShrinkage(8)),
     "FreqShrinkage, S-KMSE": regressor(FreqShrinkage(8, shrinkage="s-kmse")),
     "FreqShrinkage, F-KMSE": regressor(FreqShrinkage(8, shrinkage="f-kmse")),
     "MERR": regressor(MERR()),

@@ -5,7 +5,6 @@ one singular value decomposition of the training embeddings (`bdr_stan.kernel_me
 """
 
 from dataclasses import KW_ONLY
-from functools import partial
 from typing import Self
 
 import numpy as np
@@ -20,8 +19,6 @@ from bdr_stan.estimators.validation import (
     check_alpha,
     check_landmarks,
     check_positive,
-    check_validation_chooses,
-    checked_validation,
     labels_of_training,
 )
 from bdr_stan.kernel_means.ridge_path import RidgePath
@@ -45,9 +42,8 @@ class RBFNetwork(BagRegressor):
         At most: k-means finds fewer if the points have fewer different values.
     alpha : "loo", float or sequence of float, default "loo"
         Penalty on the squared weights, > 0; the intercept is free. From several the one with the
-        lowest squared error on the validation bags of `fit`, else of leave-one-out
-        cross-validation. "loo": 49 from 10^-12 to 1 times the largest squared singular value of the
-        centred training embeddings.
+        lowest squared error of leave-one-out cross-validation. "loo": 49 from 10^-12 to 1 times the
+        largest squared singular value of the centred training embeddings.
 
     Attributes
     ----------
@@ -92,48 +88,20 @@ class RBFNetwork(BagRegressor):
     landmarks: str | ArrayLike = "kmeans"
     random_state: int | None = None
 
-    def fit(
-        self,
-        bags: BagsLike,
-        y: ArrayLike,
-        *,
-        validation: tuple[BagsLike, ArrayLike] | None = None,
-        seed: int | None = None,
-    ) -> Self:
+    def fit(self, bags: BagsLike, y: ArrayLike, *, seed: int | None = None) -> Self:
         """Fit to bags and their labels.
 
         Parameters
         ----------
         """
         bags = as_bags(bags, in_parts=self.takes_parts)
-        outputs = output_names(y)
-        check_outputs(bags, y, outputs)
+        check_outputs(bags, y, output_names(y))
         y = values_of_bags(bags, y, "y")  # with their names
         self.check_parameters()
-        if validation is not None:
-            check_validation_chooses(self.alpha)
-            check = partial(check_outputs, outputs=outputs)
-            held_out, held_out_y = checked_validation(validation, bags, check)
-        seed = self.checked_seed(seed)
-        training = self.training_features(bags, seed=seed)
-        if validation is not None:
-            validation = self.embed(held_out, training), held_out_y
-        return self.fit_features(training, y, validation=validation)
+        return self.fit_features(self.training_features(bags, seed=self.checked_seed(seed)), y)
 
-    def fit_features(
-        self,
-        training: TrainingFeatures,
-        y: ArrayLike,
-        *,
-        validation: tuple[Embedding, ArrayLike] | None = None,
-        seed: Seed = None,
-    ) -> Self:
+    def fit_features(self, training: TrainingFeatures, y: ArrayLike, *, seed: Seed = None) -> Self:
         """Fit to `training`, from `training_features`, and labels `y`; `seed` has no use.
-
-        Parameters
-        ----------
-        validation : (Embedding, y), optional
-            Embedded bags and labels: their squared error selects alpha.
 
         Returns
         -------
@@ -146,12 +114,7 @@ class RBFNetwork(BagRegressor):
         path = RidgePath(training.embedding.mean, y)
         alphas = path.alphas(self.alpha)
         weights = path.weights(alphas)
-        held_out = None
-        if validation is not None:
-            check_validation_chooses(self.alpha)
-            predicted = path.level + np.tensordot(validation[0].mean - path.origin, weights, 1)
-            held_out = predicted, np.asarray(validation[1], float)
-        best = path.best(alphas, held_out)
+        best = path.best(alphas)
         groups = estimate_groups(
             {"intercept": path.level, "beta": weights[:, best]},
             "ridge",

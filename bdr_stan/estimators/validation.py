@@ -161,12 +161,6 @@ def check_bounds(bounds: Any) -> None:
         raise ValueError(f"bounds must be (lower, upper) with lower < upper, found {bounds!r}")
 
 
-def check_validation_chooses(alpha: Any) -> None:
-    """Raise ValueError if there is only one penalty, so validation has no choice."""
-    if np.isscalar(alpha) and not isinstance(alpha, str):
-        raise ValueError(f"validation chooses alpha, but alpha is {alpha!r}: leave one of them out")
-
-
 def checked_validation(
     validation: tuple[BagsLike, ArrayLike],
     bags: Bags,

@@ -59,14 +59,9 @@ class _Path:
         leverage = outside[:, None] + squares @ unfitted  # 1 - H_ii, (n, l)
         return mean_squares((residual.T / leverage.T).T)
 
-    def best(self, alphas: Array, held_out: tuple[Array, Array] | None = None) -> int:
-        """Index of least squared error: leave-one-out, or of `held_out` (predictions, labels)."""
-        if len(alphas) == 1:
-            return 0
-        if held_out is None:
-            return int(np.argmin(self.leave_one_out(alphas)))
-        predictions, y = held_out
-        return int(np.argmin(mean_squares(predictions - y[:, None])))
+    def best(self, alphas: Array) -> int:
+        """Index of least squared error of leave-one-out."""
+        return 0 if len(alphas) == 1 else int(np.argmin(self.leave_one_out(alphas)))
 
     def _shifted(self, alphas):
         """d + penalty, shape (r, l)."""

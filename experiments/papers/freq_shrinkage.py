@@ -1,16 +1,18 @@
 """Ridge regression on shrunk mean embeddings: all by one amount, or each bag's by itself."""
 
 from dataclasses import KW_ONLY, replace
+from functools import partial
+from operator import itemgetter
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan import KernelMean, RBFNetwork
-from bdr_stan.bags import Bags, BagsLike, as_bags
+from bdr_stan.bags import Bags, BagsLike, as_bags, check_outputs, output_names, values_of_bags
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.training import TrainingFeatures
-from bdr_stan.estimators.validation import check_choice, labels_of_training
+from bdr_stan.estimators.validation import check_choice, checked_validation, labels_of_training
 from bdr_stan.kernel_means.ridge_path import RidgePath, mean_squares
 from bdr_stan.parameters import estimator
 from bdr_stan.types import Array, ArrayLike, Seed, numbers_or_nan
@@ -94,6 +96,36 @@ class FreqShrinkage(RBFNetwork):
             return embedding
         return by_bag(bags, embedding, features, shrinkage, target)
 
+    def fit(
+        self,
+        bags: BagsLike,
+        y: ArrayLike,
+        *,
+        validation: tuple[BagsLike, ArrayLike] | None = None,
+        seed: int | None = None,
+    ) -> Self:
+        """Fit to bags and their labels.
+
+        Parameters
+        ----------
+        validation : (bags, y), optional
+            Bags and labels by whose squared error the amount and alpha are chosen.
+        """
+        if validation is None:
+            return super().fit(bags, y, seed=seed)
+        bags, outputs = as_bags(bags), output_names(y)
+        check_outputs(bags, y, outputs)
+        self.check_parameters()
+        held_out, labels = checked_validation(
+            validation, bags, partial(check_outputs, outputs=outputs)
+        )
+        training = self.training_features(bags, seed=self.checked_seed(seed))
+        return self.fit_features(
+            training,
+            values_of_bags(bags, y, "y"),
+            validation=(self.embed(held_out, training), labels),
+        )
+
     def fit_features(
         self,
         training: TrainingFeatures,
@@ -104,38 +136,39 @@ class FreqShrinkage(RBFNetwork):
     ) -> Self:
         """As `RBFNetwork.fit_features`; by name of embeddings that are shrunk."""
         shrinkage, target = self.shrinkage, self.target
+        labels = np.asarray(labels_of_training(training, y, several=True), float)
         if is_by_bag(shrinkage):
             check_shrunk(getattr(training, "embedding", None))
+            alpha, _ = self.best(training.embedding, labels, validation)
         else:
-            labels = np.asarray(labels_of_training(training, y, several=True), float)
             target = target_embedding(training, target)
-            amounts = np.atleast_1d(AMOUNTS if isinstance(shrinkage, str) else shrinkage)
-            errors = [self.error(training, labels, validation, by, target) for by in amounts]
-            shrinkage = float(amounts[np.argmin(errors)])
-            training = replace(training, embedding=moved(training.embedding, shrinkage, target))
-            if validation is not None:
-                validation = moved(validation[0], shrinkage, target), validation[1]
-        super().fit_features(training, y, validation=validation, seed=seed)
+            trials = []
+            for amount in np.atleast_1d(AMOUNTS if isinstance(shrinkage, str) else shrinkage):
+                at, held_out = moved(training.embedding, amount, target), validation
+                if validation is not None:
+                    held_out = moved(validation[0], amount, target), validation[1]
+                trials.append((*self.best(at, labels, held_out), float(amount), at))
+            alpha, _, shrinkage, at = min(trials, key=itemgetter(1))
+            training = replace(training, embedding=at)
+        result = RBFNetwork(alpha=alpha).fit_features(training, y).result_
         kept = {"shrinkage": shrinkage, "target": target}
-        return self.set_result(replace(self.result_, settings=self.result_.settings | kept))
+        return self.set_result(replace(result, settings=result.settings | kept), {})
 
-    def error(
-        self,
-        training: TrainingFeatures,
-        y: Array,
-        validation: tuple[Embedding, ArrayLike] | None,
-        amount: float,
-        target: Array,
-    ) -> float:
-        """Least squared error over alpha of labels held out, after shrinkage by an amount."""
-        path = RidgePath(moved(training.embedding, amount, target).mean, y)
+    def best(
+        self, embedding: Embedding, y: Array, validation: tuple[Embedding, ArrayLike] | None
+    ) -> tuple[float, float]:
+        """alpha of least squared error of labels held out, and the error."""
+        path = RidgePath(embedding.mean, y)
         alphas = path.alphas(self.alpha)
         if validation is None:
-            return path.leave_one_out(alphas).min()
-        embedding, labels = validation
-        centred = moved(embedding, amount, target).mean - path.origin
-        predictions = path.level + np.tensordot(centred, path.weights(alphas), 1)
-        return mean_squares(predictions - np.asarray(labels, float)[:, None]).min()
+            errors = path.leave_one_out(alphas)
+        else:
+            new, labels = validation
+            centred = new.mean - path.origin
+            predictions = path.level + np.tensordot(centred, path.weights(alphas), 1)
+            errors = mean_squares(predictions - np.asarray(labels, float)[:, None])
+        k = int(np.argmin(errors))
+        return float(alphas[k]), float(errors[k])
 
     def predict_features(self, embedding: Embedding) -> Array:
         """As `RBFNetwork.predict_features`; by name of embeddings that are shrunk."""

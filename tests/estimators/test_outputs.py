@@ -79,23 +79,6 @@ def path_of(model, bags, y):
     return KernelRidgePath(between(model.outer_, products, squares, squares), y)
 
 
-def test_penalty_by_validation_bags(problem):
-    bags, y = problem
-    validation = bags[25:], y[25:]
-    model = RBFNetwork(6, alpha=ALPHAS).fit(bags[:25], y[:25], validation=validation, seed=1)
-    errors = [
-        np.sum(
-            (
-                RBFNetwork(6, alpha=alpha).fit(bags[:25], y[:25], seed=1).predict(bags[25:])
-                - y[25:].to_numpy()
-            )
-            ** 2
-        )
-        for alpha in ALPHAS
-    ]
-    assert model.alpha_ == ALPHAS[np.argmin(errors)]
-
-
 @pytest.mark.parametrize("model", [*FIXED, *CHOSEN], ids=repr)
 def test_tables_are_read_by_index_and_kept(problem, model, tmp_path):
     bags, y = problem

@@ -48,32 +48,6 @@ def test_alpha_by_leave_one_out_is_scikit_learns(problem):
     np.testing.assert_allclose(model.predict(bags), plain.predict(x), rtol=1e-8)
 
 
-def test_alpha_by_validation(problem):
-    bags, y = problem
-    train, held = slice(0, 25), slice(25, 40)
-    model = RBFNetwork(6, alpha=list(ALPHAS))
-    model.fit(bags[train], y[train], validation=(bags[held], y[held]), seed=1)
-    errors = [
-        np.mean(
-            (
-                clone(model)
-                .set_params(alpha=a)
-                .fit(bags[train], y[train], seed=1)
-                .predict(bags[held])
-                - y[held]
-            )
-            ** 2
-        )
-        for a in ALPHAS
-    ]
-    assert model.alpha_ == pytest.approx(ALPHAS[np.argmin(errors)])
-    assert np.mean((model.predict(bags[held]) - y[held]) ** 2) == pytest.approx(min(errors))
-    # Labels of the validation bags matter: of noise, only the average can be predicted.
-    noise = np.random.default_rng(0).normal(size=15)
-    other = clone(model).fit(bags[train], y[train], validation=(bags[held], noise), seed=1)
-    assert other.alpha_ > model.alpha_
-
-
 def test_default_penalties_follow_the_scale(problem):
     bags, y = problem
     model = RBFNetwork(6).fit(bags, y, seed=1)
@@ -87,14 +61,14 @@ def test_default_penalties_follow_the_scale(problem):
     )
 
 
-def test_validation_on_shared_features(problem):
+def test_fit_on_shared_features(problem):
     bags, y = problem
     model = RBFNetwork(6)
     features = model.training_features(bags[:25], seed=1)
-    held = model.embed(bags[25:], features)
-    model.fit_features(features, y[:25], validation=(held, y[25:]))
-    whole = RBFNetwork(6).fit(bags[:25], y[:25], validation=(bags[25:], y[25:]), seed=1)
+    model.fit_features(features, y[:25])
+    whole = RBFNetwork(6).fit(bags[:25], y[:25], seed=1)
     assert model.alpha_ == whole.alpha_
+    held = model.embed(bags[25:], features)
     np.testing.assert_array_equal(model.predict_features(held), whole.predict(bags[25:]))
 
 
@@ -165,16 +139,6 @@ def test_weighted_points_count_by_weight(problem):
 def test_wrong_parameters(model, message, problem):
     with pytest.raises(ValueError, match=message):
         model.fit(*problem)
-
-
-def test_wrong_validation(problem):
-    bags, y = problem
-    with pytest.raises(ValueError, match="validation chooses alpha, but alpha is 0.5: leave one"):
-        RBFNetwork(4, alpha=0.5).fit(bags, y, validation=(bags, y))
-    with pytest.raises(ValueError, match="39 labels, but there are 40 bags"):
-        RBFNetwork(4).fit(bags, y, validation=(bags, y[1:]))
-    with pytest.raises(ValueError, match="validation bags have 1 features per point.*bags have 2"):
-        RBFNetwork(4).fit(bags, y, validation=([bag[:, :1] for bag in bags], y))
 
 
 def test_no_predictive_distribution(problem):

@@ -110,4 +110,3 @@ def test_default_penalties_and_the_best_of_them(rng):
     np.testing.assert_array_equal(path.alphas(0.3), [0.3])
     assert path.best(np.array([0.3])) == 0
     assert path.best(ALPHAS) == np.argmin(path.leave_one_out(ALPHAS))
-    assert path.best(ALPHAS, ((ALPHAS - ALPHAS[3])[None], np.zeros(1))) == 3

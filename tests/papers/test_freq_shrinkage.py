@@ -79,6 +79,14 @@ def test_the_amount_is_chosen_with_the_penalty_on_held_out_labels(problem):
     assert model.shrinkage_ == amounts[np.argmin(by_amount)]
     assert error(model) == pytest.approx(min(by_amount))
     assert error(fit("tuned", validation=held_out)) <= min(by_amount) * (1 + 1e-9)
+    penalties = np.geomspace(1e-5, 1, 6)
+    chosen = FreqShrinkage(6, shrinkage=4.0, alpha=penalties)
+    chosen.fit(bags[:25], y[:25], validation=held_out, seed=1)
+    by_penalty = [
+        error(FreqShrinkage(6, shrinkage=4.0, alpha=a).fit(bags[:25], y[:25], seed=1))
+        for a in penalties
+    ]
+    assert chosen.alpha_ == pytest.approx(penalties[np.argmin(by_penalty)])
     # Without validation bags, each left out in turn, by the definition.
     scores = []
     for amount in amounts:
