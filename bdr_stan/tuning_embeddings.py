@@ -302,13 +302,13 @@ def _map_key(model):
 
 def _sharing_embedding(model, models):
     """The model with an embedding for a candidate: itself, or another with a covariance."""
-    if getattr(model, "covariance", None) is not None:
+    if getattr(model, "has_covariance", False):
         return model
     settings = ("n_landmarks", "landmarks", "bandwidth", "bandwidth_scale", *_COLUMNS)
     for other in models:
         lacking = [name for name in _COLUMNS if not hasattr(other, name)]
         if (
-            getattr(other, "covariance", None) is not None
+            getattr(other, "has_covariance", False)
             and not any(getattr(model, name, None) for name in lacking)
             and _map_key(other) == _map_key(model)
         ):
@@ -321,7 +321,5 @@ def _embedding_key(model):
     """Key of an embedding: its inputs other than the bags."""
     settings = [model.landmarks, model.bandwidth]
     texts = [s if isinstance(s, str) else np.asarray(s).tobytes() for s in settings]
-    covariance = getattr(model, "covariance", None)
-    tau = model.tau if covariance == "identity" else None
     columns = tuple(map(str, (getattr(model, name, None) or [] for name in _COLUMNS)))
-    return *texts, _map_key(model), covariance, tau, columns
+    return *texts, _map_key(model), getattr(model, "has_covariance", False), columns

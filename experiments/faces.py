@@ -118,7 +118,7 @@ def choose_bandwidth(bags, y, split, landmarks, bandwidth, args, seconds):
     for scale in args.scales:
         with timed(seconds, f"embedding pass, bandwidth x {scale:g}"):
             feature_map = LandmarkFeatures(RBF(scale * bandwidth), landmarks)
-            embedding = embed(bags, feature_map, covariance="average")
+            embedding = embed(bags, feature_map, covariance=True)
         features = TrainingFeatures(
             feature_map, feature_map.kernel, embedding, BagsRecord.from_bags(bags)
         )

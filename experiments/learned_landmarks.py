@@ -276,7 +276,7 @@ def slopes_through_points(bags, training, by_mean, by_covariance):
     also depends on phi_ij, but its derivative is zero: the mean minimises the scatter.
     """
     mean, phi = training.embedding.mean, training.feature_map(bags.points)
-    factors = 2 * scatter_factors(bags, bags.sizes, "average", tau=1.0)[:, None]
+    factors = 2 * scatter_factors(bags, bags.sizes)[:, None]
     bag = np.repeat(np.arange(len(bags)), bags.sizes)
     slopes = factors[bag] * (phi @ by_covariance)
     slopes += (by_mean / bags.sizes[:, None] - factors * (mean @ by_covariance))[bag]

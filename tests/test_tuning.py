@@ -178,14 +178,6 @@ def test_given_landmarks_enter_once(problem):
     assert sorted(table["n_landmarks"][table["model"] == "BLR 2"]) == [3, 3, 4, 4]
 
 
-def test_embeddings_of_different_covariance_are_not_shared(problem):
-    bags, y = problem
-    models = [Shrinkage(covariance="identity", tau=tau) for tau in (0.01, 10.0)]
-    grid = {"n_landmarks": (3,), "bandwidth_scale": (1.0,)}
-    table = tune(bags, y, cv=2, models=models, method=None, **grid).table
-    assert abs(table["nll"][0] - table["nll"][1]) > 1e-3
-
-
 @pytest.fixture
 def one_feature_counts(rng):
     """The second feature only adds noise to every distance."""

@@ -142,13 +142,7 @@ labelled_table = _all_of(
 )
 
 model_settings = _all_of(
-    *_table(
-        {
-            "--bandwidth FLOAT|scaled|ard|median": "[default: scaled; not for totals]",
-            "--covariance [average|pooled|identity]": "Within-bag covariance.  [default: average; "
-            "not for blr]",
-        }
-    ),
+    *_table({"--bandwidth FLOAT|scaled|ard|median": "[default: scaled; not for totals]"}),
     option(
         "--family",
         "Distribution of a label.  [default: normal; only for bdr, blr, shrinkage]",

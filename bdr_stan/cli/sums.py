@@ -24,7 +24,6 @@ _MODELS = "--model [bdr|blr|shrinkage]"
 @options.output("Basis, a file for all sites.")
 @options.option("--landmarks", type=click.IntRange(1), default=60)
 @options.option("--kernel NAME", "Kernel, e.g. rbf or additive.  [default: the model's own]")
-@options.option("--covariance [average|pooled|identity]", "[default: average; not for blr]")
 @options.option("--family [normal|lognormal]", "Distribution of a label.", default="normal")
 @options.option(
     "--label-noise [constant|size]",
@@ -46,7 +45,7 @@ def basis(data, model, output, landmarks, largest_size, seed, force, **more):
     check_output(output, force, data)
     check_input(data)
     table = LabelledTable.taken(data, {"samples": (), **more})
-    settings = {n: more[n] for n in ("kernel", "covariance", "family", "label_noise")}
+    settings = {n: more[n] for n in ("kernel", "family", "label_noise")}
     settings |= {**table.columns_of_bags, "n_landmarks": landmarks}
     estimator = estimator_of(model, settings)
     made = estimator.basis(table.bags(), largest_size=largest_size, seed=seed)

@@ -164,8 +164,7 @@ def compressed_embedding(
     *,
     by_size: bool,
     covariates: Array | None = None,
-    covariance: str | None = None,
-    tau: float = 1.0,
+    covariance: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> CompressedEmbedding:
     """Sums over all bags in one pass, of labels with noise `by_size` or not; rest as in `embed`."""
@@ -176,7 +175,7 @@ def compressed_embedding(
         np.broadcast_to(labels.error_variance, len(bags)),
         features.n_columns + x.shape[1] + 2,
     )
-    options: Any = {"covariance": covariance, "tau": tau, "progress": progress}
+    options: Any = {"covariance": covariance, "progress": progress}
     total, scatter = sums_at_nodes(bags, features, labels, nodes, x, by_size, **options)
     return CompressedEmbedding(sizes, scatter, features.gram().mean(axis=0), total)
 
@@ -189,13 +188,12 @@ def sums_at_nodes(
     covariates: Array,
     by_size: bool = True,
     *,
-    covariance: str | None,
-    tau: float,
+    covariance: bool,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[RowSums, Array | None]:
     """Sums over the bags, and the covariance within bags; rest as in `embed`."""
     sizes, d = bags.effective_sizes, features.n_columns
-    factors = scatter_factors(bags, sizes, covariance, tau)
+    factors = scatter_factors(bags, sizes) if covariance else None
     columns = np.column_stack([covariates, np.ones(len(bags)), labels.y])
     error_variance = None if labels.label_sd is None else labels.label_sd**2
     per_bag = sizes, columns, error_variance
@@ -206,5 +204,4 @@ def sums_at_nodes(
         bags, features, of_bags, *per_bag, joined=joined, factors=factors, progress=progress
     )
     total = reduce(RowSums.plus, (sums for _, sums in results))
-    scatter = tau**2 * np.eye(d) if covariance == "identity" else joined.scatter
-    return replace(total, rows=with_fewest_rows(total.rows)), scatter
+    return replace(total, rows=with_fewest_rows(total.rows)), joined.scatter

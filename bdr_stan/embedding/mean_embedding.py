@@ -22,10 +22,13 @@ from bdr_stan.embedding.replicates import effective_sizes
 from bdr_stan.embedding.size_nodes import at_size_nodes
 from bdr_stan.kernels import FeatureMap
 from bdr_stan.threads import map_in_threads, n_threads_for
-from bdr_stan.types import Array, ArrayLike, is_number
+from bdr_stan.types import Array, ArrayLike
 
 _CHUNK_BYTES = 1 << 22  # of features: small enough for caches
 _CHUNKS_PER_TASK = 8  # few sums to join, yet tasks enough for all threads
+ONE_POINT = (
+    "all bags have one point, which has no covariance within its bag: use BLR, which needs none"
+)
 TINY_ROOT = 1e-100  # instead of 0, which has no logarithm; its square is negligible
 
 
@@ -151,8 +154,7 @@ def embed(
     bags: BagsLike,
     features: FeatureMap,
     *,
-    covariance: str | None = None,
-    tau: float = 1.0,
+    covariance: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Embedding:
     """Mean embeddings of bags, and the covariance of their features within bags.
@@ -163,12 +165,11 @@ def embed(
         S_i = sum_j w_ij (phi(x_ij) - mean[i]) (phi(x_ij) - mean[i])' / (V1 - V2 / V1)
 
     where V1 = sum_j w_ij, V2 = sum_j w_ij^2: the sample covariance, generalised without bias to
-    weights that state reliability rather than counts. `covariance` "average" is the mean of S_i
-    over the bags of more than one point, "pooled" the mean with weights N_i - 1, N_i the effective
-    size, "identity" tau^2 I. Sizes are effective sizes, from replicate weights if the bags have
-    some. For bags in clusters without the `cluster_variances` of a fit these are estimated, and the
-    covariance is as in `bdr_stan.bags.clusters`. `progress` is called with the points done and
-    their total from time to time.
+    weights that state reliability rather than counts. The covariance, if it is wanted, is the mean
+    of S_i over the bags of more than one point. Sizes are effective sizes, from replicate weights
+    if the bags have some. For bags in clusters without the `cluster_variances` of a fit these are
+    estimated, and the covariance is as in `bdr_stan.bags.clusters`. `progress` is called with the
+    points done and their total from time to time.
     """
     bags = as_bags(bags, in_parts=True)
     if features.n_inputs != bags.n_features:
@@ -177,10 +178,10 @@ def embed(
             f"bags have {bags.n_features}: give it landmarks with the same columns"
         )
     sizes = bags.effective_sizes
-    factors = scatter_factors(bags, sizes, covariance, tau)
+    factors = scatter_factors(bags, sizes) if covariance else None
     in_clusters = bags.cluster is not None and bags.cluster_variances is None
     if in_clusters and factors is None and np.any(sizes > 1 + 1e-9):
-        factors = scatter_factors(bags, sizes, "average", tau)
+        factors = scatter_factors(bags, sizes)
     embed_part = partial(sums_of_part, features=features)
     sums = BagSums.merged(
         bags.map_parts(embed_part, factors, progress=progress), factors, len(bags)
@@ -194,40 +195,19 @@ def embed(
             lambda part: sums_of_part(part, features=features).mean,
         )
         bags = bags.with_cluster_variances(variances)
-    if covariance in (None, "identity"):
-        scatter = None if covariance is None else tau**2 * np.eye(features.n_columns)
     sizes = effective_sizes(bags, features)
-    return Embedding(sizes, sums.mean, scatter, cluster_variances=variances)
+    within = scatter if covariance else None
+    return Embedding(sizes, sums.mean, within, cluster_variances=variances)
 
 
-def scatter_factors(
-    bags: BagsBase, sizes: Array, covariance: str | None, tau: float
-) -> Array | None:
-    """Factor of each bag's scatter in the covariance, shape (n,); None if not estimated."""
-    if covariance is None:
-        return None
-    if covariance == "identity":
-        if not is_number(tau) or not 0 < tau < np.inf:
-            raise ValueError(f"tau must be a positive number, found {tau!r}")
-        return None
-    if covariance not in ("average", "pooled"):
-        raise ValueError(
-            f"covariance must be None, 'average', 'pooled' or 'identity', found {covariance!r}"
-        )
+def scatter_factors(bags: BagsBase, sizes: Array) -> Array:
+    """Factor of each bag's scatter in the covariance, shape (n,)."""
     several = sizes > 1 + 1e-9  # effective size 1: all but one weight may be zero
     if not several.any():
-        raise ValueError(
-            f"all bags have one point, so covariance={covariance!r} has nothing to estimate "
-            "from: use covariance='identity' and give tau"
-        )
-    total = bags.totals
+        raise ValueError(ONE_POINT)
     factors = np.zeros(len(sizes))
     # S_i = scatter_i / (total (1 - 1 / size)): V2 = V1^2 / size
-    if covariance == "average":
-        degrees = sizes - 1
-        factors[several] = (sizes / total)[several] / degrees[several] / several.sum()
-    else:
-        factors[several] = (sizes / total)[several] / (sizes - 1)[several].sum()
+    factors[several] = (sizes / bags.totals)[several] / (sizes - 1)[several] / several.sum()
     return factors
 
 

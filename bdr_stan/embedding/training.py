@@ -94,9 +94,9 @@ class TrainingFeatures:
         """Groups and smooth functions of the regression."""
         return NO_TERMS if self.covariates is None else self.covariates.terms
 
-    def are_tested(self, covariance: str | None, n_points: float, n_bags: int) -> bool:
+    def are_tested(self, n_points: float, n_bags: int) -> bool:
         """Whether points suffice to drop effects that do not differ between bags: two a bag."""
-        return self.free_linear_variance and covariance != "identity" and n_points >= 2 * n_bags
+        return self.free_linear_variance and n_points >= 2 * n_bags
 
     def with_varying_effects(self, embedding: Any) -> Self:
         """These features with an embedding, without the effects that do not differ between bags."""
@@ -123,8 +123,7 @@ def training_features(
     bandwidth_scale: float = 1.0,
     n_landmarks: int = 60,
     landmarks: str | ArrayLike = "kmeans",
-    covariance: str | None = None,
-    tau: float = 1.0,
+    covariance: bool = False,
     covariates: Covariates | None = None,
     labels: Labels | None = None,
     by_size: bool = False,
@@ -133,8 +132,8 @@ def training_features(
 ) -> TrainingFeatures:
     """Choose landmarks and bandwidth, and embed training bags in one pass over their points.
 
-    Parameters of estimators are described there, `covariance` and `tau` in `embed`; but None means
-    the covariance of some of the points, if bags are in memory: `Familiarity` needs it. `labels`
+    Parameters of estimators are described there, `covariance` in `embed`; but False means the
+    covariance of some of the points, if bags are in memory: `Familiarity` needs it. `labels`
     that are normal, with `by_size` of a noise that depends on the sizes of bags, allow a
     `CompressedEmbedding` of many bags in partitions.
     """
@@ -150,10 +149,9 @@ def training_features(
     feature_map: Any = features.feature_map
     x = None if covariates is None else covariates.transform(bags)
     n_points = float(np.sum(bags.effective_sizes))
-    tested = features.are_tested(covariance, n_points, len(bags))
-    estimated = "average" if tested and covariance is None else covariance
+    tested = features.are_tested(n_points, len(bags))
     share = Share()
-    options: Any = {"covariance": estimated, "tau": tau, "progress": share.update}
+    options: Any = {"covariance": covariance or tested, "progress": share.update}
     too_many = isinstance(bags, PartitionedBags) and len(bags) * feature_map.n_columns > MOST_KEPT
     embedding: Any
     with status("Embedding the points", progress is not False, after=10, detail=share.text):
@@ -167,7 +165,7 @@ def training_features(
         features = replace(features, record=replace(features.record, cluster_variances=variances))
     if tested:
         features = features.with_varying_effects(embedding)
-    elif covariance is None and isinstance(bags, Bags):
+    elif not covariance and isinstance(bags, Bags):
         within = _covariance_of_some(bags, feature_map)
         features = replace(features, embedding=replace(embedding, covariance=within))
     else:

@@ -6,7 +6,6 @@ from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.prior import check_embedding_prior, check_prior_mean
 from bdr_stan.embedding.shrinkage import ATTENUATED, attenuation, reliability
 from bdr_stan.estimators.linear import LinearEstimator, LinearRegressor
-from bdr_stan.estimators.validation import check_choice, check_positive
 from bdr_stan.kernels import Kernel
 from bdr_stan.models.bdr import BDRModel
 from bdr_stan.parameters import estimator
@@ -30,16 +29,11 @@ class UncertainEmbeddings(EmbeddingPosterior, LinearEstimator):
         `embedding_prior` is set. The effects' features count among `n_landmarks`; the kernel has at
         least a third. The variance of the linear effects is 3, 30, 300 or 3000 times the variance
         of the kernel, whichever has the highest evidence.
-    covariance : {"average", "pooled", "identity"}, default "average"
-        Within-bag covariance of the kernel features: mean over bags of more than one point,
-        weighted by N_i - 1, or tau^2 I.
     embedding_prior : {"empirical", "kernel"} or Kernel, default "empirical"
         Prior covariance R of the embeddings, up to the scale eta. "empirical": their covariance
         between the training bags, estimated by moments, plus a hundredth of it in the shape of
         K. "kernel": K itself, the kernel matrix of the landmarks (r = k in the paper).
         A kernel is r itself, its columns and bandwidths numbers, e.g. ``fit.kernel_.scaled(2)``.
-    tau : float, default 1
-        Standard deviation for covariance "identity".
     prior_mean : {"average", "zero"}, array, shape (m, p), or table, default "average"
         Embedding m0 towards which small bags shrink: the average of the training bags, 0, or the
         embedding of these points. The intercept and `influence` count from m0.
@@ -51,11 +45,11 @@ class UncertainEmbeddings(EmbeddingPosterior, LinearEstimator):
     """
 
     kernel: str | Kernel = "auto"
-    covariance: str = "average"
     _: KW_ONLY
     embedding_prior: str | Kernel = "empirical"
-    tau: float = 1.0
     prior_mean: str | ArrayLike = "average"
+
+    has_covariance = True
 
     def warn_of_other_bags(self, embedding: Embedding) -> None:
         shift, sd = shift_by_shrinkage(self.coordinates_, embedding, self.draws())
@@ -92,8 +86,6 @@ class UncertainEmbeddings(EmbeddingPosterior, LinearEstimator):
 
     def check_parameters(self) -> None:
         super().check_parameters()
-        check_choice(self.covariance, "covariance", ("average", "pooled", "identity"))
-        check_positive(tau=self.tau)
         check_embedding_prior(self.embedding_prior)
         check_prior_mean(self.prior_mean)
 

@@ -87,6 +87,7 @@ class EmbeddingEstimator(
     landmarks: str | ArrayLike = "kmeans"
 
     takes_label_sd: ClassVar[bool] = False  # whether its noise can be split into parts
+    has_covariance: ClassVar[bool] = False  # whether it needs that of the points within bags
     coordinates: ClassVar[Any] = Coordinates  # of its model
     # Whether the posterior is conditioned on p(y | bag, draw), as leave-one-out needs.
     has_likelihood: ClassVar[bool] = True
@@ -312,8 +313,7 @@ class EmbeddingEstimator(
                 bandwidth_scale=self.bandwidth_scale,
                 n_landmarks=one.n_landmarks,
                 landmarks=one.landmarks,
-                covariance=getattr(self, "covariance", None),
-                tau=getattr(self, "tau", 1.0),
+                covariance=self.has_covariance,
                 covariates=None if name else learned,
                 labels=None if name else self._compressible(labels),
                 by_size=self.noise_by_size,

@@ -43,8 +43,6 @@ class InverseEstimator(EmbeddingEstimator):
     kernel : str or Kernel, default "rbf"
         A name of `bdr_stan.kernels.KERNELS`, such as "matern32", a kernel, or "additive", a kernel
         on each column, which suits columns with separate effects.
-    covariance : {"average", "pooled"}, default "average"
-        Within-bag covariance of the kernel features, see `BDR`.
     method : {"nuts", "optimize", "laplace"}, default "nuts"
     stan_file : path, optional
         Your variant of ``inverse.stan`` (``bdr-stan eject inverse my_inverse.stan``), with
@@ -69,8 +67,7 @@ class InverseEstimator(EmbeddingEstimator):
         labels.
     """
 
-    covariance: str = "average"
-
+    has_covariance = True
     coordinates = InverseCoordinates
     predicts_from = ("tau", "curve")  # type: ignore[assignment]
     program_data = INVERSE_DATA
@@ -79,7 +76,6 @@ class InverseEstimator(EmbeddingEstimator):
 
     def check_parameters(self) -> None:
         super().check_parameters()
-        check_choice(self.covariance, "covariance", ("average", "pooled"))
         if self.method != "nuts" and is_plain(self.stan_file):
             raise ValueError(
                 f"method={self.method!r} would look for the mode of curves and their scales "

@@ -22,7 +22,7 @@ from bdr_stan.embedding.compressed_embedding import CompressedEmbedding, RowSums
 from bdr_stan.embedding.compression import Rows
 from bdr_stan.embedding.covariates import Covariates, learn_covariates
 from bdr_stan.embedding.landmarks import check_kernel_reaches
-from bdr_stan.embedding.mean_embedding import embed
+from bdr_stan.embedding.mean_embedding import ONE_POINT, embed
 from bdr_stan.embedding.size_nodes import SizeNodes, with_fewest_rows
 from bdr_stan.embedding.training import TrainingFeatures, chosen_features
 from bdr_stan.estimators.base import estimator_from_file
@@ -163,23 +163,22 @@ class Basis(_InFile):
         self._check(bags, sizes, min_bags)
         x = np.empty((len(bags), 0)) if learned is None else learned.transform(bags)
         nodes = [SizeNodes((0.0, float(np.log(self.largest_size))), None, _INTERPOLATION_ERROR)]
-        several, covariance = sizes > 1 + 1e-9, self.covariance
-        estimated = covariance if covariance == "identity" or several.any() else None
-        options: Any = {"covariance": estimated, "tau": getattr(model, "tau", 1.0)}
-        sums, scatter = sums_at_nodes(bags, features.feature_map, labels, nodes, x, **options)
+        n_several = int(np.sum(sizes > 1 + 1e-9))
+        estimated = self.has_covariance and n_several > 0
+        sums, scatter = sums_at_nodes(
+            bags, features.feature_map, labels, nodes, x, covariance=estimated
+        )
         d = sums.extremes.shape[1]
         sums = replace(sums, extremes=np.zeros((2, d)))  # numbers of single bags do not leave
-        weights = {"average": several.sum(), "pooled": np.sum(sizes - 1)}
-        weight = float(weights.get(str(covariance), 1.0))
+        weight = float(n_several)
         return Summary(
             self, sums, np.zeros((d, d)) if scatter is None else scatter * weight, weight
         )
 
     @property
-    def covariance(self) -> str | None:
-        """How the covariance within bags is estimated; None if the model needs none."""
-        default = "average" if self.features.free_linear_variance else None
-        return getattr(self.estimator, "covariance", default)
+    def has_covariance(self) -> bool:
+        """Whether the model needs the covariance within bags."""
+        return self.estimator.has_covariance or self.features.free_linear_variance
 
     def _check(self, bags, sizes, min_bags):
         """Raise ValueError for too few bags, too large ones, and new or unique levels."""
@@ -314,8 +313,6 @@ class Summary(_InFile):
         sums = self.sums.plus(other.sums)
         sums = replace(sums, rows=with_fewest_rows(sums.rows))
         total = replace(self, sums=sums, parts=tuple(sorted(self.parts + other.parts)))
-        if self.basis.covariance == "identity":
-            return total
         weight = self.scatter_weight + other.scatter_weight
         return replace(total, scatter=self.scatter + other.scatter, scatter_weight=weight)
 
@@ -325,18 +322,15 @@ class Summary(_InFile):
     @property
     def features(self) -> TrainingFeatures:
         """Training features of all bags."""
-        features, covariance, within = self.basis.features, self.basis.covariance, None
-        if covariance is not None:
+        features, within = self.basis.features, None
+        if self.basis.has_covariance:
             if self.scatter_weight == 0:
-                raise ValueError(
-                    "all bags have one point, so the covariance within bags has nothing to "
-                    "estimate from: make the basis with covariance='identity' and tau"
-                )
+                raise ValueError(ONE_POINT)
             within = self.scatter / self.scatter_weight
         feature_map: Any = features.feature_map
         embedding = CompressedEmbedding(None, within, feature_map.gram().mean(axis=0), self.sums)
         n_points = float(self.sums.by_points[-1, -1])
-        if features.are_tested(covariance, n_points, self.n_bags):
+        if features.are_tested(n_points, self.n_bags):
             return features.with_varying_effects(embedding)
         return replace(features, embedding=embedding)
 
@@ -454,13 +448,12 @@ class FromSums(Fit):
             )
         if passed:
             raise TypeError(f"a Summary contains the labels: leave {passed[0]} out")
-        for name in ("family", "covariance", "tau"):
-            here, there = (getattr(one, name, None) for one in (self, summary.basis.estimator))
-            if here not in (None, there):
-                raise ValueError(
-                    f"the sums are for {name}={there!r}, but the model has {name}={here!r}: use "
-                    "the same in the basis and in the model"
-                )
+        here, there = (getattr(one, "family", None) for one in (self, summary.basis.estimator))
+        if here not in (None, there):
+            raise ValueError(
+                f"the sums are for family={there!r}, but the model has family={here!r}: use the "
+                "same in the basis and in the model"
+            )
 
     def _fit_sums(self: Any, summary: Summary, settings: SamplerSettings, started: float) -> Any:
         """Fit to a summary that was checked."""

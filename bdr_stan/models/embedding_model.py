@@ -63,7 +63,7 @@ class EmbeddingModel(LatentGaussianModel):
         """
         training = with_prior_mean(training, prior_mean)
         K, R, Sigma = landmark_matrices(training, embedding_prior=embedding_prior)
-        model_of = partial(
+        model_of: Any = partial(
             cls,
             coordinates=joint_coordinates(training.embedding.m0, Sigma, R, K),
             embedding_priors=eta_prior(

@@ -221,8 +221,6 @@ FITS = [
      lambda: InverseBDR(5, method="vb").fit(BAGS, Y), "vb"),
     ("an inverse model in closed form",
      lambda: InverseBDRClassifier(5, method="exact").fit(BAGS, CLASSES), "exact"),
-    ("a scatter of an inverse model",
-     lambda: InverseBDR(5, covariance="identity").fit(BAGS, Y), "covariance"),
     ("a prior of another model",
      lambda: InverseBDR(5, prior={"rho_median": 1.0}).fit(BAGS, Y), ["rho_median", "tau_scale"]),
     ("a tiny bandwidth of an inverse model",

@@ -17,13 +17,11 @@ BAD_VALUES = {
     "bandwidth": [0, -1.0, np.nan, "wide", None, [1.0, 2.0, 3.0], []],
     "bandwidth_scale": [0, "2", None, np.inf, [1.0, 2.0]],
     "landmarks": ["grid", [[1.0]], [["a", "b"]], 7, [[np.nan, 0.0]], [[0.0, 1.0], [0.0, 1.0]]],
-    "covariance": ["mean", None],
     "covariates": ["population", [1], ["age", "age"], 3],
     "groups": ["state", [1], ["age", "age"], 3, [["age", "state"]]],
     "smooths": ["year", [1], ["age", "age"], 3, [["x", "y", "z"]], [["x", 1]], [[]]],
     "embedding_prior": ["flat", None, [[1.0, 0.0], [0.0, 1.0]], 3],
     "prior_mean": ["best", None, 3.0, [[1.0]], [], [["a", "b"]], [[np.nan, 0.0]]],
-    "tau": [0, "1", None, np.nan],
     "prior": [
         {"rho": 1.0},
         {"rho_log_sd": "wide"},

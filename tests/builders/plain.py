@@ -77,7 +77,7 @@ def stock(program, *, options=False, exact=False):
     """
     rng = np.random.default_rng(3)
     bags, y = labelled_bags(rng, N)
-    training = training_features(bags, n_landmarks=3, covariance="average", seed=1)
+    training = training_features(bags, n_landmarks=3, covariance=True, seed=1)
     trials = rng.choice([1, 4, 30], N).astype(float) if program in WITH_TRIALS else None
     y = labels(program, y, trials if trials is None else trials.astype(int), rng)
     offset = None

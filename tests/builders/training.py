@@ -21,11 +21,10 @@ def labelled_bags(rng, n=24):
     return Bags.from_points(points, sizes=sizes, features=COLUMNS), y
 
 
-def training_of(bags, name, landmarks, covariance="average"):
+def training_of(bags, name, landmarks):
     """Their embedding by a kernel of `builders.kernels.DEFINITIONS`, columns named."""
-    return training_features(
-        bags, kernel=DEFINITIONS[name][0], landmarks=landmarks, covariance=covariance
-    )
+    kernel = DEFINITIONS[name][0]
+    return training_features(bags, kernel=kernel, landmarks=landmarks, covariance=True)
 
 
 def dense_problem(bags, y, definition, u, prior_covariance):
@@ -46,7 +45,7 @@ def dense_problem(bags, y, definition, u, prior_covariance):
 def bags_of_one_size(seed=8):
     """The features of 200 bags of 50 points each, of which labels do not identify eta; labels."""
     data = dirichlet_bags(seed)
-    features = training_features(data.bags, n_landmarks=20, covariance="average", seed=1)
+    features = training_features(data.bags, n_landmarks=20, covariance=True, seed=1)
     return features, data.y
 
 

@@ -286,8 +286,6 @@ def test_options_reach_the_model(folder, monkeypatch):
         "1.5",
         "--bandwidth-scale",
         2,
-        "--covariance",
-        "pooled",
         "--method",
         "nuts",
         "--chains",
@@ -303,7 +301,7 @@ def test_options_reach_the_model(folder, monkeypatch):
     )
     model = seen["model"]
     assert (model.n_landmarks, model.bandwidth, model.bandwidth_scale) == (5, 1.5, 2)
-    assert (model.covariance, model.method) == ("pooled", "nuts")
+    assert model.method == "nuts"
     assert seen["bags"].features == ["income", "age", "people"]
     assert seen["options"] == {
         "chains": 3,

@@ -117,7 +117,6 @@ def test_unknown_model_and_option_of_another_model(folder):
     fails("blr takes no --bounds: leave it out, or use --model inverse-bdr",
           *arguments, "--model", "blr", "--bounds", "0,1")  # fmt: skip
     fails("found 'nonsense'", *inverse, "--kernel", "nonsense")
-    fails("blr takes no --covariance", *arguments, "--model", "blr", "--covariance", "pooled")
 
 
 def test_predict_refuses(folder, tmp_path):

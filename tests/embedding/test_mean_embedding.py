@@ -31,9 +31,9 @@ def gaussian(landmarks, bandwidth):
     return feature_map, lambda x: np.array([value(x, u) for u in landmarks])
 
 
-def looped(bags, row, covariance=None):
+def looped(bags, row, covariance=False):
     """Means and covariance by the definition: one bag, one point at a time, in long double."""
-    means, covariances, degrees = [], [], []
+    means, covariances = [], []
     for i in range(len(bags)):
         start, stop = bags.offsets[i], bags.offsets[i + 1]
         weights = np.ones(stop - start) if bags.weights is None else bags.weights[start:stop]
@@ -46,13 +46,7 @@ def looped(bags, row, covariance=None):
             for w, f in zip(weights, phi):
                 scatter += w * np.outer(f - mean, f - mean)
             covariances.append(scatter / (v1 - v2 / v1))
-            degrees.append(v1**2 / v2 - 1)
-    if covariance == "average":
-        return np.array(means), sum(covariances) / len(covariances)
-    if covariance == "pooled":
-        pooled = sum(n * c for n, c in zip(degrees, covariances)) / sum(degrees)
-        return np.array(means), pooled
-    return np.array(means), None
+    return np.array(means), sum(covariances) / len(covariances) if covariance else None
 
 
 def assert_as_looped(bags, feature_map, row, covariance, *, atol=0, **options):
@@ -61,7 +55,7 @@ def assert_as_looped(bags, feature_map, row, covariance, *, atol=0, **options):
     mean, cov = looped(bags, row, covariance)
     np.testing.assert_allclose(result.mean, mean.astype(float), rtol=1e-8, atol=atol)
     assert result.mean.dtype == np.float64
-    if covariance is None:
+    if not covariance:
         assert result.covariance is None
     else:
         # Entries near zero by chance have no digits of their own: compare with the diagonal.
@@ -92,7 +86,7 @@ def feature_map(landmarks):
 
 # 16 points a chunk at the least, so that bags span chunks and chunks hold many bags.
 @pytest.mark.parametrize("chunk_bytes", [1, 4000, 1 << 22])
-@pytest.mark.parametrize("covariance", [None, "average", "pooled"])
+@pytest.mark.parametrize("covariance", [False, True])
 @pytest.mark.parametrize("name", FEATURE_MAPS)
 def test_embed_is_the_double_loop(bags, landmarks, name, covariance, chunk_bytes):
     result = assert_as_looped(
@@ -102,21 +96,20 @@ def test_embed_is_the_double_loop(bags, landmarks, name, covariance, chunk_bytes
 
 
 @pytest.mark.parametrize("chunk_bytes", [1, 4000, 1 << 22])
-@pytest.mark.parametrize("covariance", [None, "average", "pooled"])
+@pytest.mark.parametrize("covariance", [False, True])
 @pytest.mark.parametrize("bandwidth", [1.3, np.array([0.4, 1.0, 5.0])])
 def test_small_kernel_values_keep_their_digits(bags, landmarks, bandwidth, covariance, chunk_bytes):
     assert_as_looped(bags, *gaussian(landmarks, bandwidth), covariance, chunk_bytes=chunk_bytes)
 
 
-@pytest.mark.parametrize("covariance", ["average", "pooled"])
 @pytest.mark.parametrize("name", DEFINITIONS)
-def test_embeddings_average_every_kernel(bags, landmarks, name, covariance):
+def test_embeddings_average_every_kernel(bags, landmarks, name):
     """Sums and products whose columns are named, and lengths of each column among them."""
     named = Bags(bags.points, bags.offsets, features=COLUMNS)
     given, _ = DEFINITIONS[name]
     feature_map = LandmarkFeatures(resolve_kernel(given, "scaled", named), landmarks)
     _, row = at_landmarks(name, landmarks)
-    assert_as_looped(named, feature_map, row, covariance, chunk_bytes=1)
+    assert_as_looped(named, feature_map, row, True, chunk_bytes=1)
 
 
 @pytest.mark.parametrize("kernel", [Polynomial(), RBF("ard", columns=["b"]) + RBF(columns=["a"])])
@@ -124,14 +117,14 @@ def test_embeddings_average_values_of_the_kernel(rng, kernel):
     bags = Bags.from_list([rng.normal(size=(m, 3)) for m in (5, 1, 9)], features=COLUMNS)
     u = rng.normal(size=(4, 3))
     k = resolve_kernel(kernel, "scaled", bags)
-    got = embed(bags, LandmarkFeatures(k, u), covariance="average")
+    got = embed(bags, LandmarkFeatures(k, u), covariance=True)
     np.testing.assert_allclose(got.mean, [k(bag, u).mean(axis=0) for bag in bags])
     covariances = [np.cov(k(bag, u).T) for bag in bags if len(bag) > 1]
     np.testing.assert_allclose(got.covariance, np.mean(covariances, axis=0), rtol=1e-10)
 
 
 @pytest.mark.parametrize("chunk_bytes", [1, 1 << 22])
-@pytest.mark.parametrize("covariance", [None, "average", "pooled"])
+@pytest.mark.parametrize("covariance", [False, True])
 @pytest.mark.parametrize("name", FEATURE_MAPS)
 def test_embed_with_point_weights(bags, landmarks, rng, name, covariance, chunk_bytes):
     weights = rng.gamma(1.0, size=len(bags.points)) * 1e3
@@ -149,8 +142,8 @@ def test_embed_with_point_weights(bags, landmarks, rng, name, covariance, chunk_
 def test_maps_side_by_side_are_embedded_side_by_side(bags, landmarks):
     """Blocks of means and of the covariance are those of each map alone."""
     maps = [LandmarkFeatures(RBF(1.3), landmarks), LandmarkFeatures(RBF(0.7), landmarks[:2])]
-    both = embed(bags, ConcatenatedFeatures(maps), covariance="average")
-    alone = [embed(bags, each, covariance="average") for each in maps]
+    both = embed(bags, ConcatenatedFeatures(maps), covariance=True)
+    alone = [embed(bags, each, covariance=True) for each in maps]
     np.testing.assert_allclose(both.mean, np.hstack([e.mean for e in alone]), rtol=1e-12)
     for block, e in zip((np.s_[:4, :4], np.s_[4:, 4:]), alone):
         np.testing.assert_allclose(both.covariance[block], e.covariance, rtol=1e-9, atol=1e-13)
@@ -165,18 +158,17 @@ def test_wide_maps_side_by_side_take_smaller_chunks(rng):
     feature_map, row = side_by_side(*pairs)
     done = []
     options = {"chunk_bytes": 8 * 120 * 20, "progress": lambda *call: done.append(call)}
-    assert_as_looped(bags, feature_map, row, "pooled", atol=1e-11, **options)
+    assert_as_looped(bags, feature_map, row, True, atol=1e-11, **options)
     assert [first for first, _ in done] == [160, 320, 401]  # eight chunks of 20 points a task
 
 
 def test_equal_weights_are_no_weights(bags, feature_map):
     weighted = Bags(bags.points, bags.offsets, weights=np.full(len(bags.points), 0.3))
-    for covariance in ("average", "pooled"):
-        a = embed(bags, feature_map, covariance=covariance)
-        b = embed(weighted, feature_map, covariance=covariance)
-        np.testing.assert_allclose(a.mean, b.mean, rtol=1e-13)
-        np.testing.assert_allclose(a.covariance, b.covariance, rtol=1e-12)
-        np.testing.assert_allclose(a.sizes, b.sizes, rtol=1e-13)
+    a = embed(bags, feature_map, covariance=True)
+    b = embed(weighted, feature_map, covariance=True)
+    np.testing.assert_allclose(a.mean, b.mean, rtol=1e-13)
+    np.testing.assert_allclose(a.covariance, b.covariance, rtol=1e-12)
+    np.testing.assert_allclose(a.sizes, b.sizes, rtol=1e-13)
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (1, 5, 1), (5, 1, 2)])
@@ -184,22 +176,22 @@ def test_one_bag_one_point_one_landmark(rng, shape):
     n, size, d = shape
     bags = Bags.from_points(rng.normal(size=(n * size, 2)), sizes=[size] * n)
     feature_map, row = gaussian(rng.normal(size=(d, 2)), 0.8)
-    assert_as_looped(bags, feature_map, row, None if size == 1 else "average")
+    assert_as_looped(bags, feature_map, row, size > 1)
 
 
 def test_far_from_the_origin(bags, landmarks):
     far = Bags(bags.points + 1e6, bags.offsets)
     moved = Bags(far.points - 1e6, bags.offsets)  # the same points after rounding at 1e6
     u = landmarks + 1e6
-    result = assert_as_looped(far, *gaussian(u, 1.3), "average")
+    result = assert_as_looped(far, *gaussian(u, 1.3), True)
     near, _ = gaussian(u - 1e6, 1.3)
     np.testing.assert_allclose(result.mean, embed(moved, near).mean, rtol=1e-8)
 
 
 def test_wide_bandwidth_keeps_the_digits_of_the_covariance(bags, landmarks):
     """Kernel values all within 1e-4 of 1, the covariance near 1e-9."""
-    assert_as_looped(bags, *gaussian(landmarks, 100.0), "average", chunk_bytes=1)
-    assert_as_looped(bags, *gaussian(landmarks, 100.0), "pooled")
+    assert_as_looped(bags, *gaussian(landmarks, 100.0), True, chunk_bytes=1)
+    assert_as_looped(bags, *gaussian(landmarks, 100.0), True)
 
 
 def test_tight_bags_far_apart_keep_the_digits_of_the_covariance(rng, landmarks):
@@ -208,15 +200,15 @@ def test_tight_bags_far_apart_keep_the_digits_of_the_covariance(rng, landmarks):
     centres = np.repeat(rng.normal(size=(4, 3)), sizes, axis=0)
     bags = Bags.from_points(centres + 1e-6 * rng.normal(size=(86, 3)), sizes=sizes)
     feature_map, row = gaussian(landmarks, 1.0)
-    result = embed(bags, feature_map, covariance="average", chunk_bytes=1)
-    _, cov = looped(bags, row, "average")
+    result = embed(bags, feature_map, covariance=True, chunk_bytes=1)
+    _, cov = looped(bags, row, True)
     # The kernel values themselves carry 1e-16, that is 1e-10 of what they vary by.
     np.testing.assert_allclose(result.covariance, cov.astype(float), rtol=1e-8)
 
 
 def test_narrow_bandwidth_gives_no_warning_and_no_nan(bags, landmarks):
     with np.errstate(all="raise"):
-        result = embed(bags, LandmarkFeatures(RBF(1e-3), landmarks), covariance="average")
+        result = embed(bags, LandmarkFeatures(RBF(1e-3), landmarks), covariance=True)
     assert np.all(result.mean >= 0) and np.all(result.mean < 1e-200)
     assert np.all(np.isfinite(result.covariance))
 
@@ -228,11 +220,10 @@ def test_float32_points_are_computed_in_float64(bags, landmarks, name):
     single = Bags(points, bags.offsets)
     double = Bags(points.astype(np.float64), bags.offsets)
     assert single.points.dtype == np.float32
-    for covariance in ("average", "pooled"):
-        a = embed(single, feature_map, covariance=covariance)
-        b = embed(double, feature_map, covariance=covariance)
-        np.testing.assert_array_equal(a.mean, b.mean)
-        np.testing.assert_array_equal(a.covariance, b.covariance)
+    a = embed(single, feature_map, covariance=True)
+    b = embed(double, feature_map, covariance=True)
+    np.testing.assert_array_equal(a.mean, b.mean)
+    np.testing.assert_array_equal(a.covariance, b.covariance)
 
 
 @pytest.mark.parametrize("name", FEATURE_MAPS)
@@ -244,11 +235,11 @@ def test_result_does_not_depend_on_threads(rng, name, monkeypatch):
     embeddings = []
     for n in (1, 3):
         monkeypatch.setattr(threads, "effective_n_jobs", lambda _, n=n: n)
-        embeddings.append(embed(bags, feature_map, covariance="pooled", chunk_bytes=4000))
+        embeddings.append(embed(bags, feature_map, covariance=True, chunk_bytes=4000))
     one, many = embeddings
     np.testing.assert_array_equal(one.mean, many.mean)
     np.testing.assert_array_equal(one.covariance, many.covariance)
-    whole = embed(bags, feature_map, covariance="pooled")
+    whole = embed(bags, feature_map, covariance=True)
     np.testing.assert_allclose(one.mean, whole.mean, rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(one.covariance, whole.covariance, rtol=1e-10, atol=1e-14)
 
@@ -256,24 +247,19 @@ def test_result_does_not_depend_on_threads(rng, name, monkeypatch):
 def test_accepts_a_list_and_leaves_it_as_it_was(feature_map, rng):
     arrays = [rng.normal(size=(k, 3)) for k in (3, 1, 4)]
     before = [a.copy() for a in arrays]
-    a = embed(arrays, feature_map, covariance="average")
-    b = embed(Bags.from_list(arrays), feature_map, covariance="average")
+    a = embed(arrays, feature_map, covariance=True)
+    b = embed(Bags.from_list(arrays), feature_map, covariance=True)
     np.testing.assert_array_equal(a.mean, b.mean)
     for array, copy in zip(arrays, before):
         np.testing.assert_array_equal(array, copy)
 
 
 def test_order_of_bags_and_of_points_does_not_matter(bags, feature_map, rng):
-    whole = embed(bags, feature_map, covariance="average")
+    whole = embed(bags, feature_map, covariance=True)
     order = rng.permutation(len(bags))
-    turned = embed([b[::-1] for b in bags.take(order)], feature_map, covariance="average")
+    turned = embed([b[::-1] for b in bags.take(order)], feature_map, covariance=True)
     np.testing.assert_allclose(turned.mean, whole.mean[order], rtol=1e-12)
     np.testing.assert_allclose(turned.covariance, whole.covariance, rtol=1e-10, atol=1e-15)
-
-
-def test_identity_covariance(bags, feature_map):
-    result = embed(bags[:1], feature_map, covariance="identity", tau=0.5)
-    np.testing.assert_array_equal(result.covariance, 0.25 * np.eye(4))
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int16"])
@@ -284,7 +270,7 @@ def test_memory_map_is_read_chunk_by_chunk(tmp_path, rng, landmarks, dtype, name
     mapped = np.load(tmp_path / "points.npy", mmap_mode="r")
     feature_map, _ = FEATURE_MAPS[name](100 * landmarks)
     sizes = np.full(100, 50)
-    options = {"covariance": "average", "chunk_bytes": 4000}
+    options = {"covariance": True, "chunk_bytes": 4000}
     a = embed(Bags.from_points(mapped, sizes=sizes), feature_map, **options)
     b = embed(Bags.from_points(points, sizes=sizes), feature_map, **options)
     np.testing.assert_array_equal(a.mean, b.mean)
@@ -339,23 +325,9 @@ def test_an_error_in_progress_ends_the_pass(rng):
     assert len(calls) == 1
 
 
-@pytest.mark.parametrize("covariance", ["average", "pooled"])
-def test_bags_of_one_point_have_no_covariance(feature_map, rng, covariance):
-    message = f"all bags have one point, so covariance='{covariance}' .* covariance='identity'"
-    with pytest.raises(ValueError, match=message):
-        embed(list(rng.normal(size=(4, 1, 3))), feature_map, covariance=covariance)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"covariance": "mean"}, "covariance must be None, 'average', .* found 'mean'"),
-        ({"covariance": "identity", "tau": -1}, "tau must be a positive number, found -1"),
-    ],
-)
-def test_bad_arguments(bags, feature_map, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        embed(bags, feature_map, **arguments)
+def test_bags_of_one_point_have_no_covariance(feature_map, rng):
+    with pytest.raises(ValueError, match="all bags have one point, .* use BLR, which needs none"):
+        embed(list(rng.normal(size=(4, 1, 3))), feature_map, covariance=True)
 
 
 @pytest.mark.parametrize(
@@ -379,7 +351,7 @@ def test_maps_of_points_with_other_columns(bags, feature_map):
 def test_take_some_of_the_bags(rng):
     bags = [rng.normal(size=(m, 2)) for m in (3, 1, 7, 2)]
     feature_map = LandmarkFeatures(RBF(1.0), rng.normal(size=(4, 2)))
-    whole = embed(bags, feature_map, covariance="average")
+    whole = embed(bags, feature_map, covariance=True)
     some = whole.take([2, 0])
     np.testing.assert_array_equal(some.mean, whole.mean[[2, 0]])
     np.testing.assert_array_equal(some.sizes, [7, 3])

@@ -100,7 +100,7 @@ def test_prior_of_a_user_s_own_kernel(bags):
 
 def test_prior_of_another_kernel_needs_landmarks_with_all_columns(bags):
     kernel = RBF(1.0, columns=["a"]) + RBF(1.0, columns=["b"])
-    training = training_features(bags, kernel=kernel, n_landmarks=6, covariance="average")
+    training = training_features(bags, kernel=kernel, n_landmarks=6, covariance=True)
     with pytest.raises(ValueError, match="embedding_prior is a kernel, so kernel= must not be a"):
         landmark_matrices(training, embedding_prior=RBF(1.0))
     with pytest.raises(ValueError, match="bandwidth='scaled' is not a number yet"):
@@ -115,10 +115,10 @@ def test_the_default_is_the_empirical_prior(bags, u):
 
 
 def test_but_for_the_jitter_the_matrices_are_plain(bags, u):
-    training = training_of(bags, "rbf", u, covariance="identity")
+    training = training_of(bags, "rbf", u)
     K, _, Sigma = landmark_matrices(training, embedding_prior="kernel")
     np.testing.assert_allclose(K, RBF(0.9)(u, u) + JITTER * np.eye(5), rtol=1e-12)
-    np.testing.assert_array_equal(Sigma, (1 + JITTER) * np.eye(5))
+    np.testing.assert_array_equal(Sigma, training.embedding.covariance + JITTER * np.eye(5))
 
 
 def test_few_bags_leave_the_empirical_prior_positive_definite(rng, u):
@@ -249,7 +249,7 @@ def test_eta_prior_of_bags_in_partitions_is_that_of_bags_in_memory(weight):
         Bags.from_dask(partitions(table, 5), **columns, features=["age", "income"]),
     ):
         landmarks = np.random.default_rng(0).normal(size=(5, 2))
-        training = training_features(bags, landmarks=landmarks, bandwidth=1, covariance="average")
+        training = training_features(bags, landmarks=landmarks, bandwidth=1, covariance=True)
         _, R, Sigma = landmark_matrices(training)
         found.append(eta_prior(training.embedding, Sigma, R))
     assert found[0] == pytest.approx(found[1], rel=1e-9)

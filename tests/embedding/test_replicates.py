@@ -90,7 +90,7 @@ def test_clusters_have_the_design_effect_of_their_correlation():
 def test_means_and_covariance_are_those_without_replicates(rng):
     bags = clustered(rng)
     plain = Bags.from_points(bags.points, sizes=bags.sizes, weights=bags.weights)
-    found, expected = (embed(b, MAP, covariance="average") for b in (bags, plain))
+    found, expected = (embed(b, MAP, covariance=True) for b in (bags, plain))
     assert_array_equal(found.mean, expected.mean)
     assert_array_equal(found.covariance, expected.covariance)
     assert np.all(found.sizes < expected.sizes)

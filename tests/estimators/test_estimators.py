@@ -159,8 +159,6 @@ def test_notebooks_show_scikit_learns_page_and_after_a_fit_what_it_measured(fitt
 @pytest.mark.parametrize(
     "options",
     [
-        {"covariance": "pooled"},
-        {"covariance": "identity", "tau": 0.5},
         {"embedding_prior": "kernel"},
         {"embedding_prior": RBF(3.0)},
         {"prior_mean": "zero"},
@@ -279,10 +277,6 @@ def test_program_without_the_needed_names(problem):
         (BDR(bandwidth=-1.0), "bandwidth must be a positive number, found -1.0"),
         (BDR(bandwidth_scale=0), "bandwidth_scale must be a positive number, found 0"),
         (
-            BDR(covariance="full"),
-            "covariance must be 'average', 'pooled' or 'identity', found 'full'",
-        ),
-        (
             BDR(embedding_prior="r"),
             "embedding_prior must be 'empirical', 'kernel' or a kernel, found 'r'",
         ),
@@ -316,7 +310,7 @@ def test_wrong_labels_and_bags(problem):
         BDR().fit(bags, y[1:])
     with pytest.raises(ValueError, match="labels equal 1"):
         BDR().fit(bags, np.ones(50))
-    with pytest.raises(ValueError, match="all bags have one point.*covariance='identity'"):
+    with pytest.raises(ValueError, match="all bags have one point.*use BLR"):
         BDR(5).fit([bag[:1] for bag in bags], y)
 
 

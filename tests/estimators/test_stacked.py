@@ -194,7 +194,7 @@ def test_the_default_models_pick_by_the_labels(problem):
             ValueError,
             r"Shrinkage\(method='optimize'\) has no posterior",
         ),
-        (Stacked([BLR(), BDR(covariance="x")]), ValueError, "covariance must be"),
+        (Stacked([BLR(), BDR(embedding_prior="x")]), ValueError, "embedding_prior must be"),
     ],
     ids=str,
 )

@@ -19,8 +19,7 @@ SITES = [site(30 + 15 * k, k, first=1000 * k) for k in range(3)]
 TOGETHER = pd.concat(SITES)
 MODELS = {
     "default": BDR(12),
-    "rbf": BDR(12, kernel="rbf", covariance="pooled"),
-    "identity": BDR(12, covariance="identity", tau=0.5),
+    "rbf": BDR(12, kernel="rbf"),
     "columns of bags": BDR(12, covariates=["beds", "region"]),
     "groups and smooths": BDR(12, kernel="rbf", groups=["region"], smooths=["beds"]),
     "noise of size": BDR(12, label_noise="size"),
@@ -45,14 +44,11 @@ def features_of(basis, table, **columns):
     """Training features and labels of all bags of a table, in the features of the basis."""
     bags, y = bags_of(table, **columns)
     model, features = basis.estimator, basis.features
-    covariance = getattr(model, "covariance", "average")
-    embedding = embed(
-        bags, features.feature_map, covariance=covariance, tau=getattr(model, "tau", 1)
-    )
+    embedding = embed(bags, features.feature_map, covariance=True)
     if features.covariates is not None:
         embedding = replace(embedding, covariates=features.covariates.transform(bags))
     features = replace(features, record=BagsRecord.from_bags(bags), embedding=embedding)
-    if features.are_tested(covariance, embedding.sizes.sum(), len(bags)):
+    if features.are_tested(embedding.sizes.sum(), len(bags)):
         features = features.with_varying_effects(embedding)
     return features, model.read_labels(bags, y)
 
@@ -238,7 +234,6 @@ def test_summaries_that_do_not_add_up(basis, summaries):
         (BDRClassifier(), "BDRClassifier needs each bag"),
         (BDR(family="poisson"), "labels of family='poisson' have no sums"),
         (BDR(compress=False), "needs each bag"),
-        (BDR(covariance="pooled"), "sums are for covariance='average'"),
         (BDR(family="lognormal"), "sums are for family='normal'"),
         (BDR(groups=["region"]), "the model has groups"),
     ],

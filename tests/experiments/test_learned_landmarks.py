@@ -57,7 +57,7 @@ def test_loss_is_the_penalised_likelihood_at_its_lowest(problem, rng):
     loss, u = loss_of(bags, y, 1.2)
     value, _, _ = loss(u, 1.2)
     alpha, intercept = loss.mode_found
-    embedding = embed(bags, LandmarkFeatures(RBF(1.2), u), covariance="average")
+    embedding = embed(bags, LandmarkFeatures(RBF(1.2), u), covariance=True)
     K, Sigma = RBF(1.2)(u, u) + 1e-4 * np.eye(4), embedding.covariance + 1e-4 * np.eye(4)
     m0 = embedding.mean.mean(axis=0)
     M, C = posterior_moments(embedding.mean, embedding.sizes, m0, Sigma, K, SCALES["eta"])

@@ -128,20 +128,8 @@ def test_density_of_the_program_at_the_model_is_the_definition(rng, name, embedd
     np.testing.assert_allclose(gaps, gaps[0], atol=1e-6, rtol=1e-9)
 
 
-def test_identity_covariance_is_that_of_each_point(rng):
-    """Sigma = tau^2 I, and the jitter."""
-    bags, y = labelled_bags(rng)
-    u = rng.normal(size=(5, 3))
-    model = BDRModel.of_training(
-        training_of(bags, "rbf", u, "identity"), Labels(y), embedding_prior="kernel"
-    )
-    V = model.weight_basis
-    lam, _ = model.constants["lambda"]
-    np.testing.assert_allclose(V.T @ V * (1 + 1e-4), np.diag(lam), atol=1e-9 * lam.max())
-
-
 @pytest.mark.parametrize("n, followed", [(499, False), (500, True)])
 def test_many_bags_alone_have_coordinates_that_follow_the_scales(rng, n, followed):
     bags = Bags.from_points(rng.normal(size=(2 * n, 3)), sizes=np.full(n, 2))
-    training = training_of(bags, "rbf", rng.normal(size=(5, 3)), "average")
+    training = training_of(bags, "rbf", rng.normal(size=(5, 3)))
     assert BDRModel.of_training(training, Labels(rng.normal(size=n))).follows_scales == followed

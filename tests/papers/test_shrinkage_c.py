@@ -92,7 +92,7 @@ def test_convolution_prior_of_some_columns_and_a_variance(rng):
     """The measure is one of the columns that the kernel depends on; k enters twice."""
     (bags, _), u = labelled_bags(rng), rng.normal(size=(5, 3))
     kernel = RBF([0.5, 2.0], columns=["c", "a"], variance=3.0)
-    training = training_features(bags, kernel=kernel, landmarks=u, covariance="average")
+    training = training_features(bags, kernel=kernel, landmarks=u, covariance=True)
     expected = convolution(u[:, [2, 0]], [0.5, 2.0], 1.3, variance=3.0)()
     np.testing.assert_allclose(matrix(training, 1.3), expected, rtol=1e-8)
 
@@ -161,7 +161,7 @@ def test_its_prior_is_one_of_bdr(rng):
     r, K = model.convolution_(u, u), same.feature_map_.gram() + JITTER * np.eye(6)
     R = r + JITTER * np.trace(r) / 6 * np.eye(6)
     Sigma = training_features(
-        bags, kernel=model.kernel_, landmarks=u, covariance="average"
+        bags, kernel=model.kernel_, landmarks=u, covariance=True
     ).embedding.covariance + JITTER * np.eye(6)
     m0 = same.coordinates_.m0
     for i in range(2):
