@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csc_array, csr_array
+from scipy.sparse import csc_array
 
 from bdr_stan.bags import Bags
 from bdr_stan.extras import require_maps
@@ -77,14 +77,11 @@ def regrouped(bags: Bags, polygons: Any, id: str = "district", *, fractional: bo
 
 
 def population_at_risk(
-    rate: PointPredictive,
-    bags: Bags,
-    threshold: float,
-    *,
-    zones: Bags | None = None,
-    level: float = 0.95,
+    rate: PointPredictive, bags: Bags, threshold: float, *, level: float = 0.95
 ) -> "DataFrame":
-    """People in places with a rate above a threshold, by district or zone, with intervals.
+    """People in places with a rate above a threshold, by district, with intervals.
+
+    Bags by `regrouped`, with ``model.predict_points(zones)``, give those of zones.
 
     Parameters
     ----------
@@ -92,15 +89,12 @@ def population_at_risk(
     bags : Bags
         Their weights are the population; without weights points are counted.
     threshold : float, units of the rate
-    zones : Bags, e.g. ``regrouped(bags, "zones.gpkg", id="zone")``, optional
-        Zones to sum over instead, of the same pixels. If districts share a pixel, its people are
-        divided between their rates.
     level : float, 0 < level < 1, default 0.95
         Level of the central interval of `at_risk`.
 
     Returns
     -------
-    pandas DataFrame, one row per bag or zone, indexed by id
+    pandas DataFrame, one row per bag, indexed by id
         population; rate, the posterior mean of the mean rate of its people; exceedance, the
         posterior probability that this mean exceeds the threshold; at_risk, the posterior mean of
         the number of people at places with a rate above it; lower, upper, the interval of this
@@ -109,8 +103,7 @@ def population_at_risk(
     Raises
     ------
     ValueError
-        Rates of other points; a threshold that is not finite; `zones` on another grid or with
-        pixels that the bags lack; bags without pixels if there are zones; an invalid level.
+        Rates of other points; a threshold that is not finite; an invalid level.
 
     Notes
     -----
@@ -135,7 +128,9 @@ def population_at_risk(
     if not is_number(threshold) or not np.isfinite(threshold):
         raise ValueError(f"threshold must be a finite rate, found {threshold!r}")
     check_one_per_point(rate, len(bags.points))
-    people = _people(bags) if zones is None else _people_of_zones(bags, zones)
+    bag = np.repeat(np.arange(len(bags)), bags.sizes)
+    place = bag, np.arange(len(bags.points))
+    people = csc_array((bags.point_weights, place), shape=(len(bags), len(bags.points)))
     rates, at_risk = rate.weighted_sums(people, float(threshold))
     population = people.sum(axis=1)
     rates /= population
@@ -150,39 +145,4 @@ def population_at_risk(
         "upper": upper,
         "share": weights @ at_risk / population,
     }
-    units = bags if zones is None else zones
-    return pd.DataFrame(columns, index=pd.Index(units.index, name=units.id_name))
-
-
-def _people(bags):
-    """People of each point in each bag, shape (n bags, n points)."""
-    n = len(bags.points)
-    bag = np.repeat(np.arange(len(bags)), bags.sizes)
-    return csc_array((bags.point_weights, (bag, np.arange(n))), shape=(len(bags), n))
-
-
-def _people_of_zones(bags, zones):
-    """People of each point of the bags in each zone, shape (n zones, n points)."""
-    source, pixels = pixels_of(bags), pixels_of(zones)
-    if source.grid != pixels.grid:
-        raise ValueError(
-            "the zones are on another grid than the bags: make them by regrouped(bags, polygons)"
-        )
-    cells, cell = np.unique(source.cell, return_inverse=True)
-    missing = ~np.isin(pixels.cell, cells)
-    if missing.any():
-        zone = np.searchsorted(zones.offsets, missing.argmax(), side="right") - 1
-        raise ValueError(
-            f"{zones.name(zone)} of the zones has pixels that the bags lack ({missing.sum()} in "
-            "total): make the zones by regrouped(bags, polygons)"
-        )
-    people = _people(bags)
-    by_point = people.sum(axis=0)
-    shares = by_point / np.bincount(cell, by_point)[cell]
-    points_of_cells = csr_array(
-        (shares, (cell, np.arange(len(cell)))), shape=(len(cells), len(cell))
-    )
-    zone = np.repeat(np.arange(len(zones)), zones.sizes)
-    place = zone, np.searchsorted(cells, pixels.cell)
-    cells_of_zones = csr_array((zones.point_weights, place), shape=(len(zones), len(cells)))
-    return csc_array(cells_of_zones @ points_of_cells)
+    return pd.DataFrame(columns, index=pd.Index(bags.index, name=bags.id_name))

@@ -1,10 +1,7 @@
 """People where rates exceed a threshold, against sums over pixels and draws."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
-from builders.map_files import read
 
 from bdr_stan import Bags, PointPredictive
 from bdr_stan.aggregate.links import LINKS
@@ -89,29 +86,20 @@ def test_points_without_weights_or_pixels_are_counted(rng):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_people_of_zones_have_the_rates_of_their_districts(country, bags, rate, zones):
-    """A pixel of two districts and two zones: each zone has both rates by their people."""
+def test_people_of_zones_are_those_of_their_pixels(bags, rate, zones):
     regions = regrouped(bags, zones, "zone")
-    found = population_at_risk(rate, bags, 0.8, zones=regions)
-    people, cell = np.zeros((len(regions), len(rate))), bags.pixels.cell
-    zone = np.repeat(np.arange(len(regions)), regions.sizes)
-    for z, c, w in zip(zone, regions.pixels.cell, regions.weights):
-        shared = cell == c
-        people[z, shared] += w * bags.weights[shared] / bags.weights[shared].sum()
-    expected, _ = table_of(people, rate.draws(np.arange(len(rate))), 0.8)
-    for name, values in expected.items():
-        np.testing.assert_allclose(found[name], values, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(found["population"], regions.totals)
-    districts = population_at_risk(rate, bags, 0.8)
-    np.testing.assert_allclose(
-        found[["population", "at_risk"]].sum(), districts[["population", "at_risk"]].sum()
+    n = len(regions.points)
+    psi = LandmarkFeatures(Linear(), [[1.0]])
+    wet = PointPredictive(
+        lambda a, b: np.log(regions.points[a:b, 1:2]), n, psi, rate.theta, LINKS["exp"]
     )
-    same = regrouped(bags, country.table, "NAME_2")
-    again = population_at_risk(rate, bags, 0.8, zones=same)
-    np.testing.assert_allclose(again["population"], districts["population"])
+    found = population_at_risk(wet, regions, 0.8)
+    np.testing.assert_allclose(found["population"], regions.totals)
+    expected, _ = table_of(people_of(regions), wet.draws(np.arange(n)), 0.8)
+    np.testing.assert_allclose(found["at_risk"], expected["at_risk"], rtol=1e-9)
 
 
-def test_what_is_refused(country, bags, rate, zones):
+def test_what_is_refused(bags, rate):
     plain = Bags.from_list([np.ones((3, 2))])
     with pytest.raises(ValueError, match=f"rates of {len(rate)} points, but the bags have 3"):
         population_at_risk(rate, plain, 1.0)
@@ -120,16 +108,3 @@ def test_what_is_refused(country, bags, rate, zones):
             population_at_risk(rate, bags, threshold)
     with pytest.raises(ValueError, match="level must be a probability between 0 and 1, found 95"):
         population_at_risk(rate, bags, 1.0, level=95)
-    with pytest.raises(ValueError, match="the bags have no pixels"):
-        population_at_risk(rate, bags, 1.0, zones=plain)
-    larger = bags.pixels.grid.window(slice(0, 99), slice(0, 99))
-    other = replace(bags.pixels, grid=larger)
-    elsewhere = Bags(bags.points, bags.offsets, ids=bags.ids, pixels=other)
-    with pytest.raises(ValueError, match=r"on another grid than the bags: make them by regrouped"):
-        population_at_risk(rate, bags, 1.0, zones=elsewhere)
-    rain = {"rain": country.covariates["rain"]}
-    more = read(country, covariates=rain, districts=zones, id="zone")
-    with pytest.raises(
-        ValueError, match=r"of the zones has pixels that the bags lack \(\d+ in total\)"
-    ):
-        population_at_risk(rate, bags, 1.0, zones=more)
