@@ -25,7 +25,7 @@ from bdr_stan.predictive.distributions import (
     distance_within,
     even_quantiles,
 )
-from bdr_stan.types import Array, ArrayLike, DataFrame, is_number
+from bdr_stan.types import Array, ArrayLike, DataFrame, check_counts
 
 FEW_SIZES = 6  # at most this many distinct sizes are a class each
 DEFAULT_EDGES = (1, 5, 20, 100)
@@ -302,8 +302,7 @@ def reliability(
     """
     import pandas as pd
 
-    if not is_number(n_bins) or not (n_bins >= 1 and n_bins == int(n_bins)):
-        raise ValueError(f"n_bins must be a whole number, >= 1, found {n_bins!r}")
+    check_counts(n_bins=n_bins)
     y = labels_in_order(y, predictive)
     second, p = _same_length(y=_codes(predictive, y), mean=predictive.mean)
     bin_number = np.minimum((p * n_bins).astype(int), n_bins - 1)

@@ -202,7 +202,7 @@ def test_scores_of_classes_reject(score):
 
 
 def test_reliability_rejects_no_bins():
-    with pytest.raises(ValueError, match="n_bins must be a whole number, >= 1, found 0"):
+    with pytest.raises(ValueError, match="n_bins must be an integer >= 1, found 0"):
         reliability([0, 1], Classes([0.2, 0.3]), 0)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from bdr_stan.bags import Bags
-from bdr_stan.types import Array, is_integer, is_number
+from bdr_stan.types import Array, check_counts, is_integer
 
 _SPLITS = ("train", "test")
 # P(size >= k) falls like k^-0.25: half of the bags have at most 5 points, a tenth more than 100.
@@ -56,9 +56,7 @@ def digits_bags(
 
     if split not in _SPLITS:
         raise ValueError(f"unknown split {split!r}: choose 'train' or 'test'")
-    for name, value in [("n_bags", n_bags), ("max_size", max_size)]:
-        if not is_number(value) or not (value >= 1 and value == int(value)):
-            raise ValueError(f"{name} must be a whole number, >= 1, found {value!r}")
+    check_counts(n_bags=n_bags, max_size=max_size)
     if not is_integer(seed) or seed < 0:
         raise ValueError(f"seed must be an integer >= 0, found {seed!r}")
     rng = np.random.default_rng([seed, _SPLITS.index(split)])

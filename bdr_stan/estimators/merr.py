@@ -137,7 +137,8 @@ class MERR(ProbabilisticRegressor):
                 "alpha": (alpha, []),
                 "bag_size": (bags.sizes, ["bag"]),
                 "products": (products, ["bag", "other_bag"]),
-                **_constants(bags),
+                "points": (bags.points, ["point", "feature"]),
+                **({} if bags.weights is None else {"point_weight": (bags.weights, ["point"])}),
             },
             bags.index,
             y,
@@ -204,11 +205,3 @@ def _means(bags, kernel):
     if bags.is_memory_map:
         bags.check_values()
     return BagMeans(bags, kernel)
-
-
-def _constants(bags):
-    """What a prediction needs of the training bags."""
-    constants = {"points": (bags.points, ["point", "feature"])}
-    if bags.weights is not None:
-        constants["point_weight"] = bags.weights, ["point"]
-    return constants

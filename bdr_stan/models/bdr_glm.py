@@ -210,8 +210,7 @@ def samples_model(
         for key in ("eta_median", "eta_log_sd"):
             if key in model.priors:
                 priors[f"{key}[{name}]"] = model.priors[key]
-        for key in model.chosen:
-            chosen[f"{key}[{name}]"] = model.chosen[key]
+        chosen |= {f"{key}[{name}]": value for key, value in model.chosen.items()}
     return FamilyModel(
         training.embedding,
         labels,

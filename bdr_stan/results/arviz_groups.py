@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from bdr_stan.predictive.mixture import LabelMixture
 
 # log_likelihood and posterior_predictive are kept up to this many numbers each (160 MB).
-LARGEST_POINTWISE = 20_000_000
+_LARGEST_POINTWISE = 20_000_000
 _NUMBERS_OF_INTEGRAL = 4  # cost of a density with quadrature, in densities in closed form
 
 _DIMS = {
@@ -114,7 +114,7 @@ def _dims(draws, last=()):
 
 def few_enough(n_draws: int, n_bags: int, *, integrated: bool = False) -> bool:
     """Whether a fit keeps a number per draw and bag, which quadrature may have to find."""
-    return n_draws * n_bags * (_NUMBERS_OF_INTEGRAL if integrated else 1) <= LARGEST_POINTWISE
+    return n_draws * n_bags * (_NUMBERS_OF_INTEGRAL if integrated else 1) <= _LARGEST_POINTWISE
 
 
 def training_groups(

@@ -56,8 +56,8 @@ def test_seed_decides():
     "arguments, message",
     [
         ({"split": "validation"}, "unknown split 'validation': choose 'train' or 'test'"),
-        ({"n_bags": 0}, "n_bags must be a whole number, >= 1, found 0"),
-        ({"max_size": 2.5}, "max_size must be a whole number, >= 1, found 2.5"),
+        ({"n_bags": 0}, "n_bags must be an integer >= 1, found 0"),
+        ({"max_size": 2.5}, "max_size must be an integer >= 1, found 2.5"),
     ],
 )
 def test_digits_bags_rejects(arguments, message):

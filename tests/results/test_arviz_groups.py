@@ -76,7 +76,7 @@ def test_a_posterior_that_is_not_given_labels_has_no_log_likelihood():
 
 @pytest.mark.parametrize("largest, kept", [(300, True), (299, False)])
 def test_groups_too_large_are_left_out(monkeypatch, largest, kept):
-    monkeypatch.setattr(arviz_groups, "LARGEST_POINTWISE", largest)
+    monkeypatch.setattr(arviz_groups, "_LARGEST_POINTWISE", largest)
     bags = [np.array([[x], [x + 1]]) for x in range(6)]
     model = BLR(2, method="exact").fit(bags, np.arange(6.0), draws=50, seed=4)
     found = {"posterior_predictive", "log_likelihood"} & set(model.result_.groups)
@@ -85,7 +85,7 @@ def test_groups_too_large_are_left_out(monkeypatch, largest, kept):
 
 def test_what_is_left_out_is_not_computed(monkeypatch):
     bags = [np.array([[x], [x + 1]]) for x in range(6)]
-    monkeypatch.setattr(arviz_groups, "LARGEST_POINTWISE", 299)
+    monkeypatch.setattr(arviz_groups, "_LARGEST_POINTWISE", 299)
     monkeypatch.setattr(label_models, "label_predictive", None)
     BLR(2, method="exact").fit(bags, np.arange(6.0), draws=50, seed=4)
 
