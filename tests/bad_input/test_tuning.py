@@ -25,7 +25,7 @@ CHOICES = [
     ("a model that is none", lambda: tune(BAGS, Y, cv=2, models=[3]), "int"),
     ("a model without landmarks", lambda: tune(BAGS, Y, cv=2, models=[MERR()]), "MERR"),
     ("a model with a bad parameter",
-     lambda: tune(BAGS, Y, cv=2, models=[BDR(method="x")]), "method"),
+     lambda: tune(BAGS, Y, cv=2, models=[BDR(prior_mean="x")]), "prior_mean"),
     ("no bandwidth_scale", lambda: tune(BAGS, Y, cv=2, bandwidth_scale=[]), "bandwidth_scale"),
     ("a bandwidth_scale of 0", lambda: tune(BAGS, Y, cv=2, bandwidth_scale=[0]), "bandwidth_scale"),
     ("one bandwidth_scale", lambda: tune(BAGS, Y, cv=2, bandwidth_scale=1.0), "bandwidth_scale"),
