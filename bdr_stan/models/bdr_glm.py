@@ -203,7 +203,8 @@ def samples_model(
     They determine a sample's coordinates, the variance of its linear effects and its prior of eta;
     the total prior variance does not depend on the number of samples.
     """
-    parts, priors, chosen = [], {}, {}
+    chosen: dict[str, Any] = {}
+    parts, priors = [], {}
     for name, model in alone.items():
         parts.append(model.coordinates)
         priors[f"rho_median[{name}]"] = model.priors["rho_median"] / np.sqrt(len(alone))
