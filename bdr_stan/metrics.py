@@ -84,6 +84,47 @@ def crps(y: ArrayLike, predictive: Prediction) -> float:
     return float(np.mean(distance_to(y, quantiles) - distance_within(quantiles) / 2))
 
 
+def concordance(time: ArrayLike, event: ArrayLike, risk: ArrayLike) -> float:
+    """Harrell's C: share of comparable pairs of times in the order of their risks.
+
+    Pairs are comparable if the earlier time is of an event; a time censored when another has its
+    event is later. Pairs of equal risk count half. 0.5 is chance, 1 perfect.
+
+    Parameters
+    ----------
+    time : array, shape (n,)
+    event : array, shape (n,)
+        1 or True if the event was observed, 0 or False if the time is censored.
+    risk : array, shape (n,)
+        Higher if the event is expected earlier, for example ``-model.predict(bags)``.
+
+    Raises
+    ------
+    ValueError : no pair is comparable, or an event is neither 0 nor 1.
+
+    Notes
+    -----
+    Source: Harrell et al. (1982), "Evaluating the yield of medical tests".
+
+    Examples
+    --------
+    >>> from bdr_stan.metrics import concordance
+    >>> concordance([1, 2, 3, 4], event=[1, 1, 0, 1], risk=[9, 5, 7, 0])
+    0.8
+    """
+    time, event, risk = _same_length(time=time, event=event, risk=risk)
+    if not np.isin(event, (0, 1)).all():
+        raise ValueError("events must be 1, or 0 if a time is censored")
+    in_order, pairs = 0.0, 0
+    for i in np.flatnonzero(event):
+        others = risk[(time > time[i]) | ((time == time[i]) & (event == 0))]
+        pairs += len(others)
+        in_order += np.sum(others < risk[i]) + np.sum(others == risk[i]) / 2
+    if not pairs:
+        raise ValueError("no two times can be compared: no event is before another time")
+    return float(in_order / pairs)
+
+
 def size_classes(sizes: ArrayLike, edges: ArrayLike | None = None) -> dict[str, Array]:
     """Classes of bag sizes, from small to large.
 

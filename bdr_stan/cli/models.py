@@ -34,6 +34,10 @@ _INSTEAD = {
     "and shrinkage",
     "offset": ": leave it out, or use a --family of bdr, blr and shrinkage other than normal and "
     "lognormal",
+    **dict.fromkeys(
+        ("event", "entry"),
+        ": leave it out, or use --family weibull or lognormal of bdr, blr and shrinkage",
+    ),
 }
 
 

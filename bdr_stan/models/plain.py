@@ -38,7 +38,7 @@ NO_NODES: dict[str, Any] = {"J": 0, "node": [], "log_weight": []}  # if log_lik 
 # Names of data that fits pass, without the "_new" of new bags.
 DATA = (
     *("N", "D", "Q", "K", "z", "x", "size", "label_sd", "known_part", "trials", "y", "y_at"),
-    *("lambda", "prior_factor", "weight_basis", "intercept_location", "intercept_scale"),
+    *("event", "entry", "lambda", "prior_factor", "weight_basis", "intercept_location", "intercept_scale"),
     *("gamma_scale", "gap_scale", "sigma_scale", "sigma_point_scale", "dispersion_scale"),
     *("df_above_2_scale", "rho_median", "rho_log_sd", "eta_median", "eta_log_sd", *NODES),
 )
@@ -71,6 +71,8 @@ def data_of_bags(coordinates: Coordinates, embedding: Embedding, labels: Labels)
         "label_sd": zeros if labels.label_sd is None else labels.label_sd,
         "known_part": zeros if labels.offsets is None else labels.offsets,
         "trials": (zeros if labels.trials is None else labels.trials).astype(int),
+        "event": zeros + 1 if labels.event is None else labels.event,
+        "entry": zeros if labels.entry is None else labels.entry,
         "y": labels.y,
         **labels.program_data,
     }

@@ -33,6 +33,11 @@ class Blend(Distributions):
         """Whether the labels are counts."""
         return all(p.is_count for p in self.predictives)
 
+    @property
+    def is_partly_known(self) -> bool:
+        """Whether labels may be censored or truncated times."""
+        return any(getattr(p, "is_partly_known", False) for p in self.predictives)
+
     def cdf(self, y: ArrayLike) -> Array:
         """Predictive probability of a label below each of `y`, shape (n,)."""
         return self.weights @ np.array([p.cdf(y) for p in self.predictives])
