@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from scipy import stats
-from scipy.special import betaln, expit, log_expit
+from scipy.special import betaln, expit, log_expit, log_ndtr, ndtri_exp
 
 from bdr_stan.families import FAMILIES as WITHOUT_LABELS
 from bdr_stan.families import TIMES, Ordinal
@@ -69,6 +69,14 @@ def draw_weibull(rng, h, trials, sigma):
 
 def draw_lognormal(rng, h, trials, sigma):
     return np.exp(rng.normal(h, sigma))
+
+
+def draw_after(rng, name, h, entry, sigma):
+    """Times after an entry: their log tails are exponential, beyond the log tail of the entry."""
+    z, more = (np.log(entry) - h) / sigma, rng.exponential(size=len(h))
+    if name == "weibull":
+        return np.exp(h + sigma * np.logaddexp(z, np.log(more)))
+    return np.exp(h - sigma * ndtri_exp(log_ndtr(-z) - more))
 
 
 def draw_ordinal(rng, h, trials, gap_2, gap_3):
