@@ -85,26 +85,18 @@ def crps(y: ArrayLike, predictive: Prediction) -> float:
 
 
 def concordance(time: ArrayLike, event: ArrayLike, risk: ArrayLike) -> float:
-    """Harrell's C: share of comparable pairs of times in the order of their risks.
+    """Harrell's C: share of comparable pairs whose earlier event has the higher risk, ties half.
 
-    Pairs are comparable if the earlier time is of an event; a time censored when another has its
-    event is later. Pairs of equal risk count half. 0.5 is chance, 1 perfect.
+    Two times are comparable if the earlier one is of an event, or, of equal times, just one.
 
     Parameters
     ----------
-    time : array, shape (n,)
-    event : array, shape (n,)
-        1 or True if the event was observed, 0 or False if the time is censored.
-    risk : array, shape (n,)
-        Higher if the event is expected earlier, for example ``-model.predict(bags)``.
+    time, event : arrays, shape (n,), times, and 1 if of an event or 0 if censored
+    risk : array, shape (n,), high if the event is expected early: ``-model.predict(bags)``
 
     Raises
     ------
-    ValueError : no pair is comparable, or an event is neither 0 nor 1.
-
-    Notes
-    -----
-    Source: Harrell et al. (1982), "Evaluating the yield of medical tests".
+    ValueError : no times are comparable, or an event is neither 0 nor 1.
 
     Examples
     --------

@@ -201,7 +201,7 @@ def _label_data(models, supplied, bags, y):
         if values is not None and not any(name in kind.takes for kind in kinds):
             raise TypeError(f"none of the models takes {name}: leave {name}= out")
         if values is not None and name in OF_TIMES and not all(name in k.takes for k in kinds):
-            raise TypeError(f"{name}= is for models all of family 'weibull' or 'lognormal'")
+            raise TypeError(f"{name}= is for families 'weibull' and 'lognormal' of all models")
     for kind in kinds:
         if isinstance(kind, FamilyLabels):
             accepted = {name: values for name, values in supplied.items() if name in kind.takes}

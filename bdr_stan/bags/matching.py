@@ -37,10 +37,7 @@ def labels_in_order(y: ArrayLike, predictive: Any) -> ArrayLike:
             f"a {type(predictive).__name__}"
         )
     if getattr(predictive, "is_partly_known", False):
-        raise ValueError(
-            "times that are censored or left-truncated are not labels from which predictions "
-            "differ by some error: use log_prob(y), and metrics.concordance"
-        )
+        raise ValueError("times are censored or truncated: use log_prob(y), metrics.concordance")
     return match_to_ids(y, getattr(predictive, "ids", None))
 
 

@@ -134,12 +134,10 @@ class EmbeddingEstimator(
             Known part of each label's linear predictor, for example the log odds of the last
             election; or the name of a column. For all families except the normal ones.
         event : array, shape (n,), or str, optional
-            Whether the event was observed at the time that is the label: 1 or True; or 0 or False
-            if the time is censored, so that the event came later; or the name of a column. For the
-            families "weibull" and "lognormal".
+            1 or True if the label is the time of an event, 0 or False if it is censored, so the
+            event came later; or the name of a column. For families "weibull" and "lognormal".
         entry : array, shape (n,), or str, optional
-            Time from which each bag was under observation, below its label, or the name of a
-            column: bags with earlier events are not in the data (left truncation).
+            Time from which a bag was under observation (left truncation), or a column of these.
         """
         started = time.monotonic()
         label_data = {"trials": trials, "exposure": exposure, "offset": offset}
@@ -383,16 +381,11 @@ class EmbeddingEstimator(
     ) -> Predictive | ClassPredictive:
         """Posterior predictive distribution of the labels of new bags.
 
-        Parameters
-        ----------
-        event, entry : array, shape (n,), or str, optional
-            Of times that will be scored, as for `fit`: `log_prob(y)` needs them, and only it.
-
         Returns
         -------
         Predictive or ClassPredictive; OutcomePredictive, TimesPredictive, LognormalPredictive or
-        OrdinalPredictive of other families than the normal; GridPredictive or MulticlassPredictive of inverse models;
-        ProgramPredictive with a `stan_file`
+        OrdinalPredictive of other families than the normal; GridPredictive or MulticlassPredictive
+        of inverse models; ProgramPredictive with a `stan_file`
             With `mean`, `sd`, `quantile(q)`, `interval(level)`, `log_prob(y)`, `sample(size)`.
 
         Notes

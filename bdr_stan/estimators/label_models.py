@@ -115,10 +115,7 @@ class LabelModel:
         required = [name for name in self.takes if name == "trials"]
         arrays = self._arrays(bags, dict.fromkeys(required) | label_data, required, labels)
         if "event" in arrays and not arrays["event"].any():
-            raise ValueError(
-                f"all {len(labels)} times are censored: an event of 1 says that the time is of the "
-                "event itself, of 0 that it was later"
-            )
+            raise ValueError(f"all {len(labels)} times are censored: give events of 1 as well")
         columns = {name: value for name, value in label_data.items() if isinstance(value, str)}
         values, classes = self.coded(labels)
         return Labels(values, classes, errors, **arrays, name=label_name(y), columns=columns)
@@ -375,13 +372,8 @@ class TotalLabels(LabelModel):
 _NO_ERRORS = "label_sd are errors of normal labels, not of {}: leave them out"
 
 
-def labels_of_family(
-    family: Any, n_classes: int | None = None, *, times: bool = False
-) -> LabelModel:
-    """The label model of a parameter `family`, of a fit with its `n_classes`; or ValueError.
-
-    `times` says whether labels have an event or entry.
-    """
+def labels_of_family(family: Any, n_classes: int | None = None, times: bool = False) -> LabelModel:
+    """The label model of a parameter `family`, of a fit with its `n_classes`, or `OF_TIMES`."""
     names = ("normal", "lognormal", *FAMILIES)
     if not isinstance(family, str) or (family := family.replace(" ", "_")) not in names:
         raise ValueError(

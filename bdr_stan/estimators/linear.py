@@ -103,11 +103,12 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
     family : str, default "normal"
         Distribution of a label given its linear predictor h. "normal": mean h. "student_t": the
         same with heavy tails, of 2 + df_above_2 degrees of freedom. "lognormal": log y is normal of
-        mean h; `event` and `entry` of `fit` make it a distribution of times. "weibull": times with
-        log y = h + sigma log E, E standard exponential. "gamma": positive, mean exp(h), standard deviation dispersion exp(h). "poisson":
-        counts of mean exp(h). "negative_binomial": of variance mean + dispersion^2 mean^2.
-        "binomial": counts out of `trials`, of probability 1 / (1 + exp(-h)). "beta_binomial": the
-        same with probabilities that vary like a beta distribution of precision dispersion^-2.
+        mean h; with an `event` or `entry` in `fit` it is a family of times. "weibull": times of the
+        survival function exp(-(y / exp(h))^(1 / sigma)). "gamma": positive, mean exp(h), standard
+        deviation dispersion exp(h). "poisson": counts of mean exp(h). "negative_binomial": of
+        variance mean + dispersion^2 mean^2. "binomial": counts out of `trials`, of probability
+        1 / (1 + exp(-h)). "beta_binomial": the same with probabilities that vary like a beta
+        distribution of precision dispersion^-2.
         "beta": shares between 0 and 1, of that precision. "ordinal": 3 to 20 ordered categories, at
         most the kth with probability 1 / (1 + exp(h - c_k)); numbers, or a pandas Categorical with
         an order. All but "normal" and "lognormal" are in `bdr_stan.families.FAMILIES` and run
@@ -232,20 +233,14 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         offset: ArrayLike | str | None = None,
         event: ArrayLike | str | None = None,
     ) -> float:
-        """R^2 of the predicted labels; of categories accuracy, of times with events concordance.
-
-        Parameters
-        ----------
-        event : array, shape (n,), or str, optional
-            As for `fit`; required if the fit had it.
-        """
+        """R^2 of the predicted labels; for categories accuracy, with `event` the concordance."""
         bags, y, sample_weight = scored(self, bags, y, sample_weight)
         if event is not None or "event" in self.result_.constants:
             self.label_model.check_has("event", event)
             if sample_weight is not None:
                 raise TypeError("the concordance of times takes no sample_weight: leave it out")
-            event = values_of_bags(bags, event, "event")
-            return concordance(y, event, -self.predict(bags, exposure=exposure, offset=offset))
+            risk = -self.predict(bags, offset=offset)
+            return concordance(y, values_of_bags(bags, event, "event"), risk)
         mean = self.predict(bags, trials=trials, exposure=exposure, offset=offset)
         of_kind = accuracy_score if self.label_model.has_classes else r2_score
         return float(of_kind(np.asarray(y), mean, sample_weight=sample_weight))

@@ -19,6 +19,7 @@ class Blend(Distributions):
     def __init__(self, predictives: Sequence[Any], weights: Array) -> None:
         self.predictives, self.weights = list(predictives), weights
         self.with_ids_of(predictives[0])
+        self.is_partly_known = any(getattr(p, "is_partly_known", False) for p in predictives)
         means = np.array([p.mean for p in predictives])
         second = np.array([p.sd**2 for p in predictives]) + means**2
         self.mean = weights @ means
@@ -32,11 +33,6 @@ class Blend(Distributions):
     def is_count(self) -> bool:  # type: ignore[override]
         """Whether the labels are counts."""
         return all(p.is_count for p in self.predictives)
-
-    @property
-    def is_partly_known(self) -> bool:
-        """Whether labels may be censored or truncated times."""
-        return any(getattr(p, "is_partly_known", False) for p in self.predictives)
 
     def cdf(self, y: ArrayLike) -> Array:
         """Predictive probability of a label below each of `y`, shape (n,)."""

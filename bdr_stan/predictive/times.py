@@ -9,13 +9,14 @@ from bdr_stan.predictive.outcomes import OutcomePredictive
 from bdr_stan.types import Array, ArrayLike
 
 _N_PREDICTORS = 8_000  # per bag, of all draws together: probabilities are accurate to 0.001
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
 
 
 class TimesPredictive(OutcomePredictive):
-    """Predictive distribution of the times to events of n bags.
+    """Predictive distribution of the times to events of n bags, which count from 0.
 
-    Times count from 0, whatever the entry. For `log_prob`, of the labels with the event and entry
-    of `predictive`, a censored time has its tail, and an entry is conditioned on.
+    `log_prob` is of labels with the event and entry of `predictive`: a censored time has its tail,
+    and an entry is conditioned on.
     """
 
     family: Times
@@ -29,12 +30,11 @@ class TimesPredictive(OutcomePredictive):
         times : float or array, shape (k,), >= 0, in units of y
         level : float, 0 < level < 1, optional
             Also return central intervals of the probability, which is uncertain because of the
-            parameters and of the embedding of the bag.
+            parameters and the embedding.
 
         Returns
         -------
-        array, shape (n, k), or (n,) of one time
-            With `level` (mean, lower, upper), each of this shape.
+        array, shape (n, k), or (n,) for one time; with `level` shape (3, n, k): mean, lower, upper
 
         Raises
         ------
@@ -46,42 +46,33 @@ class TimesPredictive(OutcomePredictive):
         >>> import numpy as np
         >>> from bdr_stan import BLR
         >>> bags = [np.full((5, 1), float(k)) for k in range(8)]
-        >>> years = np.exp(np.arange(8) / 4)
-        >>> model = BLR(3, family="weibull", method="laplace")
-        >>> model = model.fit(bags, years, event=[0, 1, 1, 1] * 2, seed=1)
+        >>> model = BLR(3, family="weibull", method="optimize")
+        >>> model = model.fit(bags, np.arange(1, 9), event=[0, 1, 1, 1] * 2, seed=1)
         >>> model.predictive(bags).survival([1, 5]).shape
         (8, 2)
         """
-        at = _from_zero(times, "times")
-        ends = None if level is None else interval_ends(level)
-        found = np.empty((1 if ends is None else 3, len(self), len(at)))
+        at = np.atleast_1d(checked_numbers(times, "time"))
+        if at.ndim > 1 or not np.all((at >= 0) & (at < np.inf)):
+            raise ValueError(f"times must be finite numbers >= 0, found {times}")
+        ends = [] if level is None else interval_ends(level)
+        found = np.empty((1 + len(ends), len(self), len(at)))
         for i, components in self._chunks():
             for k, time in enumerate(at):
                 tails, weights = self._tails(components, time)
                 found[0, i, k] = np.average(tails, axis=0, weights=weights)
-                if ends is not None:
-                    found[1:, i, k] = draw_quantiles(tails, ends, weights)
+                if ends:
+                    found[1:, i, k] = draw_quantiles(tails, np.array(ends), weights)
         found = found if np.ndim(times) else found[..., 0]
-        return found[0] if ends is None else tuple(found)
+        return found if ends else found[0]
 
     def restricted_mean(self, horizon: float) -> Array:
-        """Expected time until the event or the horizon, whichever is first: units of y, (n,).
-
-        ValueError unless the horizon is a number >= 0.
-        """
-        at = _from_zero(horizon, "horizon")[0]
-        found = np.empty(len(self))
-        for i, components in self._chunks():
-            h, scales, weights = self._stratified(components, slice(None), _N_PREDICTORS)
-            sigma = scales["sigma"][:, None]
-            with np.errstate(divide="ignore", over="ignore"):
-                means = self.family.restricted_mean(at, h, sigma)
-            found[i] = np.average(means, axis=0, weights=weights)
-        return found
+        """Expected time until the event or the horizon, whichever is first: units of y, (n,)."""
+        share = (_NODES + 1) / 2  # of the square root of time, as early survival may be steep
+        return self.survival(horizon * share**2) @ (horizon * share * _WEIGHTS)
 
     @property
     def is_partly_known(self) -> bool:
-        """Whether labels may be censored or truncated, so that no error of a prediction is known."""
+        """Whether labels may be censored or truncated: predictions then have no known errors."""
         event, entry = self.labels.event, self.labels.entry
         return (event is not None and bool(np.any(event != 1))) or bool(np.any(entry))
 
@@ -97,20 +88,12 @@ class TimesPredictive(OutcomePredictive):
         return 1 - np.average(tails, axis=0, weights=weights)
 
     def _log_density(self, components, i, labels):
-        event, entry = (getattr(self.labels.take(i), name) for name in ("event", "entry"))
-        if event is not None and np.isnan(event).any():
+        known = self.labels.take(i)
+        if known.event is not None and np.isnan(known.event).any():
             raise ValueError(
                 "the fit has censored times, so log_prob needs to know which of these are: pass "
                 "event= to predictive"
             )
-        if entry is not None and np.any(labels <= entry):
+        if known.entry is not None and np.any(labels <= known.entry):
             raise ValueError("a time is not above the entry of its bag: correct one of them")
         return super()._log_density(components, i, labels)
-
-
-def _from_zero(values, name):
-    """Numbers from 0, shape (k,); a horizon is one number."""
-    numbers = np.atleast_1d(checked_numbers(values, name))
-    if numbers.ndim != 1 or (name == "horizon" and np.ndim(values)) or not np.all((numbers >= 0) & (numbers < np.inf)):
-        raise ValueError(f"{name} must be finite and >= 0, found {values}")
-    return numbers

@@ -33,10 +33,7 @@ def write_report(
     """Write the HTML report of a fit with a posterior; `bags` are the training bags, or None."""
     checked_output(path)
     if not set(OF_TIMES).isdisjoint(model.result_.constants):
-        raise ValueError(
-            "a report compares labels with predictions, which censored or truncated times do not "
-            "allow: use report(), predictive(bags).survival and metrics.concordance"
-        )
+        raise ValueError("there is no report of censored or truncated times: use report()")
     page_template()
     pyplot()
     fit = fit_summary(model, bags, label)
