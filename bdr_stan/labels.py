@@ -8,9 +8,9 @@ import numpy as np
 
 from bdr_stan.types import Array, ArrayLike
 
-OF_PREDICTIONS = ("trials", "exposure", "offset")  # arguments that predictions also need
+OF_NEW_BAGS = ("trials", "exposure", "offset")  # arguments that predictions also need
 OF_TIMES = ("event", "entry")
-WITH_LABELS = (*OF_PREDICTIONS, *OF_TIMES)  # arguments that may be given with labels
+WITH_LABELS = (*OF_NEW_BAGS, *OF_TIMES)  # arguments that may be given with labels
 _PER_BAG = ("y", "label_sd", *WITH_LABELS)
 
 

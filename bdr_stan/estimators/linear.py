@@ -169,9 +169,8 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
 
     def _kind(self, given: Iterable[str]) -> LabelModel:
         """The kind of labels with which arguments of these names were given."""
-        classes = vars(self).get("classes_")
-        n_classes = None if classes is None else len(classes)
-        return labels_of_family(self.family, n_classes, times=not set(OF_TIMES).isdisjoint(given))
+        classes, times = vars(self).get("classes_"), not set(OF_TIMES).isdisjoint(given)
+        return labels_of_family(self.family, None if classes is None else len(classes), times)
 
     @property
     def takes(self) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from bdr_stan.estimators.own_program import (
 from bdr_stan.estimators.validation import check_prior, check_stan_file
 from bdr_stan.extras import require_stanli
 from bdr_stan.kernels import kernel_text
-from bdr_stan.labels import OF_PREDICTIONS, Labels
+from bdr_stan.labels import OF_NEW_BAGS, Labels
 from bdr_stan.models.plain import StanData
 from bdr_stan.parameters import estimator
 from bdr_stan.posterior.log_density import LogDensity
@@ -471,7 +471,7 @@ class PosteriorEstimator(BagEstimator):
     def _required(self):
         """What came with each training label, and so must come with those to predict."""
         constants = self.result_.constants
-        takes = [name for name in self.label_model.takes if name in OF_PREDICTIONS]
+        takes = [name for name in self.label_model.takes if name in OF_NEW_BAGS]
         return [name for name in takes if name == "trials" or name in constants]
 
     @property

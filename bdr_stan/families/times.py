@@ -15,7 +15,6 @@ from bdr_stan.labels import OF_TIMES, Labels
 from bdr_stan.types import Array
 
 _LEAST_SPREAD = 0.1  # of log times, where the search for their spread begins
-_FACTORS = (0.1, 10.0)  # bounds of the search, relative to there
 _AS_GOOD_AS_INFINITE = 40.0  # sigmas above a censored time, where its tail is 1 to rounding
 _LEAST_SCORE = -40.0  # below which the normal hazard is 0
 
@@ -46,7 +45,7 @@ class Times(Family):
             parameters = {"sigma": np.exp(at[1]), **labels.parameters}
             return -self.terms(labels.y, offsets + at[0], **parameters).value.mean()
 
-        bounds = [(None, None), start[1] + np.log(_FACTORS)]
+        bounds = [(None, None), (start[1] - 2, start[1] + 2)]
         level, log_spread = minimize(loss, start, method="Nelder-Mead", bounds=bounds).x
         return float(level), float(np.exp(log_spread))
 

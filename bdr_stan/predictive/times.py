@@ -40,16 +40,6 @@ class TimesPredictive(OutcomePredictive):
         ------
         TypeError, ValueError
             Times that are not numbers from 0; a level outside (0, 1).
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bdr_stan import BLR
-        >>> bags = [np.full((5, 1), float(k)) for k in range(8)]
-        >>> model = BLR(3, family="weibull", method="optimize")
-        >>> model = model.fit(bags, np.arange(1, 9), event=[0, 1, 1, 1] * 2, seed=1)
-        >>> model.predictive(bags).survival([1, 5]).shape
-        (8, 2)
         """
         at = np.atleast_1d(checked_numbers(times, "time"))
         if at.ndim > 1 or not np.all((at >= 0) & (at < np.inf)):
