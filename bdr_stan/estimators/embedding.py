@@ -137,7 +137,7 @@ class EmbeddingEstimator(
             1 or True if the label is the time of an event, 0 or False if it is censored, so the
             event came later; or the name of a column. For families "weibull" and "lognormal".
         entry : array, shape (n,), or str, optional
-            Time from which a bag was under observation (left truncation), or a column of these.
+            Time from which a bag was under observation (left truncation), or a column's name.
         """
         started = time.monotonic()
         label_data = {"trials": trials, "exposure": exposure, "offset": offset}

@@ -37,7 +37,7 @@ class Times(Family):
         raise NotImplementedError
 
     def level_and_spread(self, labels: Labels, offsets: Array) -> tuple[float, float]:
-        """Of log times without features, by maximum likelihood: censored ones are longer."""
+        """Level and spread of log times, events and censored, by maximum likelihood."""
         logs = np.log(labels.y) - offsets
         start = np.array([logs.mean(), np.log(max(logs.std(), _LEAST_SPREAD))])
 
