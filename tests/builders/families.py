@@ -75,8 +75,10 @@ def draw_after(rng, name, h, entry, sigma):
     """Times after an entry: their log tails are exponential, beyond the log tail of the entry."""
     z, more = (np.log(entry) - h) / sigma, rng.exponential(size=len(h))
     if name == "weibull":
-        return np.exp(h + sigma * np.logaddexp(z, np.log(more)))
-    return np.exp(h - sigma * ndtri_exp(log_ndtr(-z) - more))
+        times = np.exp(h + sigma * np.logaddexp(z, np.log(more)))
+    else:
+        times = np.exp(h - sigma * ndtri_exp(log_ndtr(-z) - more))
+    return np.maximum(times, entry * (1 + 1e-9))  # not equal because of rounding
 
 
 def draw_ordinal(rng, h, trials, gap_2, gap_3):

@@ -6,7 +6,7 @@ import pytest
 from builders.families import EXAMPLES, log_density_of_time
 from scipy import integrate
 
-from bdr_stan import BLR, Bags, Shrinkage, load, tune
+from bdr_stan import BLR, Bags, Shrinkage, load, plots, tune
 from bdr_stan.families import TIMES, label_densities
 from bdr_stan.labels import Labels
 from bdr_stan.metrics import calibration, concordance, crps
@@ -191,7 +191,7 @@ def test_predictions_need_no_events_but_scores_do(fitted):
     predictive = fitted.predictive(BAGS)
     with pytest.raises(ValueError, match="pass event= to predictive"):
         predictive.log_prob(YEARS)
-    for score in (calibration, crps):
+    for score in (calibration, crps, plots.pit):
         for each in (predictive, fitted.predictive(BAGS, event="died")):
             with pytest.raises(ValueError, match="censored or truncated"):
                 score(YEARS, each)
