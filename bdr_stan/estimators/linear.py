@@ -238,7 +238,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
             self.label_model.check_has("event", event)
             if sample_weight is not None:
                 raise TypeError("the concordance of times takes no sample_weight: leave it out")
-            risk = -self.predict(bags, offset=offset)
+            risk = -self.predictive(bags, offset=offset).mean
             return concordance(y, values_of_bags(bags, event, "event"), risk)
         mean = self.predict(bags, trials=trials, exposure=exposure, offset=offset)
         of_kind = accuracy_score if self.label_model.has_classes else r2_score

@@ -75,7 +75,7 @@ class WeibullTimes(Times):
     def best_predictor(self, y: Array, **parameters: Any) -> Array:
         censored = np.equal(parameters.get("event", 1.0), 0)
         above = np.log(_since_entry(y, **parameters)) + censored * _AS_GOOD_AS_INFINITE
-        return np.log(y) + parameters["sigma"] * above
+        return np.log(y) + parameters.get("sigma", 1.0) * above
 
 
 class LognormalTimes(Times):
@@ -111,7 +111,7 @@ class LognormalTimes(Times):
 TIMES: dict[str, Times] = {family.name: family for family in (WeibullTimes(), LognormalTimes())}
 
 
-def _since_entry(y, sigma, entry=0.0, **others):
+def _since_entry(y, sigma=1.0, entry=0.0, **others):
     """Share of the cumulative Weibull hazard of y that comes after the entry."""
     with np.errstate(divide="ignore"):
         return -np.expm1((np.log(entry) - np.log(y)) / sigma)
