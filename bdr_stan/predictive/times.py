@@ -47,8 +47,9 @@ class TimesPredictive(OutcomePredictive):
         ends = [] if level is None else interval_ends(level)
         found = np.empty((1 + len(ends), len(self), len(at)))
         for i, components in self._chunks():
+            h, scales, weights = self._stratified(components, slice(None), _N_PREDICTORS)
             for k, time in enumerate(at):
-                tails, weights = self._tails(components, time)
+                tails = self._tails(time, h, scales)
                 found[0, i, k] = np.average(tails, axis=0, weights=weights)
                 if ends:
                     found[1:, i, k] = draw_quantiles(tails, np.array(ends), weights)
@@ -66,16 +67,14 @@ class TimesPredictive(OutcomePredictive):
         event, entry = self.labels.event, self.labels.entry
         return (event is not None and bool(np.any(event != 1))) or bool(np.any(entry))
 
-    def _tails(self, components, y):
-        """Probabilities above y, of one bag each or of all, given predictors; and weights."""
-        h, scales, weights = self._stratified(components, slice(None), _N_PREDICTORS)
+    def _tails(self, y, h, scales):
+        """Probabilities above y, of one bag each or of all, given predictors h."""
         with np.errstate(divide="ignore", over="ignore"):
-            log_tails = self.family.log_tail(np.maximum(y, 0), h, scales["sigma"][:, None])
-        return np.exp(log_tails), weights
+            return np.exp(self.family.log_tail(np.maximum(y, 0), h, scales["sigma"][:, None]))
 
     def _cdf(self, components, i, labels):
-        tails, weights = self._tails(components, labels)
-        return 1 - np.average(tails, axis=0, weights=weights)
+        h, scales, weights = self._stratified(components, slice(None), _N_PREDICTORS)
+        return 1 - np.average(self._tails(labels, h, scales), axis=0, weights=weights)
 
     def _log_density(self, components, i, labels):
         known = self.labels.take(i)
