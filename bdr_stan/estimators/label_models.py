@@ -185,7 +185,7 @@ class LabelModel:
     _largest_offset = np.inf
 
     def check_has(self, name: str, values: Any) -> None:
-        """Raise ValueError if trials, exposure, offset or events of bags are missing."""
+        """Raise ValueError if trials, exposure or offset of bags are missing."""
         if values is None:
             raise ValueError(
                 f"{self.owner} needs {name} of these bags: give {name}=, one number per bag, to "

@@ -235,9 +235,8 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         """R^2 of the predicted labels; for categories accuracy, with `event` the concordance."""
         bags, y, sample_weight = scored(self, bags, y, sample_weight)
         if event is not None or "event" in self.result_.constants:
-            self.label_model.check_has("event", event)
-            if sample_weight is not None:
-                raise TypeError("the concordance of times takes no sample_weight: leave it out")
+            if event is None or sample_weight is not None:
+                raise TypeError("the score of censored times needs event=, and no sample_weight")
             risk = -self.predictive(bags, offset=offset).mean
             return concordance(y, values_of_bags(bags, event, "event"), risk)
         mean = self.predict(bags, trials=trials, exposure=exposure, offset=offset)

@@ -20,7 +20,10 @@ class TimesPredictive(OutcomePredictive):
     """
 
     family: Times
-    _answers = f"survival(times), restricted_mean(horizon), {OutcomePredictive._answers}"
+
+    @property
+    def _answers(self):
+        return f"survival(times), restricted_mean(horizon), {super()._answers}"
 
     def survival(self, times: ArrayLike, *, level: float | None = None) -> Array:
         """Probability that the event of each bag is later than each of the times.
@@ -58,6 +61,8 @@ class TimesPredictive(OutcomePredictive):
 
     def restricted_mean(self, horizon: float) -> Array:
         """Expected time until the event or the horizon, whichever is first: units of y, (n,)."""
+        if np.ndim(horizon):
+            raise ValueError(f"horizon must be one number, found {horizon}")
         share = (_NODES + 1) / 2  # of the square root of time, as early survival may be steep
         return self.survival(horizon * share**2) @ (horizon * share * _WEIGHTS)
 

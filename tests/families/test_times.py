@@ -145,7 +145,7 @@ def fitted(request):
 
 def test_survival_is_one_minus_the_cdf_and_agrees_with_samples(fitted):
     predictive = fitted.predictive(BAGS[:6])
-    assert isinstance(predictive, TimesPredictive) and "survival" in repr(predictive)
+    assert isinstance(predictive, TimesPredictive) and "sd, quantile(q)" in repr(predictive)
     times = np.array([0.0, 0.5, 1.5, 4.0])
     survival = predictive.survival(times)
     assert survival.shape == (6, 4) and np.all(survival[:, 0] == 1)
@@ -195,8 +195,12 @@ def test_predictions_need_no_events_but_scores_do(fitted):
         for each in (predictive, fitted.predictive(BAGS, event="died")):
             with pytest.raises(ValueError, match="censored or truncated"):
                 score(YEARS, each)
-    with pytest.raises(ValueError, match="needs event"):
+    with pytest.raises(TypeError, match="needs event="):
         fitted.score(BAGS, YEARS)
+    with pytest.raises(ValueError, match="horizon must be one number"):
+        predictive.restricted_mean([1.0, 2.0])
+    with pytest.raises(ValueError, match="times must be finite numbers >= 0"):
+        predictive.survival([-1.0])
     score = fitted.score(BAGS, YEARS, event="died")
     assert score == concordance(YEARS, DIED, -fitted.predict(BAGS)) and score > 0.7
     with pytest.raises(ValueError, match="not censored or truncated"):
