@@ -396,9 +396,8 @@ class EmbeddingEstimator(
         `label_sd` of the training labels are excluded.
         """
         bags = self.like_training(bags)
-        label_data = {"trials": trials, "exposure": exposure, "offset": offset}
-        label_data |= {"event": event, "entry": entry}
-        labels = self.labels_of_new(bags, stan_data=stan_data, **label_data)
+        label_data = {"trials": trials, "exposure": exposure, "offset": offset, "event": event}
+        labels = self.labels_of_new(bags, stan_data=stan_data, entry=entry, **label_data)
         embedding = self.embedding_of(bags, groups=groups)
         return self.predictive_features(embedding, labels).with_ids_of(bags)
 
