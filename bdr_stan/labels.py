@@ -8,7 +8,9 @@ import numpy as np
 
 from bdr_stan.types import Array, ArrayLike
 
-WITH_LABELS = ("trials", "exposure", "offset")  # arguments that may be given with labels
+OF_NEW_BAGS = ("trials", "exposure", "offset")  # arguments that predictions also need
+OF_TIMES = ("event", "entry")
+WITH_LABELS = (*OF_NEW_BAGS, *OF_TIMES)  # arguments that may be given with labels
 _PER_BAG = ("y", "label_sd", *WITH_LABELS)
 
 
@@ -22,6 +24,8 @@ class Labels:
     trials: Array | None = None  # of counts, shape (n,)
     exposure: Array | None = None  # quantity to which the mean is proportional, shape (n,)
     offset: Array | None = None  # known part of the linear predictor, shape (n,)
+    event: Array | None = None  # 0 if a time is censored, NaN if unknown, shape (n,)
+    entry: Array | None = None  # time from which a bag was under observation, shape (n,)
     name: str | None = None
     # Data of a user's own program: of each bag, shape (n, ...), and others.
     program_data: Mapping[str, Array] = field(default_factory=dict)
@@ -46,14 +50,14 @@ class Labels:
 
     @property
     def given(self) -> dict[str, Array]:
-        """Trials, exposure and offset, by name, if there are any."""
+        """Trials, exposure, offset, event and entry, by name, if there are any."""
         values = {name: getattr(self, name) for name in WITH_LABELS}
         return {name: array for name, array in values.items() if array is not None}
 
     @property
     def parameters(self) -> dict[str, Array]:
-        """Parameters of the labels' distribution that belong to bags: trials, if there are any."""
-        return {} if self.trials is None else {"trials": self.trials}
+        """Parameters of the labels' distribution that belong to bags: trials, event and entry."""
+        return {name: v for name, v in self.given.items() if name in ("trials", *OF_TIMES)}
 
     @property
     def constants(self) -> dict[str, tuple[Array, list[str]]]:

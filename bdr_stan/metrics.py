@@ -84,6 +84,39 @@ def crps(y: ArrayLike, predictive: Prediction) -> float:
     return float(np.mean(distance_to(y, quantiles) - distance_within(quantiles) / 2))
 
 
+def concordance(time: ArrayLike, event: ArrayLike, risk: ArrayLike) -> float:
+    """Harrell's C: share of comparable pairs whose earlier event has the higher risk, ties half.
+
+    Two times are comparable if the earlier one is of an event, or, of equal times, just one.
+
+    Parameters
+    ----------
+    time, event : arrays, shape (n,), times, and 1 if of an event or 0 if censored
+    risk : array, shape (n,), high if the event is expected early: ``-model.predict(bags)``
+
+    Raises
+    ------
+    ValueError : no times are comparable, or an event is neither 0 nor 1.
+
+    Examples
+    --------
+    >>> from bdr_stan.metrics import concordance
+    >>> concordance([1, 2, 3, 4], event=[1, 1, 0, 1], risk=[9, 5, 7, 0])
+    0.8
+    """
+    time, event, risk = _same_length(time=time, event=event, risk=risk)
+    if not np.isin(event, (0, 1)).all():
+        raise ValueError("events must be 1, or 0 if a time is censored")
+    in_order, pairs = 0.0, 0
+    for i in np.flatnonzero(event):
+        others = risk[(time > time[i]) | ((time == time[i]) & (event == 0))]
+        pairs += len(others)
+        in_order += np.sum(others < risk[i]) + np.sum(others == risk[i]) / 2
+    if not pairs:
+        raise ValueError("no two times can be compared: no event is before another time")
+    return float(in_order / pairs)
+
+
 def size_classes(sizes: ArrayLike, edges: ArrayLike | None = None) -> dict[str, Array]:
     """Classes of bag sizes, from small to large.
 

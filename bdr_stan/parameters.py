@@ -28,6 +28,8 @@ return_std : bool, default False
     Also return the predictive standard deviation.
 trials, exposure, offset : array, shape (n,), or str, optional
     As for `fit`; by default those of the columns that the fit named.
+event, entry : array, shape (n,), or str, optional
+    As for `fit`, of times that are scored: only `log_prob` and `score` depend on them.
 points : array, shape (n, p), Bags, or DataFrame with the columns of the fit
     A memory map is read chunk by chunk.
 level : float, 0 < level < 1, default 0.95

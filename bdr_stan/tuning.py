@@ -69,6 +69,8 @@ def tune(
     trials: ArrayLike | str | None = None,
     exposure: ArrayLike | str | None = None,
     offset: ArrayLike | str | None = None,
+    event: ArrayLike | str | None = None,
+    entry: ArrayLike | str | None = None,
     validation: Sequence[Any] | None = None,
     cv: Any = None,
     bandwidth_scale: Sequence[float] = BANDWIDTH_SCALES,
@@ -98,7 +100,7 @@ def tune(
         In a list a model is named by its class, numbered if there are several of the class:
         "BDR 1", "BDR 2". All on mean embeddings or all of totals; to try links of totals, give one
         model per link.
-    trials, exposure, offset : array, shape (n,), or str, optional
+    trials, exposure, offset, event, entry : array, shape (n,), or str, optional
         For binomial totals and the families of `BDR`, as in their `fit`. For models on mean
         embeddings with `validation`: a column of the metadata of all bags.
     validation : (bags, y), or (bags, y, trials), optional
@@ -188,6 +190,7 @@ def tune(
         models, kernels, n_landmarks, bandwidth_scale, method, score, refine, seed, options
     )
     label_data = {"trials": trials, "exposure": exposure, "offset": offset}
+    label_data |= {"event": event, "entry": entry}
     kind: Any = TotalsTask if are_totals else EmbeddingTask
     task = kind.prepare(search, bags, y, label_data, validation, cv)
 

@@ -17,7 +17,7 @@ from bdr_stan.estimators.inverse import InverseBDRClassifier
 from bdr_stan.estimators.label_models import FamilyLabels
 from bdr_stan.estimators.validation import checked_validation
 from bdr_stan.kernels import kernel_config, resolve_kernel, summands
-from bdr_stan.labels import Labels
+from bdr_stan.labels import OF_TIMES, Labels
 from bdr_stan.threads import limited_blas
 from bdr_stan.tuning_task import Candidate, Labelled, Search, Task, mean_scores, with_method
 from bdr_stan.types import Array, ArrayLike
@@ -200,6 +200,8 @@ def _label_data(models, supplied, bags, y):
     for name, values in supplied.items():
         if values is not None and not any(name in kind.takes for kind in kinds):
             raise TypeError(f"none of the models takes {name}: leave {name}= out")
+        if values is not None and name in OF_TIMES and not all(name in k.takes for k in kinds):
+            raise TypeError(f"{name}= is for families 'weibull' and 'lognormal' of all models")
     for kind in kinds:
         if isinstance(kind, FamilyLabels):
             accepted = {name: values for name, values in supplied.items() if name in kind.takes}
@@ -227,7 +229,8 @@ def _held_out_scores(fitted, embedding, y, label_data):
     if is_classifier(fitted):
         errors = predictive.probabilities - (np.asarray(y)[:, None] == fitted.classes_)
         return {"nll": nll, "mse": float(np.mean(np.sum(errors**2, axis=1) / 2))}
-    return {"nll": nll, "mse": float(np.mean((y - predictive.mean) ** 2))}
+    known = not getattr(predictive, "is_partly_known", False)
+    return {"nll": nll, "mse": float(np.mean((y - predictive.mean) ** 2)) if known else np.nan}
 
 
 def _with_better_bandwidths(task, candidate):

@@ -66,6 +66,7 @@ SAYS = {
     "experiments/sensitivity.py": "from linear programming: ",
     "experiments/replicate_weights.py": "labels in 95% intervals",
     "experiments/shrinkage_spectrum.py": "Effective number of coordinates, of 20:",
+    "experiments/survival.py": "share of censored times:",
     "experiments/swiss_roll.py": "Share of test individuals whose true rate lies",
     "experiments/swiss_roll_normal.py": "MSE of the individuals' means by the number",
     "experiments/swiss_roll_settings.py": "gradient from the evidence, early stopping",

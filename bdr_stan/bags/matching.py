@@ -36,6 +36,8 @@ def labels_in_order(y: ArrayLike, predictive: Any) -> ArrayLike:
             f"predictive must be a predictive distribution, such as model.predictive(bags), found "
             f"a {type(predictive).__name__}"
         )
+    if getattr(predictive, "is_partly_known", False):
+        raise ValueError("times are censored or truncated: use log_prob(y), metrics.concordance")
     return match_to_ids(y, getattr(predictive, "ids", None))
 
 

@@ -34,6 +34,8 @@ _INSTEAD = {
     "and shrinkage",
     "offset": ": leave it out, or use a --family of bdr, blr and shrinkage other than normal and "
     "lognormal",
+    "event": ": leave it out, or use --family weibull or lognormal of bdr, blr and shrinkage",
+    "entry": ": leave it out, or use --family weibull or lognormal of bdr, blr and shrinkage",
 }
 
 

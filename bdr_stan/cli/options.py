@@ -136,6 +136,9 @@ labelled_table = _all_of(
             "[only for --family poisson, negative_binomial, gamma]",
             "--offset COLUMN": "Known part of the linear predictor, constant within a bag.  [only "
             "for --family, except normal and lognormal]",
+            "--event COLUMN": "1 if the event was observed at the time, 0 if the time is "
+            "censored.  [only for --family weibull, lognormal]",
+            "--entry COLUMN": "Time from which a bag was under observation.  [as --event]",
         }
     ),
     missing,

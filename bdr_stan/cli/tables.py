@@ -11,6 +11,7 @@ import click
 
 from bdr_stan.cli.models import MODELS
 from bdr_stan.cli.options import csv_options
+from bdr_stan.labels import WITH_LABELS
 
 if TYPE_CHECKING:
     from bdr_stan.bags import Bags, Samples
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 _OF_POINTS = ("weight", "cluster", "strata")  # roles of columns
 _ROLES_OF_BAGS = ("covariates", "groups", "smooths")
-_LABEL_DATA = ("label_sd", "trials", "exposure", "offset")  # for `fit`, in addition to the label
+_LABEL_DATA = ("label_sd", *WITH_LABELS)  # for `fit`, in addition to the label
 
 
 def _split(names: str | None) -> list[str] | None:

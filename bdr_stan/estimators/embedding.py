@@ -101,6 +101,8 @@ class EmbeddingEstimator(
         trials: ArrayLike | str | None = None,
         exposure: ArrayLike | str | None = None,
         offset: ArrayLike | str | None = None,
+        event: ArrayLike | str | None = None,
+        entry: ArrayLike | str | None = None,
         chains: int = 4,
         warmup: int | None = None,
         draws: int = 1000,
@@ -132,9 +134,15 @@ class EmbeddingEstimator(
         offset : array, shape (n,), or str, optional
             Known part of each label's linear predictor, for example the log odds of the last
             election; or the name of a column. For all families except the normal ones.
+        event : array, shape (n,), or str, optional
+            1 or True if the label is the time of an event, 0 or False if it is censored, so the
+            event came later; or the name of a column. For families "weibull" and "lognormal".
+        entry : array, shape (n,), or str, optional
+            Time from which a bag was under observation (left truncation), or a column's name.
         """
         started = time.monotonic()
         label_data = {"trials": trials, "exposure": exposure, "offset": offset}
+        label_data |= {"event": event, "entry": entry}
         if isinstance(bags, Summary):
             self._check_sums(bags, {"y": y, "label_sd": label_sd, **label_data})
             settings = self._settings(chains, warmup, draws, seed, progress, **cmdstan_options)
@@ -366,6 +374,8 @@ class EmbeddingEstimator(
         trials: ArrayLike | str | None = None,
         exposure: ArrayLike | str | None = None,
         offset: ArrayLike | str | None = None,
+        event: ArrayLike | str | None = None,
+        entry: ArrayLike | str | None = None,
         groups: bool = True,
         stan_data: Mapping[str, ArrayLike | str] | None = None,
     ) -> Predictive | ClassPredictive:
@@ -373,9 +383,9 @@ class EmbeddingEstimator(
 
         Returns
         -------
-        Predictive or ClassPredictive; OutcomePredictive, LognormalPredictive or OrdinalPredictive
-        of other families than the normal; GridPredictive or MulticlassPredictive of inverse models;
-        ProgramPredictive with a `stan_file`
+        Predictive or ClassPredictive; OutcomePredictive, TimesPredictive, LognormalPredictive or
+        OrdinalPredictive of other families than the normal; GridPredictive or MulticlassPredictive
+        of inverse models; ProgramPredictive with a `stan_file`
             With `mean`, `sd`, `quantile(q)`, `interval(level)`, `log_prob(y)`, `sample(size)`.
 
         Notes
@@ -386,8 +396,8 @@ class EmbeddingEstimator(
         `label_sd` of the training labels are excluded.
         """
         bags = self.like_training(bags)
-        label_data = {"trials": trials, "exposure": exposure, "offset": offset}
-        labels = self.labels_of_new(bags, stan_data=stan_data, **label_data)
+        label_data = {"trials": trials, "exposure": exposure, "offset": offset, "event": event}
+        labels = self.labels_of_new(bags, stan_data=stan_data, entry=entry, **label_data)
         embedding = self.embedding_of(bags, groups=groups)
         return self.predictive_features(embedding, labels).with_ids_of(bags)
 
@@ -412,6 +422,8 @@ class EmbeddingEstimator(
         labels = Labels(classes=getattr(self, "classes_", None)) if labels is None else labels
         for name in self._required:
             self.label_model.check_has(name, getattr(labels, name))
+        if labels.event is None and "event" in self.result_.constants:
+            labels = replace(labels, event=np.full(len(embedding.mean), np.nan))
         if self.by_program:
             return self.program_predictive(embedding, labels)
         self.warn_of_other_bags(embedding)

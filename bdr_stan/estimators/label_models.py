@@ -26,9 +26,9 @@ from bdr_stan.bags.matching import label_name
 from bdr_stan.bags.missing_codes import CODES_OF_BAGS, ends_of, warn_of_codes
 from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.mean_embedding import Embedding
-from bdr_stan.families import FAMILIES, Family, Ordinal
+from bdr_stan.families import FAMILIES, TIMES, Family, Ordinal
 from bdr_stan.families.ordinal import FEWEST_CATEGORIES, MOST_CATEGORIES
-from bdr_stan.labels import Labels
+from bdr_stan.labels import OF_TIMES, Labels
 from bdr_stan.models.label_errors import spread_of_true_labels
 from bdr_stan.models.latent import (
     class_predictive,
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 _LARGEST_OFFSET = 50.0
 _OFFSETS = "an offset is finite and on the scale of the linear predictor: a logarithm or log odds"
 _POSITIVE = "the lognormal family needs labels > 0: leave these bags out, or use family='normal'"
+_EVENTS = "an event is 1 if it was observed at the time, 0 if the time is censored"
+_ENTRIES = "an entry is a time from 0, below the label of its bag, when it came under observation"
 _MOST_INTEGRATED_DRAWS = 1000  # whose densities are integrals
 
 
@@ -107,11 +109,13 @@ class LabelModel:
         label_sd: ArrayLike | str | None = None,
         **label_data: ArrayLike | str | None,
     ) -> Labels:
-        """Labels of training bags with trials, exposure and offset; an error if they do not fit."""
+        """Labels of training bags and what belongs to them; an error if they do not fit."""
         labels = self.checked(bags, y)
         errors = None if label_sd is None else self.checked_errors(bags, labels, label_sd)
         required = [name for name in self.takes if name == "trials"]
         arrays = self._arrays(bags, dict.fromkeys(required) | label_data, required, labels)
+        if "event" in arrays and not arrays["event"].any():
+            raise ValueError(f"all {len(labels)} times are censored: give events of 1 as well")
         columns = {name: value for name, value in label_data.items() if isinstance(value, str)}
         values, classes = self.coded(labels)
         return Labels(values, classes, errors, **arrays, name=label_name(y), columns=columns)
@@ -147,7 +151,7 @@ class LabelModel:
         )
 
     def _arrays(self, bags, label_data, required, labels=None):
-        """Trials, exposure and offset of bags, by name, shape (n,); no label above its trials."""
+        """What belongs to the labels of bags, by name, shape (n,), checked, also against them."""
         arrays = {}
         for name, values in label_data.items():
             if name in required:
@@ -165,6 +169,11 @@ class LabelModel:
             numbers = as_vector(checked_numbers(values, name, bags.ids), len(bags), name, "bag")
             if name == "exposure":
                 good, rule = numbers > 0, "exposure is finite and > 0: leave others out"
+            elif name == "event":
+                good, rule = np.isin(numbers, (0, 1)), _EVENTS
+            elif name == "entry":
+                late = np.zeros(len(bags), bool) if labels is None else numbers >= labels
+                good, rule = (numbers >= 0) & ~late, _ENTRIES
             else:
                 good, rule = np.abs(numbers) <= self._largest_offset, _OFFSETS
             check_each(bags, numbers, np.isfinite(numbers) & good, name, rule)
@@ -206,7 +215,8 @@ class FamilyLabels(LabelModel):
                 else "subtract it from the labels"
             )
             return f"{self.owner} takes no offset: {change}"
-        others = " and ".join(repr(f.name) for f in FAMILIES.values() if name in f.takes)
+        families = {**FAMILIES, **TIMES}.values()
+        others = " and ".join(repr(f.name) for f in families if name in f.takes)
         if not others:
             return super()._refusal(name)
         return (
@@ -216,8 +226,9 @@ class FamilyLabels(LabelModel):
 
 
 class LognormalLabels(FamilyLabels):
-    """Numbers > 0 with normal logarithms."""
+    """Numbers > 0 with normal logarithms; with an event or entry they are `TIMES`."""
 
+    takes = OF_TIMES
     logarithms = True
     predictor = "linear predictor"
 
@@ -361,8 +372,8 @@ class TotalLabels(LabelModel):
 _NO_ERRORS = "label_sd are errors of normal labels, not of {}: leave them out"
 
 
-def labels_of_family(family: Any, n_classes: int | None = None) -> LabelModel:
-    """The label model of a parameter `family`, of a fit with its `n_classes`; or ValueError."""
+def labels_of_family(family: Any, n_classes: int | None = None, times: bool = False) -> LabelModel:
+    """The label model of a parameter `family`, of a fit with its `n_classes`, or `OF_TIMES`."""
     names = ("normal", "lognormal", *FAMILIES)
     if not isinstance(family, str) or (family := family.replace(" ", "_")) not in names:
         raise ValueError(
@@ -371,11 +382,11 @@ def labels_of_family(family: Any, n_classes: int | None = None) -> LabelModel:
         )
     if family == "normal":
         return FamilyLabels(family)
-    if family == "lognormal":
+    if family == "lognormal" and not times:
         return LognormalLabels(family)
     if family == "ordinal":
         return OrdinalLabels(FAMILIES[family] if n_classes is None else Ordinal(n_classes))
-    return OutcomeLabels(FAMILIES[family])
+    return OutcomeLabels(TIMES[family] if times else FAMILIES[family])
 
 
 def check_categories(bags: Bags, y: ArrayLike) -> "pd.Categorical":

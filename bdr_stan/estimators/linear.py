@@ -10,7 +10,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import check_is_fitted
 
-from bdr_stan.bags import BagsLike
+from bdr_stan.bags import BagsLike, values_of_bags
 from bdr_stan.bags.samples import by_sample, check_one_sample
 from bdr_stan.embedding.terms import NO_TERMS, smooth_columns
 from bdr_stan.embedding.training import TrainingFeatures
@@ -19,7 +19,8 @@ from bdr_stan.estimators.embedding import EmbeddingEstimator
 from bdr_stan.estimators.label_models import ClassLabels, LabelModel, labels_of_family
 from bdr_stan.estimators.validation import check_choice
 from bdr_stan.families import NormalNumbers
-from bdr_stan.labels import Labels
+from bdr_stan.labels import OF_TIMES, Labels
+from bdr_stan.metrics import concordance
 from bdr_stan.models.bdr import BLRModel
 from bdr_stan.models.bdr_glm import FamilyModel, samples_model, without_deviations
 from bdr_stan.models.embedding_model import penalised_evidence
@@ -102,10 +103,12 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
     family : str, default "normal"
         Distribution of a label given its linear predictor h. "normal": mean h. "student_t": the
         same with heavy tails, of 2 + df_above_2 degrees of freedom. "lognormal": log y is normal of
-        mean h. "gamma": positive, mean exp(h), standard deviation dispersion exp(h). "poisson":
-        counts of mean exp(h). "negative_binomial": of variance mean + dispersion^2 mean^2.
-        "binomial": counts out of `trials`, of probability 1 / (1 + exp(-h)). "beta_binomial": the
-        same with probabilities that vary like a beta distribution of precision dispersion^-2.
+        mean h; with an `event` or `entry` in `fit` it is a family of times. "weibull": times of the
+        survival function exp(-(y / exp(h))^(1 / sigma)). "gamma": positive, mean exp(h), standard
+        deviation dispersion exp(h). "poisson": counts of mean exp(h). "negative_binomial": of
+        variance mean + dispersion^2 mean^2. "binomial": counts out of `trials`, of probability
+        1 / (1 + exp(-h)). "beta_binomial": the same with probabilities that vary like a beta
+        distribution of precision dispersion^-2.
         "beta": shares between 0 and 1, of that precision. "ordinal": 3 to 20 ordered categories, at
         most the kth with probability 1 / (1 + exp(h - c_k)); numbers, or a pandas Categorical with
         an order. All but "normal" and "lognormal" are in `bdr_stan.families.FAMILIES` and run
@@ -160,13 +163,18 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
 
     @property
     def label_model(self) -> LabelModel:
-        """The kind of the labels, by `family`."""
-        classes = vars(self).get("classes_")
-        return labels_of_family(self.family, None if classes is None else len(classes))
+        """The kind of the labels, by `family` and what the fit was given with them."""
+        fitted = vars(self).get("result_")
+        return self._kind(vars(self).get("_given", ()) if fitted is None else fitted.constants)
+
+    def _kind(self, given: Iterable[str]) -> LabelModel:
+        """The kind of labels with which arguments of these names were given."""
+        classes, times = vars(self).get("classes_"), not set(OF_TIMES).isdisjoint(given)
+        return labels_of_family(self.family, None if classes is None else len(classes), times)
 
     @property
     def takes(self) -> tuple[str, ...]:
-        """What `fit` accepts in addition to each label: trials or an exposure, and an offset."""
+        """What `fit` accepts in addition to each label: an offset, trials, an exposure, events."""
         return self.label_model.takes
 
     @property
@@ -222,9 +230,15 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         trials: ArrayLike | str | None = None,
         exposure: ArrayLike | str | None = None,
         offset: ArrayLike | str | None = None,
+        event: ArrayLike | str | None = None,
     ) -> float:
-        """R^2 of the predicted labels, as in scikit-learn's regressors; for categories accuracy."""
+        """R^2 of the predicted labels; for categories accuracy, with `event` the concordance."""
         bags, y, sample_weight = scored(self, bags, y, sample_weight)
+        if event is not None or "event" in self.result_.constants:
+            if event is None or sample_weight is not None:
+                raise TypeError("the score of censored times needs event=, and no sample_weight")
+            risk = -self.predictive(bags, offset=offset).mean
+            return concordance(y, values_of_bags(bags, event, "event"), risk)
         mean = self.predict(bags, trials=trials, exposure=exposure, offset=offset)
         of_kind = accuracy_score if self.label_model.has_classes else r2_score
         return float(of_kind(np.asarray(y), mean, sample_weight=sample_weight))
@@ -336,6 +350,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
 
     def _model(self, training: TrainingFeatures, labels: Labels) -> Any:
         """The model of one sample, or from one model for each."""
+        self._given = tuple(labels.given)  # until the fit has its result
 
         def alone(name, features):
             part = labels.take(training.record.has(name))
@@ -347,7 +362,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
             return self._model_alone(features, part, None if name else self.prior)
 
         def joined(models):
-            kind = self.label_model
+            kind = self._kind(labels.given)
             family, of_model = kind.distribution or NormalNumbers(), kind.of_model(labels)
             return samples_model(training, of_model, family, models, prior=self.prior)
 
@@ -355,7 +370,7 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
 
     def _model_alone(self, training: TrainingFeatures, labels: Labels, prior: Any) -> Any:
         """The model of bags with one sample."""
-        kind = self.label_model
+        kind = self._kind(labels.given)
         if kind.distribution is not None:
             return self._model_by(FamilyModel, training, labels, kind.distribution, prior=prior)
         options = {"lossless": self.compress, "label_noise": self.label_noise, "prior": prior}
@@ -442,9 +457,9 @@ class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
         return {"overdispersion": asdict(result)}
 
     def _compressible(self, labels: Labels | None) -> Labels | None:
-        if labels is None or not self.compress or not self.label_model.is_normal:
+        if labels is None or not self.compress or not self._kind(labels.given).is_normal:
             return None
-        return self.label_model.of_model(labels)
+        return self._kind(labels.given).of_model(labels)
 
 
 class LinearClassifier(ProbabilisticClassifier, LinearEstimator):

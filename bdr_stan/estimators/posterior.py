@@ -24,7 +24,7 @@ from bdr_stan.estimators.own_program import (
 )
 from bdr_stan.estimators.validation import check_prior, check_stan_file
 from bdr_stan.kernels import kernel_text
-from bdr_stan.labels import Labels
+from bdr_stan.labels import OF_NEW_BAGS, Labels
 from bdr_stan.models.plain import StanData
 from bdr_stan.parameters import estimator
 from bdr_stan.posterior.model import Model
@@ -214,7 +214,7 @@ class PosteriorEstimator(BagEstimator):
         ----------
         bags, y : as for `fit`
         **label_data
-            label_sd, trials, exposure, offset and stan_data as for `fit`.
+            label_sd, trials, exposure, offset, event, entry and stan_data as for `fit`.
 
         Returns
         -------
@@ -429,7 +429,8 @@ class PosteriorEstimator(BagEstimator):
     def _required(self):
         """What came with each training label, and so must come with those to predict."""
         constants = self.result_.constants
-        return [n for n in self.label_model.takes if n == "trials" or n in constants]
+        takes = [name for name in self.label_model.takes if name in OF_NEW_BAGS]
+        return [name for name in takes if name == "trials" or name in constants]
 
     @property
     def _label_columns(self):

@@ -15,7 +15,7 @@ from bdr_stan.estimators.own_program import (
     draws_of_program,
     program_to_run,
 )
-from bdr_stan.labels import Labels
+from bdr_stan.labels import OF_TIMES, Labels
 from bdr_stan.models.plain import DATA, data_of_bags, plain_model
 from bdr_stan.questions.protocol import Fit
 
@@ -39,7 +39,8 @@ class ProgramOfBags(Fit):
             "x": " and ".join(columns),
             "label_sd": "label_sd" * (labels.label_sd is not None),
             "trials": "trials" * (labels.trials is not None),
-            "known_part": " and ".join(n for n in labels.given if n != "trials"),
+            "known_part": " and ".join(n for n in ("exposure", "offset") if n in labels.given),
+            **{name: name * (name in labels.given) for name in OF_TIMES},
             "sigma_point_scale": "label_noise='size'"
             * (getattr(self, "label_noise", "constant") == "size"),
         }

@@ -148,7 +148,8 @@ def _mode(log_integrand, m, v, towards, steepest):
     _, slope, _ = log_integrand(m, every)
     # The mode lies between m and the most probable predictor, and within v times the steepest
     # slope of the log likelihood from m: if that is concave, the slope at m itself.
-    reach = m + v * np.sign(towards) * np.maximum(np.abs(slope), steepest)
+    side = np.sign(np.where(np.isnan(towards), slope, towards))
+    reach = m + v * side * np.maximum(np.abs(slope), steepest)
     bound = np.where(np.isfinite(towards), towards, reach)
     low, high, x = np.minimum(m, bound), np.maximum(m, bound), m.copy()
     sd, going = np.sqrt(v), every

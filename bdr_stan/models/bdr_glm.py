@@ -262,6 +262,8 @@ def bdr_glm_data(
         "known_part": np.zeros(len(y)) if labels.offsets is None else labels.offsets,
         "y": y,
         "trials": (np.zeros(len(y)) if labels.trials is None else labels.trials).astype(int),
+        "event": np.ones(len(y)) if labels.event is None else labels.event,
+        "entry": np.zeros(len(y)) if labels.entry is None else labels.entry,
         "family": family.program_number,
         "n_scales": len(scales),
         "uncertain": int(uncertain),

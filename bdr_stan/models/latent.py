@@ -17,7 +17,7 @@ from scipy.special import ndtri
 from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.shrinkage import shrinkage_factors
-from bdr_stan.families import Family, Ordinal
+from bdr_stan.families import Family, Ordinal, Times
 from bdr_stan.labels import Labels
 from bdr_stan.predictive import (
     ClassPredictive,
@@ -25,6 +25,7 @@ from bdr_stan.predictive import (
     OrdinalPredictive,
     OutcomePredictive,
     Predictive,
+    TimesPredictive,
 )
 from bdr_stan.predictive.mixture import Mixture
 from bdr_stan.types import Array, ArrayLike
@@ -105,7 +106,8 @@ def outcome_predictive(
     latent = _latent(coordinates, embedding, others, labels.offsets)
     shape = len(embedding.mean), len(draws["intercept"])
     if not isinstance(family, Ordinal):
-        return OutcomePredictive(latent, *shape, family, scales, labels)
+        kind = TimesPredictive if isinstance(family, Times) else OutcomePredictive
+        return kind(latent, *shape, family, scales, labels)
 
     def log_probabilities(i):
         return family.log_probabilities(*latent(i), **scales)

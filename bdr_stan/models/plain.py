@@ -18,7 +18,7 @@ from bdr_stan.cmdstan.data_file import write_data
 from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.kernels import FieldFeatures
-from bdr_stan.labels import Labels
+from bdr_stan.labels import OF_TIMES, Labels
 from bdr_stan.models.bayes_rule import InverseCoordinates, noise_sds
 from bdr_stan.models.embedding_model import EmbeddingModel
 from bdr_stan.models.inverse import POSTERIOR_LOG_SDS, PRIORS, InverseModel, starts
@@ -41,6 +41,7 @@ DATA = (
     *("lambda", "prior_factor", "weight_basis", "intercept_location", "intercept_scale"),
     *("gamma_scale", "gap_scale", "sigma_scale", "sigma_point_scale", "dispersion_scale"),
     *("df_above_2_scale", "rho_median", "rho_log_sd", "eta_median", "eta_log_sd", *NODES),
+    *OF_TIMES,
 )
 OF_POINTS = ("phi", "weight", "omitted")  # data with an entry for each point
 _LARGEST_START = 2.0  # of chains, from the most probable scales, in their log sds
@@ -71,6 +72,8 @@ def data_of_bags(coordinates: Coordinates, embedding: Embedding, labels: Labels)
         "label_sd": zeros if labels.label_sd is None else labels.label_sd,
         "known_part": zeros if labels.offsets is None else labels.offsets,
         "trials": (zeros if labels.trials is None else labels.trials).astype(int),
+        "event": zeros + 1 if labels.event is None else labels.event,
+        "entry": zeros if labels.entry is None else labels.entry,
         "y": labels.y,
         **labels.program_data,
     }

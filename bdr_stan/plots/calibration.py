@@ -8,6 +8,7 @@ import numpy as np
 from scipy.stats import binom
 
 from bdr_stan import metrics
+from bdr_stan.bags.matching import labels_in_order
 from bdr_stan.plots.style import (
     FEW_BAGS,
     GUIDE,
@@ -104,7 +105,7 @@ def pit(
     >>> len(plots.pit(normal.sample(1, seed=0)[0], normal, sizes=np.repeat([2, 50], 100)).axes)
     2
     """
-    below = np.asarray(predictive.cdf(y))
+    below = np.asarray(predictive.cdf(labels_in_order(y, predictive)))
     classes = titled_classes(sizes, edges, len(below))
     axes = panels(1, len(classes))[0]
     for ax, (title, mask) in zip(axes, classes.items()):

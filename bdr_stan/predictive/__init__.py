@@ -18,6 +18,7 @@ from bdr_stan.predictive.outcomes import OutcomePredictive as OutcomePredictive
 from bdr_stan.predictive.points import PointPredictive
 from bdr_stan.predictive.program import ProgramPredictive as ProgramPredictive
 from bdr_stan.predictive.robustness import Robustness
+from bdr_stan.predictive.times import TimesPredictive as TimesPredictive
 from bdr_stan.predictive.totals import AggregatePredictive as AggregatePredictive
 
 _OF_QUESTIONS = {

@@ -19,6 +19,7 @@ class Blend(Distributions):
     def __init__(self, predictives: Sequence[Any], weights: Array) -> None:
         self.predictives, self.weights = list(predictives), weights
         self.with_ids_of(predictives[0])
+        self.is_partly_known = any(getattr(p, "is_partly_known", False) for p in predictives)
         means = np.array([p.mean for p in predictives])
         second = np.array([p.sd**2 for p in predictives]) + means**2
         self.mean = weights @ means

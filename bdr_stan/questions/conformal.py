@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from bdr_stan.bags import BagsLike
 from bdr_stan.bags.checks import as_vector
 from bdr_stan.bags.matching import match_to_ids
+from bdr_stan.labels import OF_TIMES
 from bdr_stan.predictive.classes import ClassPredictive, MulticlassPredictive, class_codes
 from bdr_stan.predictive.distributions import check_level, table_of_bags
 from bdr_stan.predictive.mixture import label_numbers
@@ -211,6 +212,8 @@ def _check_conformal(model: Any, level: float, by_size: bool | int) -> None:
             "conformal regions need new labels that are like the training labels, but these have "
             "known errors, label_sd, and predictions are of labels without: fit without label_sd"
         )
+    if not set(OF_TIMES).isdisjoint(model.result_.constants):
+        raise ValueError("conformal regions need labels that are known, not censored or truncated")
     if groups["posterior"].sizes["chain"] * groups["posterior"].sizes["draw"] == 1:
         raise ValueError(
             f"{name}(method={model.method!r}) has one draw, and conformal regions weight draws "

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from bdr_stan import __version__
 from bdr_stan.bags.record import BagsRecord
-from bdr_stan.labels import WITH_LABELS, Labels
+from bdr_stan.labels import OF_NEW_BAGS, Labels
 from bdr_stan.posterior.model import Model
 from bdr_stan.posterior.priors import Texts, log_prior
 from bdr_stan.posterior.sampling import Posterior
@@ -63,7 +63,7 @@ class Result:
         named = {
             "classes": labels.classes,
             "label_name": labels.name,
-            "label_columns": {n: c for n, c in labels.columns.items() if n in WITH_LABELS} or None,
+            "label_columns": {n: c for n, c in labels.columns.items() if n in OF_NEW_BAGS} or None,
         }
         kept |= {name: value for name, value in named.items() if value is not None}
         return cls(of_fit | groups, {**record.settings, "priors": model.priors, "run": run, **kept})

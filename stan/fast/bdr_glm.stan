@@ -13,7 +13,8 @@
 // b_i is the effect of groups and smooth functions, see
 // functions/terms.stanfunctions, and the families are in
 // functions/family.stanfunctions; of normal labels (family 10) u is integrated
-// out, of Poisson and binomial ones (1, 5) by K > 0 nodes of quadrature.
+// out, of Poisson and binomial ones (1, 5) by K > 0 nodes of quadrature. Times
+// (11, 12) may be censored or left-truncated: functions/times.stanfunctions.
 // uncertain = 0 means exact embeddings: then s = 1, without eta and u.
 // Bags may have M samples, e.g. residents and houses. Each has its own
 // coordinates, N_i, eta and rho; a bag that lacks one has N_i = 0, thus s = 0.
@@ -33,6 +34,7 @@ functions {
   #include functions/groups.stanfunctions
   #include functions/aggregate.stanfunctions
   #include functions/family.stanfunctions
+  #include functions/times.stanfunctions
 }
 data {
   // Bags
@@ -50,6 +52,8 @@ data {
   vector[N] known_part;                  // offset plus log exposure, else 0
   vector[N] y;                           // labels
   array[N] int<lower=0> trials;          // of counts out of trials, else 0
+  vector<lower=0, upper=1>[N] event;     // of times, 0 if censored, else 1
+  vector<lower=0>[N] entry;              // of times, 0 if not truncated
   int<lower=1> family;                   // its number
   int<lower=0> n_scales;                 // its scales
   int<lower=0, upper=1> uncertain;       // 0: embeddings are exact
@@ -275,7 +279,9 @@ model {
       }
     } else if (!uncertain) {
       if (use_likelihood) {
-        target += family_log_density(y, count, trials, h, family, scale);
+        target += family > 10
+                  ? times_log_density(y, h, event, entry, family, scale[1])
+                  : family_log_density(y, count, trials, h, family, scale);
       }
     } else {
       // u given the label is nearly normal, with precision 1 + nu information
@@ -291,8 +297,10 @@ model {
       u ~ std_normal();
       target += sum(log(u_sd));          // Jacobian of e -> u
       if (use_likelihood) {
-        target += family_log_density(y, count, trials, h + sqrt(nu) .* u,
-                                     family, scale);
+        vector[N] h_at = h + sqrt(nu) .* u;
+        target += family > 10
+                  ? times_log_density(y, h_at, event, entry, family, scale[1])
+                  : family_log_density(y, count, trials, h_at, family, scale);
       }
     }
   }

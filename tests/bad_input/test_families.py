@@ -33,6 +33,7 @@ from bdr_stan.cmdstan.programs import program_path
 TRIALS = np.full(12, 20)
 POSITIVE = np.abs(Y) + 0.1
 SHARES = SIZES / 13
+SEEN = np.array([1, 0] * 6)
 THREE = np.array([0, 1, 2] * 4)
 NAMED = Bags.from_points(
     POINTS,
@@ -121,6 +122,30 @@ GIVEN = [
      ["label_sd", "'lognormal'"]),
     ("trials of classes", BDRClassifier(5), ["a", "b"] * 6, {"trials": TRIALS}, "no trials"),
     ("exposure of an inverse model", InverseBDR(5), Y, {"exposure": TRIALS}, "no exposure"),
+    ("events of counts", POISSON, COUNTS, {"event": SEEN}, ["takes no event", "'weibull'"]),
+    ("events of normal labels", BDR(5), Y, {"event": SEEN}, ["takes no event", "'lognormal'"]),
+    ("events of classes", BDRClassifier(5), ["a", "b"] * 6, {"event": SEEN}, "no event"),
+    ("entries of an inverse model", InverseBDR(5), Y, {"entry": Y}, "no entry"),
+    *[
+        (f"{name}, {family}", BDR(5, family=family), y, given, words)
+        for family in ("weibull", "lognormal")
+        for name, y, given, words in [
+            ("events that are codes", POSITIVE, {"event": changed(SEEN, 3, 2)}, ["bag 3", "is 2"]),
+            ("events with a gap", POSITIVE, {"event": changed(SEEN + 0.0, 3, np.nan)},
+             ["event of bag 3", "nan"]),
+            ("events of text", POSITIVE, {"event": ["dead"] * 12}, ["event of bag 0", "'dead'"]),
+            ("no event at all", POSITIVE, {"event": np.zeros(12)}, "all 12 times are censored"),
+            ("too few events", POSITIVE, {"event": SEEN[:4]}, "event has shape (4,)"),
+            ("a late entry", POSITIVE, {"entry": changed(POSITIVE / 2, 4, 99.0)},
+             ["entry of bag 4", "below the label"]),
+            ("an entry at the event", POSITIVE, {"entry": POSITIVE}, ["entry of bag 0", "below"]),
+            ("an early entry", POSITIVE, {"entry": changed(POSITIVE / 2, 4, -1.0)}, "bag 4"),
+            ("an entry with a gap", POSITIVE, {"entry": changed(POSITIVE / 2, 4, np.nan)}, "bag 4"),
+            ("a time of 0", changed(POSITIVE, 2, 0.0), {"event": SEEN}, ["bag 2", "> 0"]),
+            ("a missing time", changed(POSITIVE, 2, np.nan), {"event": SEEN}, "bag 2"),
+            ("errors of times", POSITIVE, {"event": SEEN, "label_sd": np.ones(12)}, "label_sd"),
+        ]
+    ],
     ("no trials of a stack", Stacked([BINOMIAL, BLR(5, family="beta_binomial")]), COUNTS, {},
      "trials="),
 ]  # fmt: skip
@@ -156,6 +181,13 @@ REFUSED = [
     ("trials in a column with gaps", lambda: BINOMIAL.fit(NAMED, COUNTS, trials="gaps"), "t00"),
     ("exposure in a column of text", lambda: POISSON.fit(NAMED, COUNTS, exposure="name"),
      "exposure"),
+    ("events in no column", lambda: BDR(5, family="weibull").fit(NAMED, POSITIVE, event="died"),
+     ["'died'", "'people'"]),
+    ("events in a column of text",
+     lambda: BDR(5, family="weibull").fit(NAMED, POSITIVE, event="name"), "event"),
+    ("events to tune of a model without",
+     lambda: tune(BAGS, POSITIVE, cv=2, models=[BDR(5, family="weibull"), BDR(5)], event=SEEN),
+     "event="),
     ("trials of other bags",
      lambda: BINOMIAL.fit(NAMED, COUNTS, trials=pd.Series(TRIALS, index=list("abcdefghijkl"))),
      "trials"),

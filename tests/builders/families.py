@@ -4,12 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.special import betaln, expit, log_expit
+from scipy import stats
+from scipy.special import betaln, expit, log_expit, log_ndtr, ndtri_exp
 
 from bdr_stan.families import FAMILIES as WITHOUT_LABELS
-from bdr_stan.families import Ordinal
+from bdr_stan.families import TIMES, Ordinal
 
-FAMILIES = {**WITHOUT_LABELS, "ordinal": Ordinal(4)}
+FAMILIES = {**WITHOUT_LABELS, "ordinal": Ordinal(4), **TIMES}
 
 COUNTS = [0, 1, 7, 1_000, 1_000_000]
 OUT_OF = [(0, 1), (1, 1), (3, 30), (0, 1_000), (1_000_000, 1_000_000), (370_000, 1_000_000)]
@@ -60,6 +61,24 @@ def draw_beta_binomial(rng, h, trials, dispersion):
 
 def draw_student_t(rng, h, trials, sigma, df_above_2):
     return h + sigma * rng.standard_t(2 + df_above_2, len(h))
+
+
+def draw_weibull(rng, h, trials, sigma):
+    return np.exp(h + sigma * np.log(rng.exponential(size=len(h))))
+
+
+def draw_lognormal(rng, h, trials, sigma):
+    return np.exp(rng.normal(h, sigma))
+
+
+def draw_after(rng, name, h, entry, sigma):
+    """Times after an entry: their log tails are exponential, beyond the log tail of the entry."""
+    z, more = (np.log(entry) - h) / sigma, rng.exponential(size=len(h))
+    if name == "weibull":
+        times = np.exp(h + sigma * np.logaddexp(z, np.log(more)))
+    else:
+        times = np.exp(h - sigma * ndtri_exp(log_ndtr(-z) - more))
+    return np.maximum(times, entry * (1 + 1e-9))  # not equal because of rounding
 
 
 def draw_ordinal(rng, h, trials, gap_2, gap_3):
@@ -123,6 +142,18 @@ EXAMPLES = {
         scales={"sigma": 0.3, "df_above_2": 1.0},
         impossible=(),
     ),
+    "weibull": Example(
+        cases=[(0.01, None, {"sigma": 1.5}), (3e4, None, {"sigma": 0.05})],
+        draw=draw_weibull,
+        scales={"sigma": 0.5},
+        impossible=(0.0, -1.0, -0.5, -1e-9),
+    ),
+    "lognormal": Example(
+        cases=[(0.01, None, {"sigma": 1.5}), (3e4, None, {"sigma": 0.05})],
+        draw=draw_lognormal,
+        scales={"sigma": 0.5},
+        impossible=(0.0, -1.0, -0.5, -1e-9),
+    ),
     "ordinal": Example(
         cases=[
             (0, None, {"gap_2": 0.5, "gap_3": 2.0}),
@@ -171,6 +202,13 @@ def log_share_between(y, h, gaps):
     with np.errstate(all="ignore"):
         below, above = log_expit(low), log_expit(high)
         return above + np.log1p(-np.exp(below - above))
+
+
+def log_density_of_time(name, y, h, event, entry, sigma):
+    """Of a time that may be censored or truncated, by SciPy's distributions of its logarithm."""
+    of_logs = {"weibull": stats.gumbel_l, "lognormal": stats.norm}[name](h, sigma)
+    value = of_logs.logpdf(np.log(y)) - np.log(y) if event else of_logs.logsf(np.log(y))
+    return value - of_logs.logsf(np.log(entry)) if entry > 0 else value
 
 
 def _by_beta_functions(y, a, b, trials):

@@ -21,7 +21,7 @@ from bdr_stan.models.two_classes import LogitModel, ProbitModel
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel
 from bdr_stan.posterior.settings import SamplerSettings
 from builders import reference
-from builders.families import EXAMPLES, FAMILIES, scipy_log_density
+from builders.families import EXAMPLES, FAMILIES, log_density_of_time, scipy_log_density
 from builders.training import labelled_bags
 
 N = 14
@@ -32,6 +32,7 @@ OF_CLASSES = ["blr_logit", "bdr_probit"]
 WITH_LABEL_SD = ["blr", "bdr"]
 # Parameters that say nothing of exact embeddings.
 SILENT = {"eta": 0.8, "u": np.linspace(-1, 2, N)}
+OF_TIMES = [program for program, family in OF_FAMILIES.items() if "event" in family.takes]
 WITH_TRIALS = [program for program, family in OF_FAMILIES.items() if "trials" in family.takes]
 
 
@@ -88,6 +89,9 @@ def stock(program, *, options=False, exact=False):
             offset = rng.normal(0, 0.5, N)
     label_sd = rng.choice([0.0, 0.2, 0.7], N) * (options and program in WITH_LABEL_SD)
     of_bags = Labels(y, label_sd=label_sd, trials=trials, offset=offset)
+    if options and program in OF_TIMES:
+        event, entry = rng.binomial(1, 0.5, N), y * rng.choice([0.0, 0.3, 0.9], N)
+        of_bags = replace(of_bags, event=event.astype(float), entry=entry)
     model = _model(program, training, of_bags, exact)
     settings = SamplerSettings("nuts", seed=1, progress=False)
     given = model.stan_input(settings)
@@ -125,6 +129,8 @@ def plain_data(stock, new=()):
         "label_sd": labels.label_sd,
         "known_part": np.zeros(n) if labels.offsets is None else labels.offsets,
         "trials": np.zeros(n, int) if labels.trials is None else labels.trials.astype(int),
+        "event": np.ones(n) if labels.event is None else labels.event,
+        "entry": np.zeros(n) if labels.entry is None else labels.entry,
     }
     new = np.array(new, int)
     y = labels.y + (stock.program == "bdr_ordinal")
@@ -262,6 +268,10 @@ def log_density_of_label(program, data, p, i, y, mean, nu, new=False):
     trials = data["trials_new" if new else "trials"][i] if program in WITH_TRIALS else None
     label = y - (program == "bdr_ordinal")
     scales = family_scales(program, p)
+    if program in OF_TIMES:
+        which = "_new" if new else ""
+        event, entry = data[f"event{which}"][i], data[f"entry{which}"][i]
+        return float(log_density_of_time(program[4:], y, mean, event, entry, **scales))
     return float(scipy_log_density(program[4:], label, mean, trials, scales))
 
 
@@ -300,6 +310,9 @@ def mean_and_variance(program, data, p, i, h, nu):
         share = stats.logistic.cdf(h) if logit else stats.norm.cdf(h / np.sqrt(1 + nu))
         return share, share * (1 - share)
     n, scales, family = data["trials_new"][i], family_scales(program, p), OF_FAMILIES[program]
+    if program in OF_TIMES:
+        distribution = family.distribution(np.exp(h), **scales)
+        return distribution.mean(), distribution.var()
     if program == "bdr_ordinal":
         each = np.exp([scipy_log_density("ordinal", k, h, None, scales) for k in range(4)])
         level = (np.arange(1, 5)[:, None] * each).sum(axis=0)

@@ -62,10 +62,30 @@ def test_fit_of_counts(table, tmp_path):
     assert bdr_stan.load(fit).family == "poisson"
 
 
+def test_fit_and_predictions_of_censored_times(table, tmp_path):
+    """With events and entries, which new bags need not have."""
+    points = pd.read_csv(table, dtype={"town": str})
+    times = points.assign(years=points["cases"] + 1.0, died=points["votes"] % 2, start=0.5)
+    times.to_csv(tmp_path / "times.csv", index=False)
+    times.drop(columns=["years", "died", "start"]).to_csv(tmp_path / "new.csv", index=False)
+    given = arguments("years", "--family", "weibull", "--event", "died", "--entry", "start")
+    done = run("fit", tmp_path / "times.csv", *given, "-o", tmp_path / "fit.nc")
+    assert done.exit_code == 0, done.output
+    constants = bdr_stan.load(tmp_path / "fit.nc").result_.constants
+    died = points.groupby("town", sort=False)["votes"].first() % 2
+    np.testing.assert_array_equal(sorted(constants["event"]), sorted(died))
+    assert np.all(constants["entry"] == 0.5)
+    done = run("predict", tmp_path / "fit.nc", tmp_path / "new.csv", "-o", tmp_path / "pred.csv")
+    assert done.exit_code == 0, done.output
+    assert (pd.read_csv(tmp_path / "pred.csv")["mean"] > 0).all()
+    fails("no report of censored", "report", tmp_path / "fit.nc", "-o", tmp_path / "no.html")
+
+
 def test_refusals(table, tmp_path):
     out = ["-o", tmp_path / "no.nc"]
     fails("needs --trials", "fit", table, *arguments("chosen", "--family", "binomial"), *out)
     fails("takes no --trials", "fit", table, *arguments("cases", "--trials", "votes"), *out)
+    fails("takes no --event", "fit", table, *arguments("cases", "--event", "votes"), *out)
     fails("takes no --exposure", "fit", table, *arguments("cases", "--exposure", "votes"), *out)
     fails(
         "is both", "fit", table,

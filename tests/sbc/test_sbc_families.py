@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from builders import calibration, reference
 from builders.calibration import FALSE_ALARM, LANDMARKS, p_values, ranks
-from builders.families import EXAMPLES, FAMILIES
+from builders.families import EXAMPLES, FAMILIES, draw_after
 from builders.terms import no_effects
 
 from bdr_stan.cmdstan.programs import compile_program
@@ -52,8 +52,17 @@ def simulate(rng, name):
         for mu, N in zip(p.mu, p.sizes)
     ]
     h = true["intercept"] + (np.array(embeddings) - p.m0) @ true["weights"] + known_part(name)
-    y = EXAMPLES[name].draw(rng, h, int(TRIALS), **scales)
-    return replace(p, y=y.astype(float)), true | scales
+    if "event" in family.takes:
+        entry, end = times_of_study(p)
+        y = np.minimum(draw_after(rng, name, h, entry, **scales), end)
+    else:
+        y = EXAMPLES[name].draw(rng, h, int(TRIALS), **scales).astype(float)
+    return replace(p, y=y), true | scales
+
+
+def times_of_study(p):
+    """Entry of all bags, and the end, which about half of the times exceed."""
+    return np.exp(p.priors["intercept_location"] + np.array([-0.7, 0.1]))
 
 
 def known_part(name):
@@ -66,8 +75,11 @@ def program(name, p):
     rows = rows_by_size((p.mu - p.m0) @ V, p.y, p.sizes)
     n, family = len(p.y), FAMILIES[name]
     trials = np.full(n, TRIALS) if "trials" in family.takes else None
-    offset = np.full(n, known_part(name))
-    return V, (rows, lam, family, Labels(rows.rows[:, -1], trials=trials, offset=offset))
+    labels = Labels(rows.rows[:, -1], trials=trials, offset=np.full(n, known_part(name)))
+    if "event" in family.takes:
+        entry, end = times_of_study(p)
+        labels = replace(labels, event=1.0 * (labels.y < end), entry=np.full(n, entry))
+    return V, (rows, lam, family, labels)
 
 
 def fit(model, p, seed, *, name):
