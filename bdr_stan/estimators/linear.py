@@ -33,6 +33,7 @@ from bdr_stan.posterior.sampling import Posterior
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.predictive import Contrast
 from bdr_stan.questions.contrast import Contrasts
+from bdr_stan.questions.design import Design
 from bdr_stan.questions.influence import Influence
 from bdr_stan.questions.population import Population
 from bdr_stan.questions.prior_predictive import PriorPredictive
@@ -69,6 +70,15 @@ class LinearEstimator(
         """The model of this class of exact embeddings; `arguments` and `options` are its own."""
         return model(training.embedding, *arguments, terms=training.terms, **options)
 
+    def quick_weights(
+        self, training: TrainingFeatures, labels: Labels, seed: int
+    ) -> tuple[Any, Array]:
+        """Coordinates, and draws of the weights in them, (1000, d), by Laplace's method."""
+        with limited_blas():
+            model = self._model(training, labels)
+            posterior = laplace_posterior(model, draws=1000, seed=seed)
+        return self._coordinates_of(model), posterior.flat()["w"]
+
     def log_evidence(
         self,
         training: TrainingFeatures,
@@ -94,7 +104,7 @@ class LinearEstimator(
 
 
 @estimator
-class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
+class LinearRegressor(Design, ProbabilisticRegressor, LinearEstimator):
     """Base of the estimators of numbers: labels given a linear function of the embedding.
 
     Parameters
