@@ -64,7 +64,7 @@ class Groups:
     def some_sizes(self, ids, rng):
         """Numbers from 1 to 30, log-uniform, at most the members of a group."""
         most = np.minimum(self.sizes[ids], MOST)
-        return np.floor(np.exp(rng.uniform(0, np.log(most + 1)))).astype(int).to_numpy()
+        return np.floor(np.exp(rng.uniform(0, np.log(most + 1)))).astype(int)
 
     def fit(self, ids, sizes, rng, args):
         """A model of the labels by a sample of members, and the sample."""
@@ -203,7 +203,9 @@ PARTS = {"widths": widths, "power": power, "allocation": allocation}
 
 
 def main():
-    parser = arguments(__doc__, quick="a generated table, few studies", output="folder of design.md")
+    parser = arguments(
+        __doc__, quick="a generated table, few studies", output="folder of design.md"
+    )
     parser.add_argument("--splits", type=int, default=6, help="of a table")
     parser.add_argument("--pilot", type=int, default=200, help="groups of a pilot")
     parser.add_argument("--landmarks", type=int, default=30)

@@ -344,7 +344,9 @@ def _studies_like(model, first, second, effect, draws):
         table = None if table is None else table.iloc[chosen].reset_index(drop=True)
         how = {"metadata": table, "features": second.features, "copy": False}
         cuts = np.arange(bags + 1) * points
-        noise = draws["sigma"][k] ** 2 + draws.get("sigma_point", 0 * draws["sigma"])[k] ** 2 / points
+        noise = (
+            draws["sigma"][k] ** 2 + draws.get("sigma_point", 0 * draws["sigma"])[k] ** 2 / points
+        )
         y = label[chosen] + rng.normal(scale=np.sqrt(noise), size=bags)
         after, before = (Bags(version.points[rows], cuts, **how) for version in (first, second))
         return after, before, y
