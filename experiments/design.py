@@ -23,9 +23,9 @@ OF_WIDTHS = {
     "classes, reading": "check: classes, reading",
 }
 OF_ALLOCATION = ("lecturers, ratings", "schools, mathematics", "communes, spending")
-COSTS = {"cost_of_bag": 10, "cost_of_point": 1}
+COSTS = {"cost_of_bag": 5, "cost_of_point": 1}
 FACTORS = (0.9, 0.95, 1.0, 1.05, 1.1)  # of the width of the pilot's own intervals
-MOST, NEW, SHIFT = 30, 100, 0.5
+MOST, LEAST, NEW, SHIFT = 30, 8, 100, 0.5  # members per group of a pilot, and in the table; ..
 # Model, bags, points per bag, slope of the true function.
 SETTINGS = [
     ("BDR", 40, 5, 0.25),
@@ -47,7 +47,7 @@ class Groups:
         else:
             members, group, columns, y = read(*(TABLES | CHECKS)[name])
         ids, counts = np.unique(members[group], return_counts=True)
-        used = (counts >= 5) & np.isfinite(y)
+        used = (counts >= LEAST) & np.isfinite(y)
         self.labels = pd.Series((y - y[used].mean()) / y[used].std(), ids)
         self.sizes, self.ids = pd.Series(counts, ids), ids[used]
         self.rows = dict(iter(members[columns].groupby(members[group])))
@@ -74,8 +74,13 @@ class Groups:
         return model.fit(bags, self.labels[bags.ids].to_numpy(), seed=1, progress=False), rows
 
 
+def like(model, rows):
+    """Bags with the columns of the fit; it may lack rare categories."""
+    return Bags.from_dataframe(rows, "bag", like=model, unseen="other")
+
+
 def mean_width(model, rows):
-    lower, upper = model.predictive(rows).interval(0.95)
+    lower, upper = model.predictive(like(model, rows)).interval(0.95)
     return float(np.mean(upper - lower))
 
 
@@ -93,9 +98,8 @@ def widths_of(groups, args, seed):
         except ValueError:  # the noise alone is wider
             continue
         for study in studies.itertuples():
-            able = rest[groups.sizes[rest] >= study.points]
-            if 20 <= study.bags <= len(able) - args.new:
-                chosen, new = able[: study.bags], able[study.bags :][: 2 * NEW]
+            if study.points <= LEAST and args.fewest <= study.bags <= len(rest) - args.new:
+                chosen, new = rest[: study.bags], rest[study.bags :][: 2 * NEW]
                 final, _ = groups.fit(chosen, [study.points] * study.bags, rng, args)
                 realised = mean_width(final, groups.sample(new, [study.points] * len(new), rng))
                 return {
@@ -168,12 +172,12 @@ def allocated(groups, args, seed, unequal):
     model, rows = groups.fit(ids, groups.some_sizes(ids, rng), rng, args)
     bags = Bags.from_dataframe(rows, "bag")
     cost = np.exp(rng.uniform(0, np.log(10), len(ids))) if unequal else np.ones(len(ids))
-    table = model.next_sample(rows, budget=5 * cost.sum(), cost_of_point=pd.Series(cost, bags.ids))
+    table = model.next_sample(bags, budget=5 * cost.sum(), cost_of_point=pd.Series(cost, bags.ids))
     noise = np.mean(model.result_.draws("sigma") ** 2)
 
     def realised(more):
         further = groups.sample(bags.ids, more, rng, replace=True)
-        return np.mean(model.predictive(pd.concat([rows, further])).sd ** 2) - noise
+        return np.mean(model.predictive(like(model, pd.concat([rows, further]))).sd ** 2) - noise
 
     means = table.mean()
     found = {n: means[n] for n in ("variance", "after", "after_equal")}
@@ -212,10 +216,10 @@ def main():
     parser.add_argument("--simulations", type=int, default=1000)
     parser.add_argument("--only", choices=list(PARTS))
     args = parser.parse_args()
-    args.pilot_bags, args.pilot_points, args.new = 1000, 50, NEW
+    args.pilot_bags, args.pilot_points, args.new, args.fewest = 1000, 50, NEW, 50
     if args.quick:
         args.splits, args.pilot, args.landmarks, args.simulations = 1, 25, 6, 4
-        args.pilot_bags, args.pilot_points, args.new = 60, 10, 10
+        args.pilot_bags, args.pilot_points, args.new, args.fewest = 60, 10, 10, 10
     tables = {n: make(args) for n, make in PARTS.items() if args.only in (None, n)}
     print("Expected and realised", *(t.round(3).to_string() for t in tables.values()), sep="\n\n")
     if args.output is not None and not args.quick and args.only is None:
@@ -232,11 +236,13 @@ model](../explanation/model.md#design-of-a-survey) has their formulas.
 
 ## Widths of intervals
 
-{splits} random pilots of {groups} groups (a third of the groups, if there are fewer) of each of five
-[real tables](real_tables.md), with 1 to 30 members each, log-uniform. `BDR` with 30 landmarks is
-fitted by Laplace's method. `design` finds the cheapest study, with a cost of 10 per group and 1 per
-member, that other groups of the table allow, for 0.9 to 1.1 times the mean width of the intervals
-of the pilot. The study is then made of other groups, fitted by itself, and predicts further groups.
+{splits} random pilots of {groups} groups (a third of the groups, if there are fewer) of each of
+five [real tables](real_tables.md), of which groups with at least 8 members are used. Samples have 1
+to 30 members, log-uniform. `BDR` with 30 landmarks is fitted with Laplace's method. `design` finds
+the cheapest study, with a cost of 5 per group and 1 per member, among those with at least 50 groups
+and at most 8 members that other groups of the table allow, for 0.9 to 1.1 times the mean width of
+the intervals of the pilot. The study is then made of other groups, fitted by itself, and predicts
+further groups.
 Columns are averages over pilots: "ratio" is the realised mean width of 95% intervals relative to
 the expected width.
 

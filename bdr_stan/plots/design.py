@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bdr_stan.plots.style import GUIDE, MISSES, names_as_written, one_axes, shades
+from bdr_stan.plots.style import MISSES, names_as_written, one_axes, shades
 from bdr_stan.types import Axes
 
 

@@ -22,10 +22,10 @@ from bdr_stan.predictive.distributions import check_level, interval_ends, table_
 from bdr_stan.progress import Share, status
 from bdr_stan.questions.contrast import fitted_movement, two_versions
 from bdr_stan.questions.protocol import Fit, check_stock
-from bdr_stan.types import Array, ArrayLike, DataFrame, check_counts, is_number
+from bdr_stan.types import Array, ArrayLike, DataFrame, check_counts, check_positive, is_number
 
-# Candidates: all up to 20 points per bag, and 10 to 200 bags, beyond in steps of 5% and 0.5%.
-_POINTS = np.unique(np.round(np.geomspace(1, 1e5, 237)))
+# Candidates: 2 to 20 points per bag and 10 to 200 bags, beyond in steps of 5% and 0.5%.
+_POINTS = np.unique(np.round(np.geomspace(2, 1e5, 223)))
 _BAGS = np.unique(np.round(np.geomspace(10, 1e7, 2771)))
 
 
@@ -91,7 +91,7 @@ class Design(Fit):
             without noise; after and after_equal, its expected values with these points.
         """
         draws = _draws_of_pilot(self, "next_sample")
-        _check_positive(budget=budget)
+        check_positive(budget=budget)
         bags = self.like_training(bags)
         cost = np.full(len(bags), cost_of_point) if is_number(cost_of_point) else cost_of_point
         cost = checked_numbers(values_of_bags(bags, cost, "cost_of_point"), "cost", bags.ids)
@@ -127,7 +127,6 @@ class Design(Fit):
         simulations: int = 200,
         level: float = 0.95,
         seed: int | None = None,
-        progress: bool | None = None,
     ) -> dict[str, float]:
         """Share of simulated studies in which the interval of the average contrast excludes 0.
 
@@ -140,12 +139,11 @@ class Design(Fit):
         bags, points : int
             Number of bags of a study, and of points in each.
         simulations : int, default 200
-            Number of simulated studies. `progress` is as in `fit`.
 
         Returns
         -------
         dict
-            power, its Monte-Carlo standard_error, and averages of estimate and interval width.
+            power, and its Monte-Carlo standard_error.
 
         Notes
         -----
@@ -156,26 +154,22 @@ class Design(Fit):
         probability q, else from any bag, where q^2 is the reliability of the bag's average.
         """
         draws = _draws_of_pilot(self, "power", exact=True)
-        check_level(level)
+        ends = interval_ends(level)
         check_counts(bags=bags, points=points, simulations=simulations)
         if not (is_number(effect) and np.isfinite(effect)):
             raise ValueError(f"effect must be a number in units of the labels, found {effect!r}")
-        rng, share = np.random.default_rng(self.checked_seed(seed)), Share()
+        rng, share, hits = np.random.default_rng(self.checked_seed(seed)), Share(), 0
         study = _studies_like(self, *two_versions(self, bags_a, bags_b), effect, draws)
-        found, after = np.empty((simulations, 3)), 1 if progress else 10
-        shown = status("Simulating", progress is not False, after=after, detail=share.text)
-        with shown, warnings.catch_warnings():
+        with status("Simulating", after=10, detail=share.text), warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             for k in range(simulations):
                 contrast = average_contrast(clone(self), *study(bags, points, rng), rng)
-                found[k] = contrast.mean(), *np.quantile(contrast, interval_ends(level))
+                lower, upper = np.quantile(contrast, ends)
+                hits += bool(lower > 0 or upper < 0)
                 share.update(k + 1, simulations)
-        estimate, lower, upper = found.T
-        hits = np.sum((lower > 0) | (upper < 0))
         near = (hits + 1) / (simulations + 2)  # for an error above 0 if all intervals agree
-        error = np.sqrt(near * (1 - near) / simulations)
-        numbers = hits / simulations, error, estimate.mean(), np.mean(upper - lower)
-        return dict(zip(("power", "standard_error", "estimate", "width"), map(float, numbers)))
+        error = float(np.sqrt(near * (1 - near) / simulations))
+        return {"power": hits / simulations, "standard_error": error}
 
 
 def design_from_variances(
@@ -211,7 +205,7 @@ def design_from_variances(
     >>> studies = design_from_variances(2.5, **variances, cost_of_bag=50, cost_of_point=1)
     >>> studies.iloc[0].round(2).to_dict()
     """
-    _check_positive(between=between, within=within, noise=noise)
+    check_positive(between=between, within=within, noise=noise)
     check_counts(coefficients=coefficients)
     w = np.full((1, coefficients), np.sqrt(between / coefficients))
     draws = {"w": w, "eta": np.ones(1), "sigma": np.sqrt([noise])}
@@ -229,25 +223,17 @@ def average_contrast(model: Any, after: Bags, before: Bags, y: Array, rng: Any) 
     return w @ (moved.mean(axis=0) @ coordinates.basis)
 
 
-def _check_positive(**numbers):
-    """Raise ValueError unless each is a finite number > 0."""
-    for name, value in numbers.items():
-        if not (is_number(value) and 0 < value < np.inf):
-            raise ValueError(f"{name} must be a positive number, found {value!r}")
-
-
 def _draws_of_pilot(model, question, *, exact=False):
     """Draws of a fit; ValueError for a fit that the question is not for."""
     check_is_fitted(model, "result_")
     check_stock(model)
-    draws, result = model.draws(), model.result_
-    simple = exact or ("eta" in draws and not (model.groups or model.smooths))
+    draws, result, others = model.draws(), model.result_, model.groups or model.smooths
     one = "" in result.samples and "label_sd" not in result.constants
-    if not (simple and one and model.label_model.is_linear):
+    others = others or (exact and "gamma" in draws)
+    if not (one and model.label_model.is_linear and not others and (exact or "eta" in draws)):
         raise ValueError(
-            f"{question} is for {'BLR, ' * exact}BDR and Shrinkage with normal labels and one "
-            f"sample of points, without label_sd{', groups and smooths' * (not exact)}: fit this "
-            "to the pilot"
+            f"{question} is for {'BLR, ' * exact}BDR and Shrinkage with normal labels, without "
+            f"label_sd, groups{', covariates' * exact} and smooths, of bags with one sample"
         )
     return draws
 
@@ -295,7 +281,7 @@ def _studies(prior, of, width, level, cost_of_bag, cost_of_point):
     """Studies of a width, the cheapest first, as `Design.design` returns them."""
     import pandas as pd
 
-    _check_positive(width=width, cost_of_bag=cost_of_bag, cost_of_point=cost_of_point)
+    check_positive(width=width, cost_of_bag=cost_of_bag, cost_of_point=cost_of_point)
     check_level(level)
     if isinstance(of, str) and of not in ("prediction", "average"):
         raise ValueError(f"of must be 'prediction', 'average' or two bags, found {of!r}")
@@ -318,37 +304,30 @@ def _studies_like(model, first, second, effect, draws):
     """Function that draws a study: its bags after the change and before it, and their labels."""
     if not isinstance(second, Bags) or not np.array_equal(first.sizes, second.sizes):
         raise ValueError("power needs both versions in memory, of the same points in one order")
-    coordinates, n = model.coordinates_, len(second)
-    beta = coordinates.basis @ draws["w"].mean(axis=0)
+    basis, sigma, n = model.coordinates_.basis, draws["sigma"], len(second)
+    of_point = draws.get("sigma_point", 0 * sigma)
+    beta = basis @ draws["w"].mean(axis=0)
     before = embed(second, model.feature_map_, covariance="average")
-    f = (before.mean - coordinates.m0) @ beta
     moved = (embed(first, model.feature_map_).mean - before.mean) @ beta
+    f = (before.mean - model.coordinates_.m0) @ beta
     error = beta @ before.covariance @ beta / before.sizes  # variance of f by sampling
     between = variance_between(f.var(), error.mean())
     own = np.sqrt(between / (between + error))
     f, moved = (own * values + (1 - own) * values.mean() for values in (f, moved))
-    if not abs(moved.mean()) > 0:
-        raise ValueError("by the pilot the contrast is 0, so no multiple of it is the effect")
+    if moved.mean() == 0:
+        raise ValueError("by the pilot the contrast is 0, and no multiple of it is the effect")
     label = draws["intercept"].mean() + effect / moved.mean() * f
-    if "gamma" in draws:
-        label += model.covariates_of(second)["covariates"] @ draws["gamma"].mean(axis=0)
-    shares = np.cumsum(second.point_shares)  # bag i has those from i to i + 1
+    shares = np.cumsum(second.point_shares)  # those of bag i are between i and i + 1
 
     def study(bags, points, rng):
-        chosen, k = rng.integers(n, size=bags), rng.integers(len(draws["w"]))
-        own_bag = rng.random((bags, points)) < own[chosen, None]
-        bag = np.where(own_bag, chosen[:, None], rng.integers(n, size=(bags, points))).ravel()
+        chosen, k = rng.integers(n, size=bags), rng.integers(len(sigma))
+        is_own = rng.random((bags, points)) < own[chosen, None]
+        bag = np.where(is_own, chosen[:, None], rng.integers(n, size=(bags, points))).ravel()
         rows = np.searchsorted(shares, bag + rng.random(len(bag)))
         rows = np.clip(rows, second.offsets[bag], second.offsets[bag + 1] - 1)
-        table = second.metadata
-        table = None if table is None else table.iloc[chosen].reset_index(drop=True)
-        how = {"metadata": table, "features": second.features, "copy": False}
-        cuts = np.arange(bags + 1) * points
-        noise = (
-            draws["sigma"][k] ** 2 + draws.get("sigma_point", 0 * draws["sigma"])[k] ** 2 / points
-        )
-        y = label[chosen] + rng.normal(scale=np.sqrt(noise), size=bags)
-        after, before = (Bags(version.points[rows], cuts, **how) for version in (first, second))
-        return after, before, y
+        noise = np.sqrt(sigma[k] ** 2 + of_point[k] ** 2 / points)
+        cuts, how = np.arange(bags + 1) * points, {"features": second.features, "copy": False}
+        versions = (Bags(version.points[rows], cuts, **how) for version in (first, second))
+        return *versions, label[chosen] + noise * rng.normal(size=bags)
 
     return study
