@@ -10,19 +10,12 @@ from bdr_stan.bags import BagsLike
 from bdr_stan.estimators.aggregate import AggregateRegressor
 from bdr_stan.estimators.base import BagEstimator
 from bdr_stan.estimators.bdr import BDR
-from bdr_stan.estimators.validation import check_choice
+from bdr_stan.estimators.validation import check_choice, check_positive
 from bdr_stan.kernels import Kernel, check_kernel
 from bdr_stan.progress import Share, status
 from bdr_stan.tuning_embeddings import EmbeddingTask
 from bdr_stan.tuning_task import Candidate, Search, TotalsTask, with_method
-from bdr_stan.types import (
-    ArrayLike,
-    DataFrame,
-    check_counts,
-    check_flags,
-    check_positive,
-    check_seed,
-)
+from bdr_stan.types import ArrayLike, DataFrame, check_counts, check_flags, check_seed
 
 # Law et al. (2018), supplement: the grid of their experiments.
 BANDWIDTH_SCALES = (0.5, 0.75, 1.0, 1.25, 1.5)

@@ -61,13 +61,6 @@ def check_flags(**flags: Any) -> None:
             raise ValueError(f"{name} must be True or False, found {value!r}")
 
 
-def check_positive(**numbers: Any) -> None:
-    """Raise ValueError unless each is a finite number > 0."""
-    for name, value in numbers.items():
-        if not (is_number(value) and 0 < value < float("inf")):
-            raise ValueError(f"{name} must be a positive number, found {value!r}")
-
-
 def check_counts(**counts: Any) -> None:
     """Raise ValueError unless counts are integers >= 1, or for warmup >= 0."""
     for name, value in counts.items():

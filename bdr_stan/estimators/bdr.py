@@ -6,13 +6,13 @@ from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.prior import check_embedding_prior, check_prior_mean
 from bdr_stan.embedding.shrinkage import ATTENUATED, attenuation, reliability
 from bdr_stan.estimators.linear import LinearEstimator, LinearRegressor
-from bdr_stan.estimators.validation import check_choice
+from bdr_stan.estimators.validation import check_choice, check_positive
 from bdr_stan.kernels import Kernel
 from bdr_stan.models.bdr import BDRModel
 from bdr_stan.parameters import estimator
 from bdr_stan.questions.embedding_posterior import EmbeddingPosterior
 from bdr_stan.questions.population import shift_by_shrinkage
-from bdr_stan.types import ArrayLike, check_positive
+from bdr_stan.types import ArrayLike
 from bdr_stan.user_warnings import warn
 
 

@@ -26,6 +26,7 @@ from bdr_stan.estimators.sums import FromSums, Summary
 from bdr_stan.estimators.validation import (
     LANDMARKS,
     check_landmarks,
+    check_positive,
     labels_of_training,
 )
 from bdr_stan.kernels import Kernel, check_kernel_and_bandwidth, landmark_features
@@ -44,7 +45,7 @@ from bdr_stan.questions.protocol import check_stock
 from bdr_stan.results.arviz_groups import few_enough, training_groups
 from bdr_stan.results.result import Result
 from bdr_stan.threads import limited_blas
-from bdr_stan.types import Array, ArrayLike, check_positive
+from bdr_stan.types import Array, ArrayLike
 from bdr_stan.user_warnings import warn
 
 _OF_SAMPLES = ("kernel", "bandwidth", "n_landmarks", "landmarks")  # may be dicts, one for each

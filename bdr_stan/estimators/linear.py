@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan.bags import BagsLike
 from bdr_stan.bags.samples import by_sample, check_one_sample
+from bdr_stan.embedding.mean_embedding import embed
 from bdr_stan.embedding.terms import NO_TERMS, smooth_columns
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.estimators.base import ProbabilisticClassifier, ProbabilisticRegressor, scored
@@ -70,14 +71,14 @@ class LinearEstimator(
         """The model of this class of exact embeddings; `arguments` and `options` are its own."""
         return model(training.embedding, *arguments, terms=training.terms, **options)
 
-    def quick_weights(
-        self, training: TrainingFeatures, labels: Labels, seed: int
-    ) -> tuple[Any, Array]:
-        """Coordinates, and draws of the weights in them, (1000, d), by Laplace's method."""
+    def quick_contrast(self, after: Any, before: Any, y: ArrayLike, seed: int) -> Array:
+        """Draws, (1000,), of the average contrast by a fit to `before` with Laplace's method."""
+        training = self.training_features(before, seed=seed, progress=False)
         with limited_blas():
-            model = self._model(training, labels)
-            posterior = laplace_posterior(model, draws=1000, seed=seed)
-        return self._coordinates_of(model), posterior.flat()["w"]
+            model = self._model(training, self.read_labels(training.record, y))
+            w = laplace_posterior(model, draws=1000, seed=seed).flat()["w"]
+        moved = embed(after, training.feature_map).mean - training.embedding.mean
+        return w @ (moved.mean(axis=0) @ self._coordinates_of(model).basis)
 
     def log_evidence(
         self,

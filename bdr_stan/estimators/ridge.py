@@ -19,6 +19,7 @@ from bdr_stan.estimators.validation import (
     LANDMARKS,
     check_alpha,
     check_landmarks,
+    check_positive,
     check_validation_chooses,
     checked_validation,
     labels_of_training,
@@ -28,7 +29,7 @@ from bdr_stan.kernels import Kernel, check_kernel_and_bandwidth, landmark_featur
 from bdr_stan.parameters import estimator
 from bdr_stan.results.arviz_groups import estimate_groups
 from bdr_stan.results.result import Result
-from bdr_stan.types import Array, ArrayLike, Seed, check_positive
+from bdr_stan.types import Array, ArrayLike, Seed
 
 
 @estimator

@@ -17,6 +17,13 @@ from bdr_stan.types import Array, ArrayLike, check_counts, is_integer, is_number
 LANDMARKS = ("kmeans", "random")  # names of ways to choose landmarks for embeddings
 
 
+def check_positive(**numbers: Any) -> None:
+    """Raise ValueError unless each is a finite number > 0."""
+    for name, value in numbers.items():
+        if not (is_number(value) and 0 < value < np.inf):
+            raise ValueError(f"{name} must be a positive number, found {value!r}")
+
+
 def check_bag_effects(bag_effects: Any, of_normal_totals: bool) -> None:
     """Raise unless `bag_effects` is a bool or, of normal totals, a list of columns."""
     if isinstance(bag_effects, (bool, np.bool_)):

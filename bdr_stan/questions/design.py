@@ -1,10 +1,7 @@
-"""Surveys before they are made: cheapest size, bags to sample more, power.
-
-docs/explanation/model.md has the formulas.
-"""
+"""Surveys before they are made: cheapest size, next bags, power; see docs/explanation/model.md."""
 
 import warnings
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
@@ -18,11 +15,11 @@ from bdr_stan.bags import Bags, BagsLike, values_of_bags
 from bdr_stan.bags.checks import as_vector, checked_numbers
 from bdr_stan.embedding.mean_embedding import embed
 from bdr_stan.embedding.shrinkage import shrinkage_factors, variance_between
-from bdr_stan.predictive.distributions import check_level, interval_ends, table_of_bags
+from bdr_stan.predictive.distributions import interval_ends, table_of_bags
 from bdr_stan.progress import Share, status
 from bdr_stan.questions.contrast import fitted_movement, two_versions
 from bdr_stan.questions.protocol import Fit, check_stock
-from bdr_stan.types import Array, ArrayLike, DataFrame, check_counts, check_positive, is_number
+from bdr_stan.types import ArrayLike, DataFrame, check_counts, is_number
 
 # Candidates: 2 to 20 points per bag and 10 to 200 bags, beyond in steps of 5% and 0.5%.
 _POINTS = np.unique(np.round(np.geomspace(2, 1e5, 223)))
@@ -41,7 +38,7 @@ class Design(Fit):
         of: Any = "prediction",
         level: float = 0.95,
     ) -> DataFrame:
-        """The cheapest numbers of bags and of points per bag for intervals of a given width.
+        """Cheapest numbers of bags, from 10, and of points per bag for intervals of a given width.
 
         Parameters
         ----------
@@ -64,11 +61,14 @@ class Design(Fit):
             The noise of the labels alone has wider intervals; a number is not positive; or the fit
             is not of BDR or Shrinkage to one sample and normal labels without label_sd.
         """
-        draws = _draws_of_pilot(self, "design")
+        draws, coordinates = _draws_of_pilot(self, "design"), self.coordinates_
         if not isinstance(of, str):
-            of = _movement(self, *two_versions(self, *of))
-        coordinates, rho = self.coordinates_, self.result_.draws("rho")
-        root = np.sqrt(np.mean(rho**2) * draws["eta"].mean())
+            first, second = two_versions(self, *of)
+            embedding = self.embedding_of(second)
+            moved = fitted_movement(self, first, second, embedding, draws["w"])
+            error = np.mean(moved.sd**2 * embedding.sizes)  # variance, times points
+            of = moved.mean.mean(axis=0) @ coordinates.basis, error
+        root = np.sqrt(np.mean(self.result_.draws("rho") ** 2) * draws["eta"].mean())
         prior = coordinates.lam, draws, root * np.linalg.inv(coordinates.prior_factor)
         return _studies(prior, of, width, level, cost_of_bag, cost_of_point)
 
@@ -91,27 +91,25 @@ class Design(Fit):
             without noise; after and after_equal, its expected values with these points.
         """
         draws = _draws_of_pilot(self, "next_sample")
-        check_positive(budget=budget)
+        _check_positive(budget=budget)
         bags = self.like_training(bags)
         cost = np.full(len(bags), cost_of_point) if is_number(cost_of_point) else cost_of_point
         cost = checked_numbers(values_of_bags(bags, cost, "cost_of_point"), "cost", bags.ids)
         cost = as_vector(cost, len(bags), "cost_of_point", "bag")
         check_each(bags, cost, (cost > 0) & (cost < np.inf), "cost", "a point costs more than 0")
-        embedding, none = self.embedding_of(bags), np.zeros(len(draws["w"]))
-        noiseless = draws | {"sigma": none, "sigma_point": none}
-        function = self.predictive_of_draws(
-            self.coordinates_, embedding, self.labels_of_new(bags), noiseless
-        )
+        embedding, labels = self.embedding_of(bags), self.labels_of_new(bags)
+        noiseless = draws | dict.fromkeys(("sigma", "sigma_point"), np.zeros(len(draws["w"])))
+        function = self.predictive_of_draws(self.coordinates_, embedding, labels, noiseless)
         lam, eta, before = self.coordinates_.lam, draws["eta"].mean(), function.sd**2
         signal = draws["w"].mean(axis=0) ** 2 * eta
 
-        def known(more, i=slice(None)):
+        def known(more, i=slice(None)):  # variance between bags that the points determine
             sizes = embedding.sizes[i] * (1 + more / bags.sizes[i])
             return shrinkage_factors(sizes, lam, eta) @ signal
 
-        more = _by_largest_gain(known, cost, budget)
         equal = np.full(len(bags), int(budget // cost.sum()))
         equal += np.cumsum(cost) <= budget - equal[0] * cost.sum()
+        more = _by_largest_gain(known, cost, budget)
         after, after_equal = (before + known(0) - known(n) for n in (more, equal))
         columns = {"points": bags.sizes, "more": more, "equal": equal, "variance": before}
         return table_of_bags(bags, columns | {"after": after, "after_equal": after_equal})
@@ -137,8 +135,9 @@ class Design(Fit):
         effect : float
             Average label of `bags_a` minus average label of `bags_b`, units of y.
         bags, points : int
-            Number of bags of a study, and of points in each.
+            Number of bags of a study, and of points in each, at least 2 except for BLR.
         simulations : int, default 200
+            Number of simulated studies.
 
         Returns
         -------
@@ -149,12 +148,11 @@ class Design(Fit):
         -----
         A study has bags of the pilot, drawn with replacement. Labels are the pilot's posterior mean
         times a constant that makes the contrast `effect`, plus noise with the sigma of a draw. A
-        copy of the estimator is fitted by Laplace's method, without Stan. Averages of the pilot's
-        bags include sampling error, which would count twice; so a point is from its own bag with
-        probability q, else from any bag, where q^2 is the reliability of the bag's average.
+        copy of the estimator is fitted with Laplace's method, without Stan. To not count the
+        sampling error of the pilot's bags twice, a point is from its own bag with probability q,
+        else from any bag; q^2 is the reliability of the bag's average.
         """
-        draws = _draws_of_pilot(self, "power", exact=True)
-        ends = interval_ends(level)
+        draws, ends = _draws_of_pilot(self, "power", exact=True), interval_ends(level)
         check_counts(bags=bags, points=points, simulations=simulations)
         if not (is_number(effect) and np.isfinite(effect)):
             raise ValueError(f"effect must be a number in units of the labels, found {effect!r}")
@@ -163,8 +161,8 @@ class Design(Fit):
         with status("Simulating", after=10, detail=share.text), warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             for k in range(simulations):
-                contrast = average_contrast(clone(self), *study(bags, points, rng), rng)
-                lower, upper = np.quantile(contrast, ends)
+                drawn = *study(bags, points, rng), int(rng.integers(2**31))
+                lower, upper = np.quantile(clone(self).quick_contrast(*drawn), ends)
                 hits += bool(lower > 0 or upper < 0)
                 share.update(k + 1, simulations)
         near = (hits + 1) / (simulations + 2)  # for an error above 0 if all intervals agree
@@ -184,7 +182,7 @@ def design_from_variances(
     of: str = "prediction",
     level: float = 0.95,
 ) -> DataFrame:
-    """The cheapest studies for a width, as by `BDR.design`, from variances without a pilot.
+    """Cheapest studies for a width, as by `BDR.design`, from variances instead of a pilot.
 
     Parameters
     ----------
@@ -194,18 +192,16 @@ def design_from_variances(
     noise : float
         Variance of labels that the points do not determine.
     coefficients : int, default 1
-        Number of weights, which share `between` equally.
-    of : {"prediction", "average"}, default "prediction"
-        What has the intervals.
+        Number of weights, which share `between` equally. `of` is no pair of bags.
 
     Examples
     --------
     >>> from bdr_stan import design_from_variances
     >>> variances = {"between": 1.0, "within": 4.0, "noise": 0.25}
-    >>> studies = design_from_variances(2.5, **variances, cost_of_bag=50, cost_of_point=1)
+    >>> studies = design_from_variances(2.5, **variances, cost_of_bag=20, cost_of_point=1)
     >>> studies.iloc[0].round(2).to_dict()
     """
-    check_positive(between=between, within=within, noise=noise)
+    _check_positive(between=between, within=within, noise=noise)
     check_counts(coefficients=coefficients)
     w = np.full((1, coefficients), np.sqrt(between / coefficients))
     draws = {"w": w, "eta": np.ones(1), "sigma": np.sqrt([noise])}
@@ -213,24 +209,21 @@ def design_from_variances(
     return _studies(prior, of, width, level, cost_of_bag, cost_of_point)
 
 
-def average_contrast(model: Any, after: Bags, before: Bags, y: Array, rng: Any) -> Array:
-    """Draws, (1000,), of the average contrast by a quick fit of `model` to the bags `before`."""
-    seed = int(rng.integers(2**31))
-    training = model.training_features(before, seed=seed, progress=False)
-    labels = model.read_labels(training.record, y)
-    coordinates, w = model.quick_weights(training, labels, seed)
-    moved = embed(after, training.feature_map).mean - training.embedding.mean
-    return w @ (moved.mean(axis=0) @ coordinates.basis)
+def _check_positive(**numbers):
+    """Raise ValueError unless each is a finite number > 0."""
+    for name, value in numbers.items():
+        if not (is_number(value) and 0 < value < np.inf):
+            raise ValueError(f"{name} must be a positive number, found {value!r}")
 
 
 def _draws_of_pilot(model, question, *, exact=False):
     """Draws of a fit; ValueError for a fit that the question is not for."""
     check_is_fitted(model, "result_")
     check_stock(model)
-    draws, result, others = model.draws(), model.result_, model.groups or model.smooths
+    draws, result, terms = model.draws(), model.result_, model.groups or model.smooths
     one = "" in result.samples and "label_sd" not in result.constants
-    others = others or (exact and "gamma" in draws)
-    if not (one and model.label_model.is_linear and not others and (exact or "eta" in draws)):
+    fits = "gamma" not in draws if exact else "eta" in draws
+    if not (one and fits and not terms and model.label_model.is_linear):
         raise ValueError(
             f"{question} is for {'BLR, ' * exact}BDR and Shrinkage with normal labels, without "
             f"label_sd, groups{', covariates' * exact} and smooths, of bags with one sample"
@@ -241,8 +234,7 @@ def _draws_of_pilot(model, question, *, exact=False):
 def _by_largest_gain(known, cost, budget):
     """Further points of each bag, (n,), one by one by the largest gain of `known` per cost."""
     more = np.zeros(len(cost), int)
-    heap = [(-gain, i) for i, gain in enumerate((known(1) - known(0)) / cost)]
-    heapify(heap)
+    heap = sorted((-gain, i) for i, gain in enumerate((known(1) - known(0)) / cost))
     while heap:
         i = heappop(heap)[1]
         if cost[i] <= budget:
@@ -250,14 +242,6 @@ def _by_largest_gain(known, cost, budget):
             (gain,) = known(more[i] + 1, [i]) - known(more[i], [i])
             heappush(heap, (-gain / cost[i], i))
     return more
-
-
-def _movement(model, first, second):
-    """Average movement of two versions in the coordinates, (d,), and N times its variance."""
-    embedding = model.embedding_of(second)
-    moved = fitted_movement(model, first, second, embedding, model.draws()["w"])
-    error = np.mean(moved.sd**2 * embedding.sizes)
-    return moved.mean.mean(axis=0) @ model.coordinates_.basis, error
 
 
 def _variances(lam, draws, root, of, points):
@@ -281,22 +265,21 @@ def _studies(prior, of, width, level, cost_of_bag, cost_of_point):
     """Studies of a width, the cheapest first, as `Design.design` returns them."""
     import pandas as pd
 
-    check_positive(width=width, cost_of_bag=cost_of_bag, cost_of_point=cost_of_point)
-    check_level(level)
+    _check_positive(width=width, cost_of_bag=cost_of_bag, cost_of_point=cost_of_point)
+    sds = 2 * ndtri(interval_ends(level)[1])
     if isinstance(of, str) and of not in ("prediction", "average"):
         raise ValueError(f"of must be 'prediction', 'average' or two bags, found {of!r}")
-    widths = np.sqrt([_variances(*prior, of, points) for points in _POINTS])
-    widths *= 2 * ndtri(interval_ends(level)[1])
+    widths = sds * np.sqrt([_variances(*prior, of, points) for points in _POINTS])
     k = np.flatnonzero((widths <= width).any(axis=1))
     if not len(k):
         raise ValueError(
-            f"width={width:g} cannot be reached with any number of bags and points: by the noise "
-            f"of the labels alone, intervals are {widths.min():.4g} wide"
+            f"width={width:g} cannot be reached with any number of bags and points: the noise of "
+            f"the labels alone makes intervals {widths.min():.4g} wide"
         )
     fewest = (widths[k] <= width).argmax(axis=1)
     bags, points = _BAGS[fewest].astype(int), _POINTS[k].astype(int)
-    table = {"bags": bags, "points": points, "cost": bags * (cost_of_bag + points * cost_of_point)}
-    table["width"] = widths[k, fewest]
+    cost = bags * (cost_of_bag + points * cost_of_point)
+    table = {"bags": bags, "points": points, "cost": cost, "width": widths[k, fewest]}
     return pd.DataFrame(table).sort_values("cost", ignore_index=True)
 
 
@@ -304,9 +287,7 @@ def _studies_like(model, first, second, effect, draws):
     """Function that draws a study: its bags after the change and before it, and their labels."""
     if not isinstance(second, Bags) or not np.array_equal(first.sizes, second.sizes):
         raise ValueError("power needs both versions in memory, of the same points in one order")
-    basis, sigma, n = model.coordinates_.basis, draws["sigma"], len(second)
-    of_point = draws.get("sigma_point", 0 * sigma)
-    beta = basis @ draws["w"].mean(axis=0)
+    beta, n = model.coordinates_.basis @ draws["w"].mean(axis=0), len(second)
     before = embed(second, model.feature_map_, covariance="average")
     moved = (embed(first, model.feature_map_).mean - before.mean) @ beta
     f = (before.mean - model.coordinates_.m0) @ beta
@@ -320,14 +301,14 @@ def _studies_like(model, first, second, effect, draws):
     shares = np.cumsum(second.point_shares)  # those of bag i are between i and i + 1
 
     def study(bags, points, rng):
-        chosen, k = rng.integers(n, size=bags), rng.integers(len(sigma))
+        chosen, k = rng.integers(n, size=bags), rng.integers(len(draws["w"]))
         is_own = rng.random((bags, points)) < own[chosen, None]
         bag = np.where(is_own, chosen[:, None], rng.integers(n, size=(bags, points))).ravel()
         rows = np.searchsorted(shares, bag + rng.random(len(bag)))
         rows = np.clip(rows, second.offsets[bag], second.offsets[bag + 1] - 1)
-        noise = np.sqrt(sigma[k] ** 2 + of_point[k] ** 2 / points)
+        of_points = np.mean(draws.get("sigma_point", 0.0) ** 2) / points
+        y = label[chosen] + rng.normal(0, np.sqrt(draws["sigma"][k] ** 2 + of_points), bags)
         cuts, how = np.arange(bags + 1) * points, {"features": second.features, "copy": False}
-        versions = (Bags(version.points[rows], cuts, **how) for version in (first, second))
-        return *versions, label[chosen] + noise * rng.normal(size=bags)
+        return *(Bags(version.points[rows], cuts, **how) for version in (first, second)), y
 
     return study
