@@ -231,8 +231,8 @@ def main():
 TEXT = """\
 # Design of surveys
 
-[How much data do I need?](../data_needed.md#survey-design) shows the methods; [the
-model](../explanation/model.md#design-of-a-survey) has their formulas.
+[How many groups, how many people](../data_needed.md#how-many-groups-how-many-people) shows the
+methods, and [the model](../explanation/model.md#design-of-a-survey) has their formulas.
 
 ## Widths of intervals
 

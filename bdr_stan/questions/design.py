@@ -295,7 +295,7 @@ def _studies_like(model, first, second, effect, draws):
     between = variance_between(f.var(), error.mean())
     own = np.sqrt(between / (between + error))
     f, moved = (own * values + (1 - own) * values.mean() for values in (f, moved))
-    if moved.mean() == 0:
+    if abs(moved.mean()) <= 1e-9 * f.std():
         raise ValueError("by the pilot the contrast is 0, and no multiple of it is the effect")
     label = draws["intercept"].mean() + effect / moved.mean() * f
     shares = np.cumsum(second.point_shares)  # those of bag i are between i and i + 1
