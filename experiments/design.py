@@ -29,12 +29,15 @@ MOST, LEAST, NEW, SHIFT = 30, 8, 100, 0.5  # members per group of a pilot, and i
 SETTINGS = [
     ("BDR", 40, 5, 0.3),
     ("BDR", 40, 20, 0.2),
-    ("BDR", 100, 5, 0.1),
+    ("BLR", 40, 5, 0.35),
     ("BLR", 40, 20, 0.25),
     ("BLR", 100, 10, 0.13),
     ("BLR", 100, 10, 0.05),
 ]
-MODELS = {"BDR": BDR(8, kernel="rbf", method="laplace"), "BLR": BLR(8, method="exact")}
+MODELS = {
+    "BDR": BDR(8, kernel="rbf", method="laplace"),
+    "BLR": BLR(landmarks=np.linspace(-2.5, 2.5, 6)[:, None], bandwidth=1.5, method="exact"),
+}
 
 
 class Groups:
@@ -122,7 +125,9 @@ def widths(args):
         if len(found) > 1:
             table[title]["s.e."] = standard_error(found["ratio"])
         print(title, found.round(3).to_string(), sep="\n", flush=True)
-    return pd.DataFrame(table).T.rename_axis("table")
+    table = pd.DataFrame(table).T.rename_axis("table")
+    whole = ["pilot", "bags", "points"]
+    return table.assign(**table[whole].map("{:.0f}".format))
 
 
 def study_of_process(n, points, slope, rng):
@@ -138,31 +143,34 @@ def study_of_process(n, points, slope, rng):
     return Bags(x + SHIFT, cuts, copy=False), Bags(x, cuts, copy=False), y
 
 
-def power(args):
-    """One row per setting: shares of intervals that exclude 0, of simulated and of true studies."""
-    table = []
+def power_of(seed, args):
+    """Shares of intervals that exclude 0, of simulated and of true studies, for one setting."""
+    name, n, points, slope = SETTINGS[seed]
+    rng, model = np.random.default_rng(seed), MODELS[name]
+    after, before, y = study_of_process(args.pilot_bags, args.pilot_points, slope, rng)
+    pilot = model.fit(before, y, seed=1, progress=False)
     # E sin(x + c) - E sin(x) = exp(-v / 2) sin(c), v = 2 the variance of a point.
-    unit = SHIFT + np.exp(-1) * np.sin(SHIFT)
-    for seed, (name, n, points, slope) in enumerate(SETTINGS[: 1 if args.quick else None]):
-        rng, model = np.random.default_rng(seed), MODELS[name]
-        after, before, y = study_of_process(args.pilot_bags, args.pilot_points, slope, rng)
-        pilot = model.fit(before, y, seed=1, progress=False)
-        size = {"effect": slope * unit, "bags": n, "points": points}
-        found = pilot.power(after, before, **size, simulations=args.simulations, seed=1)
-        hits = []
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            for _ in range(args.simulations):
-                study = study_of_process(n, points, slope, rng)
-                contrast = model.quick_contrast(*study, int(rng.integers(2**31)))
-                ends = np.quantile(contrast, [0.025, 0.975])
-                hits.append(ends[0] > 0 or ends[1] < 0)
-        row = {"model": name, "bags": str(n), "points": str(points), "effect": size["effect"]}
-        row |= {"power": found["power"], "s.e.": found["standard_error"], "true": np.mean(hits)}
-        row |= {"s.e. of true": standard_error(np.array(hits, float))}
-        table.append(row | {"difference": row["power"] - row["true"]})
-        print(table[-1], flush=True)
-    return pd.DataFrame(table).set_index("model")
+    effect = slope * (SHIFT + np.exp(-1) * np.sin(SHIFT))
+    study = {"effect": effect, "bags": n, "points": points}
+    found = pilot.power(after, before, **study, simulations=args.simulations, seed=1)
+    hits = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(args.simulations):
+            drawn = *study_of_process(n, points, slope, rng), int(rng.integers(2**31))
+            lower, upper = np.quantile(model.quick_contrast(*drawn), [0.025, 0.975])
+            hits.append(float(lower > 0 or upper < 0))
+    row = {"model": name, "bags": str(n), "points": str(points), "effect": effect}
+    row |= {"power": found["power"], "s.e.": found["standard_error"], "true": np.mean(hits)}
+    row |= {"s.e. of true": standard_error(hits), "difference": row["power"] - row["true"]}
+    print(row, flush=True)
+    return row
+
+
+def power(args):
+    """One row per setting."""
+    settings = range(1 if args.quick else len(SETTINGS))
+    return pd.DataFrame([power_of(seed, args) for seed in settings]).set_index("model")
 
 
 def allocated(groups, args, seed, unequal):
@@ -197,7 +205,7 @@ def allocation(args):
     for name in OF_ALLOCATION if not args.quick else [None]:
         groups = Groups(name)
         for kind, unequal in (("equal", False), ("unequal", True)):
-            found = [allocated(groups, args, seed, unequal) for seed in range(args.splits)]
+            found = [allocated(groups, args, seed, unequal) for seed in range(args.samples)]
             table[f"{name}, {kind} costs"] = pd.DataFrame(found).mean()
             print(name, kind, table[f"{name}, {kind} costs"].round(3).to_dict(), flush=True)
     return pd.DataFrame(table).T.rename_axis("table, costs of points")
@@ -210,7 +218,8 @@ def main():
     parser = arguments(
         __doc__, quick="a generated table, few studies", output="folder of design.md"
     )
-    parser.add_argument("--splits", type=int, default=6, help="of a table")
+    parser.add_argument("--splits", type=int, default=8, help="pilots of a table, for widths")
+    parser.add_argument("--samples", type=int, default=3, help="of a table, for allocation")
     parser.add_argument("--pilot", type=int, default=200, help="groups of a pilot")
     parser.add_argument("--landmarks", type=int, default=30)
     parser.add_argument("--simulations", type=int, default=1000)
@@ -218,14 +227,20 @@ def main():
     args = parser.parse_args()
     args.pilot_bags, args.pilot_points, args.new, args.fewest = 5000, 50, NEW, 50
     if args.quick:
-        args.splits, args.pilot, args.landmarks, args.simulations = 1, 25, 6, 4
+        args.splits, args.samples, args.pilot, args.landmarks = 1, 1, 25, 6
+        args.simulations = 4
         args.pilot_bags, args.pilot_points, args.new, args.fewest = 60, 10, 10, 10
     tables = {n: make(args) for n, make in PARTS.items() if args.only in (None, n)}
     print("Expected and realised", *(t.round(3).to_string() for t in tables.values()), sep="\n\n")
     if args.output is not None and not args.quick and args.only is None:
         shown = {name: markdown(table) for name, table in tables.items()}
-        shown |= {"splits": args.splits, "groups": args.pilot, "simulations": args.simulations}
-        write(args.output, "design.md", TEXT.format(**shown))
+        write(args.output, "design.md", page(shown, args))
+
+
+def page(shown, args):
+    """Text of the page with these tables."""
+    numbers = {"splits": args.splits, "samples": args.samples, "groups": args.pilot}
+    return TEXT.format(**shown, **numbers, simulations=args.simulations)
 
 
 TEXT = """\
@@ -254,18 +269,22 @@ Bags have normal points of variance 1 around a standard normal mean; the label i
 average of x + sin x over the distribution of the bag, plus noise with a standard deviation of 0.5.
 The contrast raises all points by 0.5. "power" is from a pilot of 5,000 bags of 50 points, in
 {simulations} simulated studies; "true" is the share of {simulations} studies of the true process
-that find the effect, with the same quick fit. Each has its Monte-Carlo standard error.
+that find the effect, with the same quick fit. Each has its Monte-Carlo standard error. `BDR` has 8
+landmarks and `kernel="rbf"`; `BLR` has 6 fixed landmarks.
 
 {power}
 
 ## Allocation
 
-Samples of {groups} groups with 1 to 30 members each, log-uniform. The budget is five times the cost
-of one more member of each group. Costs of a member are equal, or differ between groups: log-uniform
-from 1 to 10. "variance" is the mean variance of the expected label, in squared standard deviations
-of the labels, "after" its expected value with members chosen by `next_sample`, "after_equal" with
-as many for all groups. "realised" are the variances with members that were then drawn from the
-groups, with replacement. A gain is 1 minus the ratio of the variances.
+{samples} samples of {groups} groups of each table, with 1 to 30 members each, log-uniform. The
+budget is five times the cost of one more member of each group. Costs of a member are equal, or
+differ between groups: log-uniform from 1 to 10.
+
+"variance" is the mean variance of the expected label, in squared standard deviations of the labels,
+"after" its expected value with members chosen by
+`next_sample`, "after_equal" with as many for all groups. "realised" are the variances with members
+that were then drawn from the groups, with replacement. A gain is 1 minus the ratio of the
+variances.
 
 {allocation}
 

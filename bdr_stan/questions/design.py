@@ -273,8 +273,8 @@ def _studies(prior, of, width, level, cost_of_bag, cost_of_point):
     k = np.flatnonzero((widths <= width).any(axis=1))
     if not len(k):
         raise ValueError(
-            f"width={width:g} cannot be reached with any number of bags and points: by the noise of "
-            f"the labels alone, intervals are at least {widths.min():.4g} wide"
+            f"width={width:g} cannot be reached with any number of bags and points: by the noise "
+            f"of the labels alone, intervals are at least {widths.min():.4g} wide"
         )
     fewest = (widths[k] <= width).argmax(axis=1)
     bags, points = _BAGS[fewest].astype(int), _POINTS[k].astype(int)
