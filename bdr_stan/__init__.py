@@ -26,6 +26,7 @@ _NAMES_OF = {
         *("RBF", "Exponential", "Laplace", "Matern32", "Matern52", "Cauchy", "InverseMultiquadric"),
         *("RationalQuadratic", "StudentT", "Polynomial", "Linear"),
     ],
+    "questions.design": ["design_from_variances"],
     "predictive": ["Predictive", "PointPredictive", "Contrast"],
     "kernel_means.kernel_mean": ["KernelMean"],
     "model_selection": ["SpatialBlocks"],

@@ -29,6 +29,7 @@ SAYS = {
     "experiments/bandwidth_bayes.py": "Bandwidths averaged or chosen",
     "experiments/clusters.py": "design effect",
     "experiments/conformal.py": "not one interval: 0.0",
+    "experiments/design.py": "Expected and realised",
     "experiments/digits_classification.py": "Log loss in bags of 1 image:",
     "experiments/donors.py": "AUC of test donors with fewer than 50 cells",
     "experiments/election.py": "intervals of the gap hold in",

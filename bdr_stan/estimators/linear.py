@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan.bags import BagsLike, values_of_bags
 from bdr_stan.bags.samples import by_sample, check_one_sample
+from bdr_stan.embedding.mean_embedding import embed
 from bdr_stan.embedding.terms import NO_TERMS, smooth_columns
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.estimators.base import ProbabilisticClassifier, ProbabilisticRegressor, scored
@@ -34,6 +35,7 @@ from bdr_stan.posterior.sampling import Posterior
 from bdr_stan.posterior.settings import SamplerSettings
 from bdr_stan.predictive import Contrast
 from bdr_stan.questions.contrast import Contrasts
+from bdr_stan.questions.design import Design
 from bdr_stan.questions.influence import Influence
 from bdr_stan.questions.population import Population
 from bdr_stan.questions.prior_predictive import PriorPredictive
@@ -70,6 +72,15 @@ class LinearEstimator(
         """The model of this class of exact embeddings; `arguments` and `options` are its own."""
         return model(training.embedding, *arguments, terms=training.terms, **options)
 
+    def quick_contrast(self, after: Any, before: Any, y: ArrayLike, seed: int) -> Array:
+        """Draws, (1000,), of the average contrast by a fit to `before` with Laplace's method."""
+        training = self.training_features(before, seed=seed, progress=False)
+        with limited_blas():
+            model = self._model(training, self.read_labels(training.record, y))
+            w = laplace_posterior(model, draws=1000, seed=seed).flat()["w"]
+        moved = embed(after, training.feature_map).mean - training.embedding.mean
+        return w @ (moved.mean(axis=0) @ self._coordinates_of(model).basis)
+
     def log_evidence(
         self,
         training: TrainingFeatures,
@@ -95,7 +106,7 @@ class LinearEstimator(
 
 
 @estimator
-class LinearRegressor(ProbabilisticRegressor, LinearEstimator):
+class LinearRegressor(Design, ProbabilisticRegressor, LinearEstimator):
     """Base of the estimators of numbers: labels given a linear function of the embedding.
 
     Parameters

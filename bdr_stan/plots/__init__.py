@@ -6,6 +6,7 @@ and edges. matplotlib is imported when a plot is drawn; without it every plot ra
 
 from bdr_stan.plots.by_size import BARS_PER_PANEL, prediction
 from bdr_stan.plots.calibration import calibration, pit, reliability, rootogram
+from bdr_stan.plots.design import design
 from bdr_stan.plots.effects import influence, robustness, shrinkage_spectrum, terms
 from bdr_stan.plots.style import COVERS, MISSES, MODELS
 
@@ -15,6 +16,7 @@ __all__ = [
     "MISSES",
     "MODELS",
     "calibration",
+    "design",
     "influence",
     "pit",
     "prediction",

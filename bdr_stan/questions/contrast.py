@@ -100,7 +100,7 @@ class Contrasts(Fit):
         if len(draws["w"]) == 1:  # repeated for the sampling errors
             draws = {name: np.repeat(v, _DRAWS_OF_MODE, axis=0) for name, v in draws.items()}
         embedding = embedded(second, self.feature_map_, {})
-        moved = _movement(self, first, second, embedding, draws["w"])
+        moved = fitted_movement(self, first, second, embedding, draws["w"])
         still = np.zeros_like(moved.sd)
 
         def expected(version, movement):
@@ -148,7 +148,7 @@ def two_versions(model: Any, bags_a: BagsLike, bags_b: BagsLike) -> tuple[Any, A
     return first, second
 
 
-def _movement(model, first, second, embedding, w):
+def fitted_movement(model: Any, first: Any, second: Any, embedding: Any, w: Array) -> Movement:
     """Movement of the bags between two versions; without error if embeddings are exact."""
     moved, coordinates = embedded(first, model.feature_map_, {}).mean, model.coordinates_
     moved, sd = moved - embedding.mean, np.zeros(len(moved))

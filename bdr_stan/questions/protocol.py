@@ -13,6 +13,7 @@ FOR_MODULES = {
     *("embedding_of", "fit_of_sample", "kernel_for", "label_model", "labels_of_new"),
     *("like_training", "log_evidence", "mean_totals", "noise_by_size", "own_program"),
     *("predictive_of_draws", "program_predictive", "program_ran_here", "program_step"),
+    "quick_contrast",
     *("read_labels", "set_result", "subsets_given_totals", "training_distances"),
     *("training_effects", "warn_of_other_bags", "with_result"),
 }

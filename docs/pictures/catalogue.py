@@ -26,6 +26,7 @@ PICTURES = {
     "report_predictions": guides.report_predictions,
     "report_narrow": guides.report_narrow,
     "interpret": guides.interpret,
+    "design": guides.design,
     "robustness_familiarity": guides.robustness_familiarity,
     "district": models.district,
     "explanation/shrinkage": models.shrinkage,
