@@ -203,7 +203,7 @@ def _covariance_of_some(bags, feature_map):
     """Within-bag covariance of features of some points, (d, d); None for bags of one point each."""
     several = np.flatnonzero(bags.effective_sizes > 1 + 1e-9)
     some = several[:: 1 + bags.n_points // _POINTS_OF_COVARIANCE]
-    return embed(bags[some], feature_map, covariance="average").covariance if len(some) else None
+    return embed(bags[some], feature_map, covariance=True).covariance if len(some) else None
 
 
 def _check_bags_differ(kernel, extremes):

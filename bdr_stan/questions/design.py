@@ -288,7 +288,7 @@ def _studies_like(model, first, second, effect, draws):
     if not isinstance(second, Bags) or not np.array_equal(first.sizes, second.sizes):
         raise ValueError("power needs both versions in memory, of the same points in one order")
     beta, n = model.coordinates_.basis @ draws["w"].mean(axis=0), len(second)
-    before = embed(second, model.feature_map_, covariance="average")
+    before = embed(second, model.feature_map_, covariance=True)
     moved = (embed(first, model.feature_map_).mean - before.mean) @ beta
     f = (before.mean - model.coordinates_.m0) @ beta
     error = beta @ before.covariance @ beta / before.sizes  # variance of f by sampling
