@@ -44,6 +44,7 @@ class InverseEstimator(EmbeddingEstimator):
         A name of `bdr_stan.kernels.KERNELS`, such as "matern32", a kernel, or "additive", a kernel
         on each column, which suits columns with separate effects.
     method : {"nuts", "optimize", "laplace"}, default "nuts"
+        All but NUTS fix the scales of the curves at their marginal modes.
     stan_file : path, optional
         Your variant of ``inverse.stan`` (``bdr-stan eject inverse my_inverse.stan``), with
         method="nuts". Predictions are its own y_new and log_lik. Its data are chosen before it

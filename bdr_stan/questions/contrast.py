@@ -158,7 +158,7 @@ def fitted_movement(model: Any, first: Any, second: Any, embedding: Any, w: Arra
     for m, (name, feature_map) in enumerate(by_name(model.feature_map_).items()):
         has, columns = first.has(name), coordinates.is_of_sample(m)
         both, sizes = np.ix_(has, columns), embedding.sizes_of(m)[has]
-        versions = [bags.of_sample(name) for bags in (first, second)]
+        versions = first.of_sample(name), second.of_sample(name)
         of_sample = movement(*versions, feature_map, root[:, columns], sizes, moved[both])
         moved[both], sd[has] = of_sample.mean, np.hypot(sd[has], of_sample.sd)
     return Movement(moved, sd)
