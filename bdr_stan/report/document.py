@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from bdr_stan.bags import Bags, PartitionedBags
-from bdr_stan.labels import OF_TIMES
 from bdr_stan.plots.style import pyplot
 from bdr_stan.report import model_sections, point_sections, prediction_sections
 from bdr_stan.report.fit_summary import fit_summary
@@ -32,8 +31,6 @@ def write_report(
 ) -> Path:
     """Write the HTML report of a fit with a posterior; `bags` are the training bags, or None."""
     checked_output(path)
-    if not set(OF_TIMES).isdisjoint(model.result_.constants):
-        raise ValueError("there is no report of censored or truncated times: use report()")
     page_template()
     pyplot()
     fit = fit_summary(model, bags, label)

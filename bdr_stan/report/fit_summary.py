@@ -11,6 +11,7 @@ from bdr_stan.aggregate.bag_effects import have_mean_points
 from bdr_stan.bags import Bags, PartitionedBags
 from bdr_stan.bags.base import BagsBase
 from bdr_stan.embedding.replicates import effective_sizes
+from bdr_stan.labels import OF_TIMES
 from bdr_stan.metrics import size_classes
 from bdr_stan.questions.protocol import check_has_bags
 from bdr_stan.results.leave_one_out import LeaveOneOut, class_predictive
@@ -124,11 +125,18 @@ class FitSummary:
         """The same of labels that are not divided by trials or exposures."""
         return LeaveOneOut.from_groups(self.model.result_.groups)
 
+    @property
+    def are_times(self) -> bool:
+        """Whether labels are times to events that may be censored or left-truncated."""
+        return not set(OF_TIMES).isdisjoint(self.model.result_.constants)
+
     @cached_property
     def predictive(self) -> Any:
-        """Predictions of the bags, or None without draws of labels and bags."""
+        """Predictions of the bags, or None without draws of labels and bags, and of times."""
         import pandas as pd
 
+        if self.are_times:
+            return None
         if self.loo is not None:
             if self.classes is None:
                 return self.loo

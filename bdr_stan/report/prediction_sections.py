@@ -154,6 +154,12 @@ def predictions(fit: FitSummary) -> Section:
 
 def _how_predicted(fit):
     """Sentences on how the predictions depend on the labels."""
+    if fit.are_times:
+        return [
+            "Censored and truncated times have no errors, and no intervals that cover them or not. "
+            "model.predictive(bags).survival(times) has the probabilities of survival, and "
+            "bdr_stan.metrics.concordance assesses them."
+        ]
     if fit.predictive is None:
         if fit.needs_trials and fit.bags is not None:
             return ["Predictions need the trials of each bag, which the fit does not include."]
