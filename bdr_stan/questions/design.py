@@ -274,7 +274,7 @@ def _studies(prior, of, width, level, cost_of_bag, cost_of_point):
     if not len(k):
         raise ValueError(
             f"width={width:g} cannot be reached with any number of bags and points: the noise of "
-            f"the labels makes intervals at least {widths.min():.4g} wide"
+            f"the labels makes intervals at least {widths.min():.6g} wide"
         )
     fewest = (widths[k] <= width).argmax(axis=1)
     bags, points = _BAGS[fewest].astype(int), _POINTS[k].astype(int)
