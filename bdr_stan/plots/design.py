@@ -27,7 +27,8 @@ def design(*studies: DataFrame, ax: "Axes | None" = None) -> "Axes":
     for table, colour in zip(studies, shades(len(studies)), strict=True):
         best = table.iloc[0]
         line = table[table["cost"] <= _MOST_COST * best["cost"]].sort_values("points")
-        text = f"width {table['width'].max():.5g}: {best['bags']:g} x {best['points']:g}"
+        width = float(f"{table['width'].max():.3g}")  # of 25,000 all zeros
+        text = f"width {width:g}: {best['bags']:g} x {best['points']:g}"
         ax.plot(line["points"], line["bags"], color=colour, label=text)
         ax.plot(best["points"], best["bags"], "o", color=MISSES)
     ax.set(xlabel="points per bag", ylabel="bags")
