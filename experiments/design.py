@@ -97,7 +97,7 @@ def widths_of(groups, args, seed):
     for factor in FACTORS:
         try:
             studies = model.design(width=factor * base, **COSTS)
-        except ValueError:  # the noise alone is wider
+        except ValueError:  # the noise is wider
             continue
         for study in studies.itertuples():
             if study.points <= LEAST and args.fewest <= study.bags <= len(rest) - args.new:

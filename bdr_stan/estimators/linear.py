@@ -73,7 +73,7 @@ class LinearEstimator(
         return model(training.embedding, *arguments, terms=training.terms, **options)
 
     def quick_contrast(self, after: Any, before: Any, y: ArrayLike, seed: int) -> Array:
-        """Draws, (1000,), of the average contrast by a fit to `before` with Laplace's method."""
+        """Draws, (1000,), of the average contrast from a fit to `before` with Laplace's method."""
         training = self.training_features(before, seed=seed, progress=False)
         with limited_blas():
             model = self._model(training, self.read_labels(training.record, y))

@@ -48,7 +48,7 @@ class Design(Fit):
             Cost of a bag without its points, and of each point.
         of : {"prediction", "average"} or (bags_a, bags_b), default "prediction"
             What has the intervals: labels of new bags of as many points; their average over many
-            such bags, as by `population`; or the average `contrast` of two versions of bags.
+            such bags, see `population`; or the average `contrast` of two versions of bags.
 
         Returns
         -------
@@ -176,7 +176,7 @@ def design_from_variances(
     of: str = "prediction",
     level: float = 0.95,
 ) -> DataFrame:
-    """Cheapest studies for a width, as by `BDR.design`, from variances instead of a pilot.
+    """Cheapest studies for a width, see `BDR.design`, from variances instead of a pilot.
 
     Parameters
     ----------
@@ -273,8 +273,8 @@ def _studies(prior, of, width, level, cost_of_bag, cost_of_point):
     k = np.flatnonzero((widths <= width).any(axis=1))
     if not len(k):
         raise ValueError(
-            f"width={width:g} cannot be reached with any number of bags and points: by the noise "
-            f"of the labels alone, intervals are at least {widths.min():.4g} wide"
+            f"width={width:g} cannot be reached with any number of bags and points: the noise of "
+            f"the labels makes intervals at least {widths.min():.6g} wide"
         )
     fewest = (widths[k] <= width).argmax(axis=1)
     bags, points = _BAGS[fewest].astype(int), _POINTS[k].astype(int)

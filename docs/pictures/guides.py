@@ -291,8 +291,8 @@ def design():
     """Surveys of three widths, with a pilot of 150 counties."""
     bags = Bags.from_dataframe(county_table(1000, seed=1), bag="county", metadata=["vote"])
     pilot = BDR(method="laplace").fit(bags[:150], "vote", seed=1)
-    costs = {"cost_of_bag": 30, "cost_of_point": 1}
-    studies = [pilot.design(width=width, **costs) for width in (0.15, 0.2, 0.25)]
+    costs = {"cost_of_bag": 5, "cost_of_point": 1}
+    studies = [pilot.design(width=width, **costs) for width in (0.12, 0.15, 0.2)]
     print(*(table.head(3) for table in studies), sep="\n")
     figure, ax = axes(1, 5.6, 3.8)
     plots.design(*studies, ax=ax)

@@ -32,7 +32,7 @@ def test_designs(pilots):
 
 def test_refusals(pilots):
     pilot = pilots / "pilot.nc"
-    fails("the noise of the labels alone", "design", pilot, "--width", 1e-3, *SURVEY)
+    fails("the noise of the labels makes", "design", pilot, "--width", 1e-3, *SURVEY)
     fails("--between, --within and --noise", "design", "--width", 3, *SURVEY)
     fails("--between, --within and --noise", "design", pilot, *VARIANCES, "--width", 3, *SURVEY)
     fails("BDR and Shrinkage", "design", pilots / "exact.nc", "--width", 3, *SURVEY)
