@@ -87,7 +87,7 @@ class EmbeddingEstimator(
     landmarks: str | ArrayLike = "kmeans"
 
     takes_label_sd: ClassVar[bool] = False  # whether its noise can be split into parts
-    has_covariance: ClassVar[bool] = False  # whether it needs that of the points within bags
+    has_covariance: ClassVar[bool] = False  # whether it needs the within-bag covariance
     coordinates: ClassVar[Any] = Coordinates  # of its model
     # Whether the posterior is conditioned on p(y | bag, draw), as leave-one-out needs.
     has_likelihood: ClassVar[bool] = True

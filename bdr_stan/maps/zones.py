@@ -81,7 +81,7 @@ def population_at_risk(
 ) -> "DataFrame":
     """People in places with a rate above a threshold, by district, with intervals.
 
-    Bags by `regrouped`, with ``model.predict_points(zones)``, give those of zones.
+    For zones pass bags by `regrouped`, with ``model.predict_points(zones)``.
 
     Parameters
     ----------
