@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
-from scipy.special import ndtri
+from scipy.special import stdtrit
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -255,9 +255,8 @@ def _widths(lam, draws, root, of, points, level):
     gain = _BAGS[:, None] * np.maximum(g, 0) / v
     of_weights = np.sum(c * g / (1 + gain), axis=1)
     variance = (v + of_weights) / _BAGS if of == "average" else variance + of_weights
-    degrees, z = _BAGS - 1 - Q - np.sum(gain / (1 + gain), axis=1), ndtri(interval_ends(level)[1])
-    # Student's t, by the expansion of Fisher and Cornish (1960).
-    t = z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
+    degrees = _BAGS - 1 - Q - np.sum(gain / (1 + gain), axis=1)
+    t = stdtrit(np.maximum(degrees, 1), interval_ends(level)[1])
     return np.where(degrees > 1, 2 * t * np.sqrt(variance), np.inf)
 
 
