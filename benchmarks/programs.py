@@ -17,13 +17,13 @@ from pathlib import Path
 
 from bdr_stan import BDR
 from bdr_stan.cmdstan.programs import compile_program, program_names, program_path, resolved_text
-from bdr_stan.families import FAMILIES
+from bdr_stan.families import FAMILIES, TIMES
 from bdr_stan.posterior.declarations import declared
 from data_gen.gamma import gamma_bags
 
 # Plain program -> the accelerated one that has its model, where names differ.
 ACCELERATED = {
-    **{f"bdr_{name}": "bdr_glm" for name in FAMILIES},
+    **{f"bdr_{name}": "bdr_glm" for name in (*FAMILIES, *TIMES)},
     "totals_exp": "aggregate_exp",
     "totals_exp_effects": "aggregate_exp",
     "totals_exp_poisson": "aggregate_exp",
