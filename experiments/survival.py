@@ -212,8 +212,7 @@ quantiles of the true times, which are known here; lower is better.
 {scores}
 
 With curved log times, an average of points with a linear effect misses most of the differences
-between bags, whereas the mean embedding does not. With linear ones the methods rank bags equally
-well.
+between bags, whereas the mean embedding does not. With linear ones all methods rank bags equally.
 
 ## Calibration
 
@@ -226,8 +225,8 @@ depends on the mean m, is in the interval of `survival(times, level=0.95)`.
 {horizons}
 
 Intervals cover as they should. With curved log times, the model's normal distribution of the linear
-predictor is an approximation: 1 - m^2 has an upper bound and a long lower tail, and few points
-leave m uncertain. There, late survival is predicted somewhat too high.
+predictor is an approximation, as 1 - m^2 has an upper bound and a long tail. There, late survival is
+predicted somewhat too high.
 
 ## Left truncation
 
