@@ -224,9 +224,9 @@ depends on the mean m, is in the interval of `survival(times, level=0.95)`.
 
 {horizons}
 
-Intervals cover as they should. With curved log times, the model's normal distribution of the linear
-predictor is an approximation, as 1 - m^2 has an upper bound and a long tail. There, late survival is
-predicted somewhat too high.
+Intervals cover as they should. With curved log times, the model's normal distribution of the
+linear predictor is an approximation, as 1 - m^2 has an upper bound and a long tail. There, late
+survival is predicted somewhat too high.
 
 ## Left truncation
 
