@@ -57,6 +57,8 @@ COUNTS = {
     "scale_location": [],
     "scale_prior": [],
     "trials": [4, 4, 4, 4],
+    "event": [1.0, 1.0, 1.0, 1.0],
+    "entry": [0.0, 0.0, 0.0, 0.0],
     "known_part": [0.0, 0.0, 0.0, 0.0],
     "uncertain": 1,
     "label_information": [0.5, 0.5, 0.5, 0.5],
