@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from bdr_stan.families import FAMILIES, NormalNumbers
+from bdr_stan.families import FAMILIES, TIMES
 from bdr_stan.posterior import sampling
 from bdr_stan.posterior.model import StanInput
 from bdr_stan.posterior.settings import SamplerSettings
 
-LAST = max(family.program_number for family in (*FAMILIES.values(), NormalNumbers()))
+LAST = max(family.program_number for family in {**FAMILIES, **TIMES}.values())
 WHITENING = {
     "information": [0.0, 0.0],
     "linear_term": [0.0, 0.0],
