@@ -279,9 +279,11 @@ model {
       }
     } else if (!uncertain) {
       if (use_likelihood) {
-        target += family > 10
-                  ? times_log_density(y, h, event, entry, family, scale[1])
-                  : family_log_density(y, count, trials, h, family, scale);
+        if (family > 10) {
+          target += times_log_density(y, h, event, entry, family, scale[1]);
+        } else {
+          target += family_log_density(y, count, trials, h, family, scale);
+        }
       }
     } else {
       // u given the label is nearly normal, with precision 1 + nu information
@@ -298,9 +300,11 @@ model {
       target += sum(log(u_sd));          // Jacobian of e -> u
       if (use_likelihood) {
         vector[N] h_at = h + sqrt(nu) .* u;
-        target += family > 10
-                  ? times_log_density(y, h_at, event, entry, family, scale[1])
-                  : family_log_density(y, count, trials, h_at, family, scale);
+        if (family > 10) {
+          target += times_log_density(y, h_at, event, entry, family, scale[1]);
+        } else {
+          target += family_log_density(y, count, trials, h_at, family, scale);
+        }
       }
     }
   }
