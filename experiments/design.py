@@ -112,7 +112,7 @@ def widths_of(groups, args, seed):
                     "realised": realised,
                     "ratio": realised / study.width,
                 }
-    raise RuntimeError("no study of these groups has the width")
+    return None
 
 
 def widths(args):
@@ -120,14 +120,17 @@ def widths(args):
     table = {}
     for title, name in OF_WIDTHS.items() if not args.quick else [("generated", None)]:
         groups = Groups(name)
-        found = pd.DataFrame([widths_of(groups, args, seed) for seed in range(args.splits)])
+        found = [widths_of(groups, args, seed) for seed in range(args.splits)]
+        found = pd.DataFrame([row for row in found if row is not None])
         table[title] = found.mean()
+        table[title]["pilots"] = len(found)
         if len(found) > 1:
             table[title]["s.e."] = standard_error(found["ratio"])
         print(title, found.round(3).to_string(), sep="\n", flush=True)
     table = pd.DataFrame(table).T.rename_axis("table")
-    whole = ["pilot", "bags", "points"]
-    return table.assign(**table[whole].map("{:.0f}".format))
+    whole = ["pilot", "bags", "points", "pilots"]
+    table = table.assign(**table[whole].map("{:.0f}".format))
+    return table[[*whole, *table.columns.drop(whole)]]
 
 
 def study_of_process(n, points, slope, rng):
@@ -257,9 +260,8 @@ to 30 members, log-uniform. `BDR` with 30 landmarks is fitted with Laplace's met
 the cheapest study, with a cost of 5 per group and 1 per member, among those with at least 50 groups
 and at most 8 members that other groups of the table allow, for 0.9 to 1.3 times the mean width of
 the intervals of the pilot. The study is then made of other groups, fitted by itself, and predicts
-further groups.
-Columns are averages over pilots: "ratio" is the realised mean width of 95% intervals relative to
-the expected width.
+further groups. "pilots" counts the pilots with such a study, over which the other columns are
+averages; "ratio" is the realised mean width of 95% intervals relative to the expected width.
 
 {widths}
 
