@@ -5,7 +5,7 @@ column and a correction.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -77,6 +77,16 @@ def describe(i: SupportsIndex, ids: Sequence[object] | Array | None) -> str:
     """Name of bag i in messages: its position and, if it has one, its id."""
     i = int(i)
     return f"bag {i}" if ids is None or i >= len(ids) else f"bag {i} (id {plain(ids[i])!r})"
+
+
+def check_each(bags: Any, values: Array, good: Array, what: str, rule: str) -> None:
+    """Raise ValueError naming the first of n bags with an invalid value, and the rule."""
+    bad = np.flatnonzero(~good)
+    if len(bad):
+        name = describe(bad[0], getattr(bags, "ids", None))
+        raise ValueError(
+            f"the {what} of {name} is {values[bad[0]]:.15g} ({len(bad)} in total): {rule}"
+        )
 
 
 def plain(value: object) -> object:

@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bdr_stan.bags.checks import LARGEST_VALUE, as_vector, checked_numbers, describe, plain
+from bdr_stan.bags.checks import (
+    LARGEST_VALUE,
+    as_vector,
+    check_each,
+    checked_numbers,
+    describe,
+    plain,
+)
 from bdr_stan.bags.column_values import as_values
 from bdr_stan.bags.container import Bags, BagsLike
 from bdr_stan.bags.matching import match_to_ids
@@ -32,12 +39,7 @@ def check_finite_labels(bags: BagsLike, y: ArrayLike) -> Array:
     labels = np.ma.filled(np.ma.asarray(y, float), np.nan) if np.ma.isMaskedArray(y) else y
     labels = checked_numbers(labels, "label", getattr(bags, "ids", None))
     check_one_per_bag(labels, len(bags))
-    bad = np.flatnonzero(~np.isfinite(labels))
-    if len(bad):
-        raise ValueError(
-            f"the label of {_name(bags, bad[0])} is {labels[bad[0]]} ({len(bad)} in total): "
-            "leave these bags out"
-        )
+    check_each(bags, labels, np.isfinite(labels), "label", "leave these bags out")
     check_plausible(bags, labels)
     return labels
 
@@ -82,12 +84,8 @@ def check_same_outputs(y: Any, outputs: list) -> None:
 
 def check_plausible(bags: BagsLike, labels: Array) -> None:
     """Raise ValueError for labels beyond 1e30 or in the form of a code; warn of other codes."""
-    nodata = np.flatnonzero(np.abs(labels) > LARGEST_VALUE)
-    if len(nodata):
-        raise ValueError(
-            f"the label of {_name(bags, nodata[0])} is {labels[nodata[0]]:.3g} ({len(nodata)} "
-            "in total), which looks like a nodata marker: leave these bags out"
-        )
+    rule = "it looks like a nodata marker, so leave these bags out"
+    check_each(bags, labels, np.abs(labels) <= LARGEST_VALUE, "label", rule)
     ends = ends_of(labels)
     codes = [value for value in codes_in(ends) if has_form(value)]
     if not codes:
@@ -233,4 +231,4 @@ def check_one_per_bag(labels: Array, n: int) -> None:
 
 
 def _name(bags: BagsLike, i: int) -> str:
-    return bags.name(i) if hasattr(bags, "name") else describe(i, None)
+    return describe(i, getattr(bags, "ids", None))
