@@ -10,7 +10,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from bdr_stan.arguments import near
-from bdr_stan.bags.memory_map import memory_map
+from bdr_stan.bags.chunks import memory_map
 from bdr_stan.types import Array, ArrayLike
 
 # Rasters mark missing cells by values such as -3.4e38; no measurement is as large.
