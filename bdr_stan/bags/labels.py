@@ -176,8 +176,15 @@ def classes_and_codes(labels: Any) -> tuple[Array, Array]:
 
 
 def label_sd_values(bags: Bags, label_sd: ArrayLike | str) -> Array:
-    """Standard errors of labels, float64, (n,), from numbers or a column of the bags' metadata."""
-    return check_label_sd(values_of_bags(bags, label_sd, "label_sd"), len(bags), bags.ids)
+    """Standard errors of labels > 0, float64, (n,), by numbers or a column of the bags' metadata."""
+    values = as_vector(values_of_bags(bags, label_sd, "label_sd"), len(bags), "label_sd", "bag")
+    if values.dtype == bool:
+        raise TypeError("label_sd is true or false: pass one number per bag")
+    values = checked_numbers(values, "label_sd", bags.ids)
+    rule = "a standard error is positive, so correct it, or leave these bags out"
+    check_each(bags, values, (values > 0) & (values < LARGEST_VALUE), "label_sd", rule)
+    warn_of_codes({"label_sd": ends_of(values)}, "bags", CODES_OF_BAGS)
+    return values
 
 
 def values_of_bags(bags: BagsLike, values: ArrayLike | str, name: str) -> ArrayLike:
@@ -195,22 +202,6 @@ def values_of_bags(bags: BagsLike, values: ArrayLike | str, name: str) -> ArrayL
             f"{', '.join(map(repr, columns)) or 'none'}: name one of them, or pass numbers"
         )
     return table[values]
-
-
-def check_label_sd(label_sd: ArrayLike, n: int, ids: Array | None = None) -> Array:
-    """Standard errors of the labels of n bags, finite and > 0; float64, shape (n,)."""
-    values = as_vector(label_sd, n, "label_sd", "bag")
-    if values.dtype == bool:
-        raise TypeError("label_sd is true or false: pass one number per bag")
-    values = checked_numbers(values, "label_sd", ids)
-    bad = np.flatnonzero(~((values > 0) & (values < LARGEST_VALUE)))
-    if len(bad):
-        raise ValueError(
-            f"label_sd of {describe(bad[0], ids)} is {values[bad[0]]:g} ({len(bad)} in total), "
-            "but a standard error is positive: correct it, or leave these bags out"
-        )
-    warn_of_codes({"label_sd": ends_of(values)}, "bags", CODES_OF_BAGS)
-    return values
 
 
 def check_one_per_bag(labels: Array, n: int) -> None:
