@@ -104,17 +104,10 @@ def check_plausible(bags: BagsLike, labels: Array) -> None:
 
 def check_within(bags: BagsLike, y: Array, bounds: Sequence[float | None]) -> None:
     """Raise ValueError for labels outside inclusive bounds (lower, upper); None is unbounded."""
-    lower, upper = bounds
-    for end, outside in (
-        (lower, lower is not None and y < lower),
-        (upper, upper is not None and y > upper),
-    ):
-        bad = np.flatnonzero(outside)
-        if len(bad):
-            raise ValueError(
-                f"the label of {_name(bags, bad[0])} is {y[bad[0]]:g}, beyond the bound {end:g} "
-                f"({len(bad)} in total): widen the bounds, or leave these bags out"
-            )
+    lower, upper = (np.inf * sign if end is None else end for sign, end in zip((-1, 1), bounds))
+    for end, inside in ((lower, y >= lower), (upper, y <= upper)):
+        rule = f"it is beyond the bound {end:g}; widen the bounds, or leave these bags out"
+        check_each(bags, y, inside, "label", rule)
 
 
 def check_classes(bags: BagsLike, y: ArrayLike, *, several: bool = False) -> Array:
@@ -176,7 +169,7 @@ def classes_and_codes(labels: Any) -> tuple[Array, Array]:
 
 
 def label_sd_values(bags: Bags, label_sd: ArrayLike | str) -> Array:
-    """Standard errors of labels > 0, float64, (n,), by numbers or a column of the bags' metadata."""
+    """Standard errors of labels, float64, (n,), from numbers or a column of the bags' metadata."""
     values = as_vector(values_of_bags(bags, label_sd, "label_sd"), len(bags), "label_sd", "bag")
     if values.dtype == bool:
         raise TypeError("label_sd is true or false: pass one number per bag")
