@@ -48,7 +48,7 @@ def checked_numbers(
         return as_real_numbers(values)
     except (TypeError, ValueError):
         objects = np.asarray(values, object).ravel()
-    as_numbers = [_as_number(value) for value in objects]
+    as_numbers = [number_or_none(value) for value in objects]
     texts = [isinstance(value, (str, bytes)) for value in objects]
     if None not in as_numbers:
         bad, advice = texts, "convert all, for example with pd.to_numeric"
@@ -65,7 +65,7 @@ def checked_numbers(
     )
 
 
-def _as_number(value):
+def number_or_none(value: Any) -> float | None:
     """A value as a number, also from a text; None if it is none."""
     try:
         return float(value)
