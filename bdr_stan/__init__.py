@@ -11,8 +11,7 @@ __version__ = "0.1.0"
 
 _NAMES_OF = {
     "bags": ["Bags", "Samples"],
-    "estimators.blr": ["BLR"],
-    "estimators.bdr": ["Shrinkage", "BDR"],
+    "estimators.bdr": ["BLR", "Shrinkage", "BDR"],
     "estimators.classifiers": ["BLRClassifier", "ShrinkageClassifier", "BDRClassifier"],
     "estimators.inverse": ["InverseBDR", "InverseBDRClassifier"],
     "estimators.ridge": ["RBFNetwork"],

@@ -42,8 +42,6 @@ n_draws : int, default 1000
     Draws of the posterior that are used, evenly spaced.
 seed : int, optional
     Of all that is drawn; default `random_state`.
-bags_a, bags_b : Bags, or lists of n arrays, shapes (n_points, p)
-    The bags after the change, and before: label of `bags_a` less that of `bags_b`.
 category : class or list of classes, optional
     Of more than two classes those whose probability is meant, such as ["fair", "good"].
 stan_data : dict, optional

@@ -20,7 +20,7 @@ from joblib import Parallel, delayed
 from scipy.spatial.distance import cdist
 from threadpoolctl import threadpool_limits
 
-from bdr_stan.kernel_means.outer_kernels import values_at_squares
+from bdr_stan.kernel_means.set_kernels import values_at_squares
 from bdr_stan.kernels import Polynomial
 from data_gen.aerosol import aerosol_bags
 from experiments.papers.kernel_grids import set_kernels

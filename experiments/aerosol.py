@@ -16,7 +16,7 @@ from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_limits
 
 from bdr_stan import Bags
-from bdr_stan.kernel_means.outer_kernels import between, resolved_outer
+from bdr_stan.kernel_means.set_kernels import between, resolved_outer
 from bdr_stan.kernels import (
     RBF,
     Cauchy,

@@ -16,8 +16,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.svm import SVC
 
 from bdr_stan import Bags
-from bdr_stan.kernel_means.outer_kernels import between, resolved_outer
-from bdr_stan.kernel_means.set_kernels import BagMeans
+from bdr_stan.kernel_means.set_kernels import BagMeans, between, resolved_outer
 from bdr_stan.kernel_means.shrinkage import ESTIMATORS
 from bdr_stan.kernels import RBF, median_bandwidth
 from experiments import report

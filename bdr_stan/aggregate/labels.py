@@ -4,20 +4,11 @@ import numpy as np
 
 from bdr_stan.bags import Bags
 from bdr_stan.bags.checks import as_vector, checked_numbers
+from bdr_stan.bags.checks import check_each as check_each
 from bdr_stan.bags.missing_codes import CODES_OF_BAGS, ends_of, warn_of_codes
 from bdr_stan.types import Array, ArrayLike
 
 LARGEST_COUNT = 2**31 - 1  # Stan holds counts as 32-bit integers
-
-
-def check_each(bags: Bags, values: Array, good: Array, what: str, rule: str) -> None:
-    """Raise ValueError naming the first of n bags with an invalid value, and the rule."""
-    bad = np.flatnonzero(~good)
-    if len(bad):
-        raise ValueError(
-            f"the {what} of {bags.name(bad[0])} is {values[bad[0]]:.15g} ({len(bad)} in total): "
-            f"{rule}"
-        )
 
 
 def check_counts(bags: Bags, values: Array, what: str, rule: str) -> None:
@@ -27,6 +18,13 @@ def check_counts(bags: Bags, values: Array, what: str, rule: str) -> None:
     check_each(
         bags, values, values <= LARGEST_COUNT, what, f"Stan counts up to {LARGEST_COUNT}: rescale"
     )
+
+
+def check_count_labels(bags: Bags, labels: Array, rule: str) -> None:
+    """Raise ValueError unless labels are counts, of which some are above 0."""
+    check_counts(bags, labels, "label", rule)
+    if not labels.any():
+        raise ValueError(f"all {len(labels)} labels are 0: there is no rate to learn from them")
 
 
 def checked_trials(bags: Bags, values: ArrayLike, y: Array | None = None) -> Array:

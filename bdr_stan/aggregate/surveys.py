@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from bdr_stan.aggregate.labels import check_counts, check_each
+from bdr_stan.aggregate.labels import check_counts
 from bdr_stan.aggregate.outside_basis import horizons
 from bdr_stan.aggregate.rows import AggregateRows, point_rows
 from bdr_stan.aggregate.training import AggregateFeatures
 from bdr_stan.bags import Bags, BagsLike, as_bags, values_of_bags
-from bdr_stan.bags.checks import as_vector, checked_numbers
+from bdr_stan.bags.checks import as_vector, check_each, checked_numbers
 from bdr_stan.bags.missing_codes import CODES_OF_BAGS, ends_of, warn_of_codes
 from bdr_stan.kernels import FeatureMap, Kernel, Product, fields_of
 from bdr_stan.types import Array

@@ -7,7 +7,6 @@ from bdr_stan.bags.columns import TableColumns as TableColumns
 from bdr_stan.bags.container import Bags, BagsLike
 from bdr_stan.bags.container import as_bags as as_bags
 from bdr_stan.bags.labels import check_classes as check_classes
-from bdr_stan.bags.labels import check_label_sd as check_label_sd
 from bdr_stan.bags.labels import check_labels as check_labels
 from bdr_stan.bags.labels import check_one_per_bag as check_one_per_bag
 from bdr_stan.bags.labels import check_outputs as check_outputs

@@ -5,12 +5,12 @@ column and a correction.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
 
 from bdr_stan.arguments import near
-from bdr_stan.bags.memory_map import memory_map
+from bdr_stan.bags.chunks import memory_map
 from bdr_stan.types import Array, ArrayLike
 
 # Rasters mark missing cells by values such as -3.4e38; no measurement is as large.
@@ -48,7 +48,7 @@ def checked_numbers(
         return as_real_numbers(values)
     except (TypeError, ValueError):
         objects = np.asarray(values, object).ravel()
-    as_numbers = [_as_number(value) for value in objects]
+    as_numbers = [number_or_none(value) for value in objects]
     texts = [isinstance(value, (str, bytes)) for value in objects]
     if None not in as_numbers:
         bad, advice = texts, "convert all, for example with pd.to_numeric"
@@ -65,7 +65,7 @@ def checked_numbers(
     )
 
 
-def _as_number(value):
+def number_or_none(value: Any) -> float | None:
     """A value as a number, also from a text; None if it is none."""
     try:
         return float(value)
@@ -77,6 +77,16 @@ def describe(i: SupportsIndex, ids: Sequence[object] | Array | None) -> str:
     """Name of bag i in messages: its position and, if it has one, its id."""
     i = int(i)
     return f"bag {i}" if ids is None or i >= len(ids) else f"bag {i} (id {plain(ids[i])!r})"
+
+
+def check_each(bags: Any, values: Array, good: Array, what: str, rule: str) -> None:
+    """Raise ValueError naming the first of n bags with an invalid value, and the rule."""
+    bad = np.flatnonzero(~good)
+    if len(bad):
+        name = describe(bad[0], getattr(bags, "ids", None))
+        raise ValueError(
+            f"the {what} of {name} is {values[bad[0]]:.15g} ({len(bad)} in total): {rule}"
+        )
 
 
 def plain(value: object) -> object:

@@ -1,7 +1,10 @@
-"""Chunks of the stack of all points, each small enough to process at once."""
+"""Reading the stack of all points: in chunks, and from a memory-mapped file."""
 
 import itertools
+import mmap
+import sys
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +13,7 @@ from bdr_stan.types import Array
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chunk:
-    """Whole bags, or a piece of one bag that is larger than a chunk."""
+    """Whole bags, or a piece of one bag that is larger than a chunk: few enough points at once."""
 
     start: int  # its points are the rows start to stop - 1 of the stack
     stop: int
@@ -44,3 +47,25 @@ def cut_chunks(offsets: Array, n_points: int) -> list[Chunk]:
                 chunks.append(Chunk(a, b, first, last, np.array([0, b - a])))
         first = last
     return chunks
+
+
+def memory_map(array: object) -> Array | None:
+    """The array directly on the memory-mapped file if `array` is a view of one, or None."""
+    while isinstance(array, np.ndarray):
+        if isinstance(array.base, mmap.mmap):
+            return array
+        array = array.base
+    return None
+
+
+def release(array: Array) -> None:
+    """Release the pages read from a memory map, except on Windows; the file keeps the data."""
+    mapped: Any = memory_map(array)
+    # A private map ("c") would lose its changes.
+    if getattr(mapped, "mode", "c") != "c" and sys.platform != "win32":
+        mapped.base.madvise(mmap.MADV_DONTNEED)
+
+
+def share_memory(array: Array, values: Any) -> bool:
+    """Whether an array may be a view of the values it was made from."""
+    return not isinstance(values, (list, tuple)) and np.may_share_memory(array, values)

@@ -7,7 +7,7 @@ from unicodedata import normalize
 
 import numpy as np
 
-from bdr_stan.bags.checks import plain
+from bdr_stan.bags.checks import number_or_none, plain
 from bdr_stan.types import Array
 from bdr_stan.user_warnings import warn
 
@@ -147,24 +147,16 @@ def check_are_categories(values: Collection[str], name: str) -> None:
             "them, such as years since 2000, or leave it out"
         )
     numbers = [value for value in values if _NUMBER.fullmatch(value.strip())]
-    formatted = any(not _is_plain_number(value) for value in numbers)  # as in $1,200
+    formatted = any(number_or_none(value) is None for value in numbers)  # as in $1,200
     if len(numbers) > len(values) / 2 and (len(values) > 2 or formatted):
         others = [value for value in values if value not in numbers]
         what = f"text such as {others[0]!r} among numbers" if others else "numbers written as text"
-        example = next((v for v in numbers if not _is_plain_number(v)), numbers[0])
+        example = next((v for v in numbers if number_or_none(v) is None), numbers[0])
         raise TypeError(
             f"column {name!r} holds {what}, such as {example!r}: convert its cells to numbers, for "
             f"example with decimal=',', thousands=',' or na_values={others[:1] or ['--']} of "
             "read_csv, or a category of the column where they are codes, or leave it out"
         )
-
-
-def _is_plain_number(text):
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def ids_of_text(texts: Any) -> Any:

@@ -20,11 +20,10 @@ from bdr_stan.bags.checks import (
     offsets_of_sizes,
     values_are_usable,
 )
-from bdr_stan.bags.chunks import Chunk, cut_chunks
+from bdr_stan.bags.chunks import Chunk, cut_chunks, memory_map, release, share_memory
 from bdr_stan.bags.clusters import Clusters, clustered_sizes, variances_of_columns
 from bdr_stan.bags.column_warnings import warn_of_values
 from bdr_stan.bags.columns import TableColumns, points_that_meet
-from bdr_stan.bags.memory_map import memory_map, release, share_memory
 from bdr_stan.bags.partitions import PartitionedBags
 from bdr_stan.bags.readers import Readers
 from bdr_stan.bags.samples import Samples

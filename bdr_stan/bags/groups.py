@@ -1,12 +1,11 @@
 """Groups of bags by columns of their metadata, and the weights of bags in sums over a group."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csc_array
 
-from bdr_stan.bags.checks import LARGEST_VALUE, as_vector, checked_numbers, near_names
+from bdr_stan.bags.checks import LARGEST_VALUE, as_vector, check_each, checked_numbers, near_names
 from bdr_stan.bags.container import Bags
 from bdr_stan.bags.labels import values_of_bags
 from bdr_stan.bags.missing_codes import CODES_OF_BAGS, ends_of, warn_of_codes
@@ -46,8 +45,7 @@ def sum_coefficients(
     if weights is None:
         values = np.ones(len(bags))
     else:
-        in_order = values_of_bags(bags, weights, "weights")
-        values = weights_of_bags(in_order, len(bags), bags.name)
+        values = weights_of_bags(values_of_bags(bags, weights, "weights"), bags)
     sums = np.bincount(group, values, minlength=n_groups)
     empty = np.flatnonzero(sums == 0)
     if len(empty):
@@ -57,14 +55,10 @@ def sum_coefficients(
     return csc_array((coefficients, (group, np.arange(len(bags)))), shape=(n_groups, len(bags)))
 
 
-def weights_of_bags(weights: Any, n: int, name: Callable[[int], str]) -> Array:
-    """Weights in the order of n bags, named ``name(i)``, as numbers >= 0, shape (n,)."""
-    values = as_vector(checked_numbers(weights, "weight"), n, "weights", "bag")
-    bad = np.flatnonzero(~((values >= 0) & (values < LARGEST_VALUE)))
-    if len(bad):
-        raise ValueError(
-            f"the weight of {name(bad[0])} is {values[bad[0]]:g} ({len(bad)} in total): weights "
-            "are numbers from 0"
-        )
+def weights_of_bags(weights: Any, bags: Any) -> Array:
+    """Weights in the order of n bags, or of what has their ids, as numbers >= 0, shape (n,)."""
+    values = as_vector(checked_numbers(weights, "weight"), len(bags), "weights", "bag")
+    good = (values >= 0) & (values < LARGEST_VALUE)
+    check_each(bags, values, good, "weight", "weights are numbers from 0")
     warn_of_codes({"weights": ends_of(values)}, "bags", CODES_OF_BAGS)
     return values

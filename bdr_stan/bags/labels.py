@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bdr_stan.bags.checks import LARGEST_VALUE, as_vector, checked_numbers, describe, plain
+from bdr_stan.bags.checks import (
+    LARGEST_VALUE,
+    as_vector,
+    check_each,
+    checked_numbers,
+    describe,
+    plain,
+)
 from bdr_stan.bags.column_values import as_values
 from bdr_stan.bags.container import Bags, BagsLike
 from bdr_stan.bags.matching import match_to_ids
@@ -32,12 +39,7 @@ def check_finite_labels(bags: BagsLike, y: ArrayLike) -> Array:
     labels = np.ma.filled(np.ma.asarray(y, float), np.nan) if np.ma.isMaskedArray(y) else y
     labels = checked_numbers(labels, "label", getattr(bags, "ids", None))
     check_one_per_bag(labels, len(bags))
-    bad = np.flatnonzero(~np.isfinite(labels))
-    if len(bad):
-        raise ValueError(
-            f"the label of {_name(bags, bad[0])} is {labels[bad[0]]} ({len(bad)} in total): "
-            "leave these bags out"
-        )
+    check_each(bags, labels, np.isfinite(labels), "label", "leave these bags out")
     check_plausible(bags, labels)
     return labels
 
@@ -82,12 +84,8 @@ def check_same_outputs(y: Any, outputs: list) -> None:
 
 def check_plausible(bags: BagsLike, labels: Array) -> None:
     """Raise ValueError for labels beyond 1e30 or in the form of a code; warn of other codes."""
-    nodata = np.flatnonzero(np.abs(labels) > LARGEST_VALUE)
-    if len(nodata):
-        raise ValueError(
-            f"the label of {_name(bags, nodata[0])} is {labels[nodata[0]]:.3g} ({len(nodata)} "
-            "in total), which looks like a nodata marker: leave these bags out"
-        )
+    rule = "it looks like a nodata marker, so leave these bags out"
+    check_each(bags, labels, np.abs(labels) <= LARGEST_VALUE, "label", rule)
     ends = ends_of(labels)
     codes = [value for value in codes_in(ends) if has_form(value)]
     if not codes:
@@ -106,17 +104,10 @@ def check_plausible(bags: BagsLike, labels: Array) -> None:
 
 def check_within(bags: BagsLike, y: Array, bounds: Sequence[float | None]) -> None:
     """Raise ValueError for labels outside inclusive bounds (lower, upper); None is unbounded."""
-    lower, upper = bounds
-    for end, outside in (
-        (lower, lower is not None and y < lower),
-        (upper, upper is not None and y > upper),
-    ):
-        bad = np.flatnonzero(outside)
-        if len(bad):
-            raise ValueError(
-                f"the label of {_name(bags, bad[0])} is {y[bad[0]]:g}, beyond the bound {end:g} "
-                f"({len(bad)} in total): widen the bounds, or leave these bags out"
-            )
+    lower, upper = (np.inf * sign if end is None else end for sign, end in zip((-1, 1), bounds))
+    for end, inside in ((lower, y >= lower), (upper, y <= upper)):
+        rule = f"it is beyond the bound {end:g}; widen the bounds, or leave these bags out"
+        check_each(bags, y, inside, "label", rule)
 
 
 def check_classes(bags: BagsLike, y: ArrayLike, *, several: bool = False) -> Array:
@@ -179,7 +170,14 @@ def classes_and_codes(labels: Any) -> tuple[Array, Array]:
 
 def label_sd_values(bags: Bags, label_sd: ArrayLike | str) -> Array:
     """Standard errors of labels, float64, (n,), from numbers or a column of the bags' metadata."""
-    return check_label_sd(values_of_bags(bags, label_sd, "label_sd"), len(bags), bags.ids)
+    values = as_vector(values_of_bags(bags, label_sd, "label_sd"), len(bags), "label_sd", "bag")
+    if values.dtype == bool:
+        raise TypeError("label_sd is true or false: pass one number per bag")
+    values = checked_numbers(values, "label_sd", bags.ids)
+    rule = "a standard error is positive, so correct it, or leave these bags out"
+    check_each(bags, values, (values > 0) & (values < LARGEST_VALUE), "label_sd", rule)
+    warn_of_codes({"label_sd": ends_of(values)}, "bags", CODES_OF_BAGS)
+    return values
 
 
 def values_of_bags(bags: BagsLike, values: ArrayLike | str, name: str) -> ArrayLike:
@@ -197,22 +195,6 @@ def values_of_bags(bags: BagsLike, values: ArrayLike | str, name: str) -> ArrayL
             f"{', '.join(map(repr, columns)) or 'none'}: name one of them, or pass numbers"
         )
     return table[values]
-
-
-def check_label_sd(label_sd: ArrayLike, n: int, ids: Array | None = None) -> Array:
-    """Standard errors of the labels of n bags, finite and > 0; float64, shape (n,)."""
-    values = as_vector(label_sd, n, "label_sd", "bag")
-    if values.dtype == bool:
-        raise TypeError("label_sd is true or false: pass one number per bag")
-    values = checked_numbers(values, "label_sd", ids)
-    bad = np.flatnonzero(~((values > 0) & (values < LARGEST_VALUE)))
-    if len(bad):
-        raise ValueError(
-            f"label_sd of {describe(bad[0], ids)} is {values[bad[0]]:g} ({len(bad)} in total), "
-            "but a standard error is positive: correct it, or leave these bags out"
-        )
-    warn_of_codes({"label_sd": ends_of(values)}, "bags", CODES_OF_BAGS)
-    return values
 
 
 def check_one_per_bag(labels: Array, n: int) -> None:
@@ -233,4 +215,4 @@ def check_one_per_bag(labels: Array, n: int) -> None:
 
 
 def _name(bags: BagsLike, i: int) -> str:
-    return bags.name(i) if hasattr(bags, "name") else describe(i, None)
+    return describe(i, getattr(bags, "ids", None))

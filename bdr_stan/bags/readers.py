@@ -17,12 +17,12 @@ from bdr_stan.bags.checks import (
     describe,
     offsets_of_sizes,
 )
+from bdr_stan.bags.chunks import memory_map, share_memory
 from bdr_stan.bags.column_roles import ColumnRoles
 from bdr_stan.bags.column_values import warn_of_similar_ids
 from bdr_stan.bags.column_warnings import warn_of_values
 from bdr_stan.bags.files import csv_table, parquet_table, parts_of
 from bdr_stan.bags.matching import check_same_rows
-from bdr_stan.bags.memory_map import memory_map, share_memory
 from bdr_stan.bags.partitions import PartitionedBags, parts_of_dask
 from bdr_stan.bags.tables import (
     arguments_of_table,

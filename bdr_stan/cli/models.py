@@ -25,8 +25,8 @@ MODELS = {
     "aggregate": "AggregateRegressor",
 }
 
-# Advice if a model does not have an option of `fit`.
-_INSTEAD = {
+# What `fit` takes in addition to each label, and advice if a model does not have it.
+LABEL_DATA = {
     "label_sd": ", which bdr, blr, shrinkage, inverse-bdr and aggregate do: leave it out",
     "trials": ": leave them out, or use --family binomial of bdr, blr and shrinkage, or --model "
     "aggregate",
@@ -60,7 +60,7 @@ def check_fit_options(name: str, estimator: Any, options: Mapping[str, Any]) -> 
     """Raise ValueError for options of `fit` that need another model, family or method."""
     label_data = getattr(estimator, "takes", ("trials",) * hasattr(estimator, "predict_points"))
     accepted = {*label_data, *["label_sd"] * getattr(estimator, "takes_label_sd", False)}
-    for option, instead in _INSTEAD.items():
+    for option, instead in LABEL_DATA.items():
         if option in options and option not in accepted:
             raise ValueError(f"{name} takes no --{option.replace('_', '-')}{instead}")
     if "trials" in label_data and hasattr(estimator, "takes") and "trials" not in options:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from bdr_stan.cli.models import MODELS
+from bdr_stan.cli.models import LABEL_DATA, MODELS
 from bdr_stan.cli.options import csv_options
-from bdr_stan.labels import WITH_LABELS
 
 if TYPE_CHECKING:
     from bdr_stan.bags import Bags, Samples
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
 _OF_POINTS = ("weight", "cluster", "strata")  # roles of columns
 _ROLES_OF_BAGS = ("covariates", "groups", "smooths")
-_LABEL_DATA = ("label_sd", *WITH_LABELS)  # for `fit`, in addition to the label
 
 
 def _split(names: str | None) -> list[str] | None:
@@ -97,7 +95,7 @@ class LabelledTable:
         """The table from options, which it removes; smooths "a,b+c" have the pair b, c."""
         tables = tables_of_samples(data, options.pop("samples"))
         roles = {role: options.pop(role, None) for role in ("bag", "label", *_OF_POINTS)}
-        label_data = {role: options.pop(role, None) for role in _LABEL_DATA}
+        label_data = {role: options.pop(role, None) for role in LABEL_DATA}
         names: dict[str, Any] = {
             role: _split(options.pop(role)) for role in ("features", *_ROLES_OF_BAGS)
         }

@@ -1,16 +1,36 @@
-"""Coordinates of mean embeddings for the computations of a model."""
+"""Coordinates of mean embeddings for the computations of a model, which saved fits keep."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.linalg import block_diag, cholesky, eigh, solve_triangular
 
 from bdr_stan.embedding.mean_embedding import Embedding
-from bdr_stan.embedding.saved_arrays import SavedArrays
 from bdr_stan.embedding.shrinkage import joint_basis
-from bdr_stan.types import Array
+from bdr_stan.types import Array, ArrayLike
+
+
+class SavedArrays:
+    """Base of dataclasses with fields that saved fits keep, except for None."""
+
+    saved: ClassVar[Mapping[str, tuple[str, ...]]]  # field -> its name there, then its dimensions
+
+    def constants(self) -> dict[str, tuple[ArrayLike, list[str]]]:
+        """Values by their names in saved fits, with their dimensions."""
+        values = {name: (getattr(self, f), list(axes)) for f, (name, *axes) in self.saved.items()}
+        return {name: pair for name, pair in values.items() if pair[0] is not None}
+
+    @classmethod
+    def from_constants(cls, constants: Mapping[str, Array], **others: Any) -> Any:
+        """The object from the arrays that a fit keeps, and its other fields."""
+        values = {
+            field: constants[name] if axes else np.asarray(constants[name]).item()
+            for field, (name, *axes) in cls.saved.items()
+            if name in constants
+        }
+        return cls(**values, **others)
 
 
 @dataclass(frozen=True)

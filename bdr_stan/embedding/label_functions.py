@@ -7,7 +7,7 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 from scipy.linalg import eigh, helmert
 
-from bdr_stan.embedding.saved_arrays import SavedArrays
+from bdr_stan.embedding.coordinates import SavedArrays
 from bdr_stan.types import Array, ArrayLike
 
 _MAX_KNOTS = 6  # which make four curved functions

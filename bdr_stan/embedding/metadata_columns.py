@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bdr_stan.bags.base import BagsBase
-from bdr_stan.bags.checks import near_names
+from bdr_stan.bags.checks import check_each, near_names
 from bdr_stan.bags.column_values import check_are_categories, warn_of_categories
 from bdr_stan.types import Array
 
@@ -52,12 +52,8 @@ def numbers_of_column(bags: BagsBase, name: str, role: str) -> Array:
     if not is_numeric(values):
         raise TypeError(f"{role} {name!r} holds {values.dtype}: give a column of numbers")
     numbers = values.to_numpy(float)
-    infinite = np.flatnonzero(~np.isfinite(numbers))
-    if len(infinite):
-        raise ValueError(
-            f"{role} {name!r} of {bags.name(infinite[0])} is {numbers[infinite[0]]}, but "
-            "must be finite: correct it or leave the bag out"
-        )
+    rule = "it must be finite, so correct it or leave the bag out"
+    check_each(bags, numbers, np.isfinite(numbers), f"{role} {name!r}", rule)
     return numbers
 
 

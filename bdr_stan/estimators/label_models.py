@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from bdr_stan.aggregate.labels import check_counts, check_each, checked_trials
+from bdr_stan.aggregate.labels import check_count_labels, checked_trials
 from bdr_stan.aggregate.likelihoods import Likelihood
 from bdr_stan.aggregate.links import Link
 from bdr_stan.bags import Bags, check_classes, check_labels, label_sd_values, values_of_bags
-from bdr_stan.bags.checks import as_vector, checked_numbers, near_names, plain
+from bdr_stan.bags.checks import as_vector, check_each, checked_numbers, near_names, plain
 from bdr_stan.bags.labels import (
     check_finite_labels,
     check_plausible,
@@ -273,9 +273,7 @@ class OutcomeLabels(FamilyLabels):
             check_each(bags, labels, (low < labels) & (labels < high), "label", family.needs)
             return labels
         labels = check_finite_labels(bags, y)
-        check_counts(bags, labels, "label", family.needs)
-        if not labels.any():
-            raise ValueError(f"all {len(labels)} labels are 0: there is no rate to learn from them")
+        check_count_labels(bags, labels, family.needs)
         return labels
 
     def predictive(self, coordinates, embedding, labels, draws):

@@ -15,9 +15,8 @@ from bdr_stan.bags import Bags, BagsLike, as_bags, check_outputs, output_names
 from bdr_stan.bags.checks import offsets_of_sizes
 from bdr_stan.estimators.base import ProbabilisticRegressor
 from bdr_stan.estimators.validation import check_alpha
-from bdr_stan.kernel_means.outer_kernels import between, check_outer, resolved_outer
 from bdr_stan.kernel_means.ridge_path import KernelRidgePath
-from bdr_stan.kernel_means.set_kernels import BagMeans
+from bdr_stan.kernel_means.set_kernels import BagMeans, between, check_outer, resolved_outer
 from bdr_stan.kernels import Kernel, Stationary, check_kernel_and_bandwidth, resolve_kernel
 from bdr_stan.parameters import estimator
 from bdr_stan.predictive import Predictive

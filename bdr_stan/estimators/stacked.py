@@ -20,8 +20,8 @@ from bdr_stan.labels import WITH_LABELS
 from bdr_stan.parameters import estimator
 from bdr_stan.predictive import mix
 from bdr_stan.results.inference_data import InferenceData
+from bdr_stan.results.leave_one_out import stack
 from bdr_stan.results.result import Result
-from bdr_stan.results.stacking import stack
 from bdr_stan.types import ArrayLike
 
 _MAX_ADDITIVE_COLUMNS = 20  # columns; with more, each has fewer than three landmarks

@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from bdr_stan.embedding.coordinates import SavedArrays
 from bdr_stan.embedding.label_functions import LabelFunctions
 from bdr_stan.embedding.mean_embedding import Embedding
-from bdr_stan.embedding.saved_arrays import SavedArrays
 from bdr_stan.predictive import ClassPredictive, GridPredictive, MulticlassPredictive
 from bdr_stan.predictive.grid import NO_REPEATED_LABELS, RepeatedLabels, trapezoid_weights
 from bdr_stan.types import Array, ArrayLike

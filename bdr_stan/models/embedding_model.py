@@ -15,7 +15,7 @@ from bdr_stan.embedding.coordinates import joint_coordinates, principal_axes
 from bdr_stan.embedding.prior import JITTER, eta_prior, landmark_matrices, with_prior_mean
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.kernels import Kernel, landmark_features
-from bdr_stan.kernels.linear_plus import LINEAR_VARIANCE, with_linear_variance
+from bdr_stan.kernels.names import LINEAR_VARIANCE, with_linear_variance
 from bdr_stan.labels import Labels
 from bdr_stan.posterior.latent_gaussian import LatentGaussianModel, most_probable_scales
 from bdr_stan.posterior.mode import Mode

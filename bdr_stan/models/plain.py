@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from bdr_stan.bags import Bags
-from bdr_stan.cmdstan.data_file import write_data
+from bdr_stan.cmdstan.files import write_data
 from bdr_stan.embedding.coordinates import Coordinates
 from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.kernels import FieldFeatures

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from bdr_stan.cmdstan.csv_files import read_without_polars
-from bdr_stan.cmdstan.data_file import write_data
+from bdr_stan.cmdstan.files import read_without_polars, write_data
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.posterior import stanli
 from bdr_stan.posterior.model import Draws, Model, StanInput

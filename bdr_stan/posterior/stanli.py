@@ -11,7 +11,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 
-from bdr_stan.cmdstan.data_file import write_data
+from bdr_stan.cmdstan.files import write_data
 from bdr_stan.cmdstan.programs import ProgramError, fast_directory, runs_at_once, source_path
 from bdr_stan.extras import (
     STANLI_VERSION,

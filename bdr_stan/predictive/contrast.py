@@ -5,7 +5,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from bdr_stan.bags.checks import describe
 from bdr_stan.bags.groups import weights_of_bags
 from bdr_stan.bags.matching import match_to_ids
 from bdr_stan.predictive.distributions import draw_quantiles, interval_ends
@@ -149,7 +148,7 @@ class Contrast(Mixture):
         if weights is None:
             return np.full(len(self), 1 / len(self))
         in_order = match_to_ids(weights, self.ids, "weights")
-        weights = weights_of_bags(in_order, len(self), lambda i: describe(i, self.ids))
+        weights = weights_of_bags(in_order, self)
         if not weights.any():
             raise ValueError("all weights are zero: give a bag a positive one")
         return weights / weights.sum()

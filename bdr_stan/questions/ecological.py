@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan.aggregate.likelihoods import likelihood_named
 from bdr_stan.bags import Bags, BagsLike
+from bdr_stan.bags.checks import check_each
 from bdr_stan.predictive.distributions import interval_ends, table_of_bags
 from bdr_stan.questions.protocol import Fit
 from bdr_stan.types import Array, ArrayLike, DataFrame, is_number, numbers_or_nan
@@ -234,13 +235,8 @@ def _subset_rates(model, bags, y, subset, **label_data):
     totals = model.label_model.read(bags, y, trials=labels.trials).y
     if labels.trials is not None:
         totals = bags.totals * totals / labels.trials
-    negative = np.flatnonzero(totals < 0)
-    if len(negative):
-        i = negative[0]
-        raise ValueError(
-            f"the total of {bags.name(i)} is {totals[i]:.4g} ({len(negative)} in total), but "
-            "rates between 0 and highest_rate have no negative sums"
-        )
+    rule = "rates between 0 and highest_rate have no negative sums"
+    check_each(bags, totals, totals >= 0, "total", rule)
     rows = _rows_of_districts(bags, subset)
     weights = bags.totals[rows]
     if np.any(subset.totals > weights * (1 + _ROUNDING)):

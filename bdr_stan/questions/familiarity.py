@@ -15,9 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan.bags import BagsLike
 from bdr_stan.bags.samples import check_one_sample
+from bdr_stan.embedding.coordinates import SavedArrays
 from bdr_stan.embedding.mean_embedding import Embedding, embed
 from bdr_stan.embedding.prior import landmark_matrices
-from bdr_stan.embedding.saved_arrays import SavedArrays
 from bdr_stan.embedding.shrinkage import joint_basis
 from bdr_stan.embedding.training import TrainingFeatures
 from bdr_stan.predictive.distributions import table_of_bags

@@ -12,8 +12,7 @@ from bdr_stan import __version__
 from bdr_stan.kernels import kernel_text
 from bdr_stan.plots.style import COVERS, one_axes
 from bdr_stan.report.fit_summary import FitSummary, without_points
-from bdr_stan.report.page import Code, Folded, Section, Table, Text
-from bdr_stan.report.pictures import picture
+from bdr_stan.report.page import Code, Folded, Section, Table, Text, picture
 from bdr_stan.results.advice import checks, heading, sampling_warnings, verdict
 
 # Limits that keep the page small enough to open and read.

@@ -9,8 +9,7 @@ from bdr_stan.embedding.shrinkage import shrinkage_factors
 from bdr_stan.plots.style import pyplot
 from bdr_stan.questions.influence import rates_along
 from bdr_stan.report.fit_summary import FitSummary, without_points
-from bdr_stan.report.page import Folded, Section, Table, Text
-from bdr_stan.report.pictures import picture
+from bdr_stan.report.page import Folded, Section, Table, Text, picture
 
 # Limits that keep the page small and quick to make.
 _OPEN_COLUMNS, _MAX_COLUMNS = 3, 12

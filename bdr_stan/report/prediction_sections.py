@@ -11,8 +11,7 @@ from bdr_stan.kernels import LandmarkFeatures, Linear
 from bdr_stan.models.overdispersion import Overdispersion
 from bdr_stan.questions.familiarity import UNFAMILIAR
 from bdr_stan.report.fit_summary import FitSummary
-from bdr_stan.report.page import Folded, Section, Table, Text
-from bdr_stan.report.pictures import picture
+from bdr_stan.report.page import Folded, Section, Table, Text, picture
 from bdr_stan.results.advice import checks
 from bdr_stan.results.leave_one_out import GOOD_K
 from bdr_stan.types import Array

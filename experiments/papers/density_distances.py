@@ -12,7 +12,7 @@ from scipy.special import softmax
 
 from bdr_stan.bags import Bags
 from bdr_stan.embedding.mean_embedding import embed
-from bdr_stan.kernel_means.outer_kernels import squared_distances
+from bdr_stan.kernel_means.set_kernels import squared_distances
 from bdr_stan.kernels import RBF, LandmarkFeatures
 from bdr_stan.types import Array
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from bdr_stan.bags import Bags
-from bdr_stan.kernel_means.outer_kernels import values_at_squares
+from bdr_stan.kernel_means.set_kernels import values_at_squares
 from bdr_stan.kernels import Stationary
 from bdr_stan.threads import map_in_threads
 from bdr_stan.types import Array

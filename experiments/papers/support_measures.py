@@ -14,12 +14,12 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from bdr_stan.bags import Bags, BagsLike, as_bags, values_of_bags
 from bdr_stan.estimators.validation import check_positive
-from bdr_stan.kernel_means.outer_kernels import (
+from bdr_stan.kernel_means.set_kernels import (
+    BagMeans,
     between,
     check_outer,
     resolved_outer,
 )
-from bdr_stan.kernel_means.set_kernels import BagMeans
 from bdr_stan.kernel_means.shrinkage import check_estimator, kernel_mean_weights
 from bdr_stan.kernels import Kernel, Stationary, check_kernel_and_bandwidth, resolve_kernel
 from bdr_stan.parameters import estimator

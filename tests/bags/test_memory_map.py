@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bdr_stan.bags.memory_map import memory_map, release
+from bdr_stan.bags.chunks import memory_map, release
 
 
 def test_views_lie_on_the_map(mapped):

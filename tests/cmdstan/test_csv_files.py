@@ -1,4 +1,4 @@
-"""csv_files: Stan's numbers without polars, so that forked processes can fit."""
+"""Stan's numbers without polars, so that forked processes can fit."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from bdr_stan.cmdstan.csv_files import numbers
+from bdr_stan.cmdstan.files import numbers
 
 FORKS = """
 import multiprocessing, os, sys

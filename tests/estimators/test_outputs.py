@@ -12,8 +12,8 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict
 
 import bdr_stan
 from bdr_stan import BLR, MERR, Bags, RBFNetwork
-from bdr_stan.kernel_means.outer_kernels import between
 from bdr_stan.kernel_means.ridge_path import KernelRidgePath, RidgePath
+from bdr_stan.kernel_means.set_kernels import between
 from bdr_stan.kernels import RBF
 from experiments.papers import FreqShrinkage
 

@@ -18,7 +18,7 @@ from bdr_stan import (
     StackedClassifier,
 )
 from bdr_stan.predictive import Predictive, mix
-from bdr_stan.results.stacking import stack
+from bdr_stan.results.leave_one_out import stack
 
 SHORT = {"draws": 300, "seed": 1}
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist, pdist
 
-from bdr_stan.kernel_means.outer_kernels import (
+from bdr_stan.kernel_means.set_kernels import (
     OUTER_KERNELS,
     between,
     check_outer,

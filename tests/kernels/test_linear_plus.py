@@ -15,7 +15,7 @@ from bdr_stan.kernels import (
     landmark_features,
     resolve_kernel,
 )
-from bdr_stan.kernels.linear_plus import LINEAR_VARIANCE, QUADRATIC_VARIANCE
+from bdr_stan.kernels.names import LINEAR_VARIANCE, QUADRATIC_VARIANCE
 from bdr_stan.kernels.normal_scores import NormalScores
 from bdr_stan.kernels.summands import fields_of
 

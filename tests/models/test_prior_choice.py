@@ -8,7 +8,7 @@ import pytest
 from bdr_stan import BDR, RBF, BDRClassifier, Shrinkage
 from bdr_stan.embedding.training import training_features
 from bdr_stan.kernels import LinearEffects, fields_of, landmark_features
-from bdr_stan.kernels.linear_plus import LINEAR_VARIANCE, with_linear_variance
+from bdr_stan.kernels.names import LINEAR_VARIANCE, with_linear_variance
 from bdr_stan.labels import Labels
 from bdr_stan.models import embedding_model
 from bdr_stan.models.bdr import BDRModel

@@ -6,7 +6,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import pytest
 
-from bdr_stan.report.pictures import picture
+from bdr_stan.report.page import picture
 
 
 @pytest.fixture(autouse=True)

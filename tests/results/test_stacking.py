@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bdr_stan.results.inference_data import build, dataset
-from bdr_stan.results.stacking import stack, stacking_weights
+from bdr_stan.results.leave_one_out import stack, stacking_weights
 
 
 def shifted(rng, shift):

@@ -6,11 +6,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy.stats.distributions import rv_frozen
 
-from bdr_stan.aggregate.labels import check_counts, check_each
+from bdr_stan.aggregate.labels import check_count_labels
 from bdr_stan.aggregate.rows import AggregateRows
-from bdr_stan.bags import BagsLike, as_bags, check_one_per_bag, values_of_bags
-from bdr_stan.bags.checks import checked_numbers
-from bdr_stan.bags.labels import check_plausible
+from bdr_stan.bags import BagsLike, as_bags
+from bdr_stan.bags.checks import check_each
+from bdr_stan.bags.labels import check_finite_labels
 from bdr_stan.labels import Labels
 from bdr_stan.types import Array, ArrayLike, Seed
 
@@ -113,19 +113,12 @@ class Likelihood(LabelDistribution):
         ValueError names the first bag with an invalid label.
         """
         bags = as_bags(bags, in_parts=True)
-        labels = checked_numbers(values_of_bags(bags, y, "y"), "label", bags.ids)
-        check_one_per_bag(labels, len(bags))
-        check_each(bags, labels, np.isfinite(labels), "label", "leave these bags out")
-        check_plausible(bags, labels)
+        labels = check_finite_labels(bags, y)
         if self.is_count:
             rule = f"the {self.name} likelihood needs counts 0, 1, 2, ..."
             if not self.has_trials:
                 rule += "; for other totals choose likelihood='normal' or 'exponential'"
-            check_counts(bags, labels, "label", rule)
-            if not np.any(labels):
-                raise ValueError(
-                    f"all {len(labels)} labels are 0: there is no rate to learn from them"
-                )
+            check_count_labels(bags, labels, rule)
         if self.is_positive:
             rule = f"the {self.name} likelihood needs labels > 0"
             check_each(bags, labels, labels > 0, "label", rule)

@@ -6,7 +6,7 @@ import cmdstanpy
 import numpy as np
 import pytest
 
-from bdr_stan.cmdstan.data_file import write_data
+from bdr_stan.cmdstan.files import write_data
 
 RNG = np.random.default_rng(8)
 DATA = {
