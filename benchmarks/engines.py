@@ -32,6 +32,7 @@ from bdr_stan import (
 )
 from bdr_stan.cmdstan.programs import compile_program
 from bdr_stan.posterior import stanli
+from bdr_stan.posterior.model import StanInput
 from data_gen.gamma import gamma_bags
 
 N_BAGS = 25
@@ -121,8 +122,8 @@ def labelled_bags(seed: int = 5) -> tuple[Bags, Labels]:
     )
 
 
-def program_of(name: str) -> tuple[str, dict[str, Any]]:
-    """Program of a model of `MODELS`, and its data, by a short fit on stanli."""
+def program_of(name: str) -> tuple[str, StanInput]:
+    """Program of a model of `MODELS`, its data and initial values, by a short fit on stanli."""
     estimator, kind, known = MODELS[name]
     bags, labels = labelled_bags()
     model = estimator.set_params(engine="stanli")
@@ -131,7 +132,7 @@ def program_of(name: str) -> tuple[str, dict[str, Any]]:
         y = getattr(labels, kind)
         model.fit(bags, y, chains=1, warmup=20, draws=20, seed=1, progress=False, **known)
     program, stan_input, _ = run.call_args.args
-    return program, stan_input.data
+    return program, stan_input
 
 
 def differences(
@@ -184,8 +185,8 @@ def main():
 
     print(f"| model | program | parameters | log density | gradient |\n|{'---|' * 5}")
     for name in list(MODELS)[: 3 if quick else None]:
-        program, data = program_of(name)
-        dimension, value, gradient = differences(program, data, n_points)
+        program, stan_input = program_of(name)
+        dimension, value, gradient = differences(program, stan_input.data, n_points)
         cells = (name, program, dimension, f"{value:.0e}", f"{gradient:.0e}")
         print(f"| {' | '.join(map(str, cells))} |", flush=True)
 
