@@ -24,13 +24,15 @@ OF_WIDTHS = {
 OF_ALLOCATION = ("schools, mathematics", "schools, language", "schools, chemistry")
 COSTS = {"cost_of_bag": 5, "cost_of_point": 1}
 FACTORS = (0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.3)  # of the width of the pilot's own intervals
-MOST, LEAST, NEW, SHIFT = 30, 8, 100, 0.5  # members per group of a pilot, and in the table; ..
+MOST, LEAST, NEW, SHIFT = 30, 8, 100, 0.5  # members per group of a pilot, and in the table, ...
 # Seed -> model, bags, points per bag, slope of the true function.
 SETTINGS = {
     0: ("BDR", 40, 5, 0.3),
     1: ("BDR", 40, 20, 0.2),
+    2: ("BLR", 40, 5, 0.35),
     3: ("BLR", 40, 20, 0.25),
     4: ("BLR", 100, 10, 0.13),
+    5: ("BLR", 100, 10, 0.05),
 }
 MODELS = {
     "BDR": BDR(8, kernel="rbf", method="laplace"),
