@@ -26,9 +26,6 @@ from bdr_stan.types import Array, ArrayLike
 
 _CHUNK_BYTES = 1 << 22  # of features: small enough for caches
 _CHUNKS_PER_TASK = 8  # few sums to join, yet tasks enough for all threads
-ONE_POINT = (
-    "all bags have one point, which has no covariance within its bag: use BLR, which needs none"
-)
 TINY_ROOT = 1e-100  # instead of 0, which has no logarithm; its square is negligible
 
 
@@ -200,11 +197,19 @@ def embed(
     return Embedding(sizes, sums.mean, within, cluster_variances=variances)
 
 
+def check_several_points(any_bag: bool) -> None:
+    """Raise ValueError unless any bag has several points, for the covariance within bags."""
+    if not any_bag:
+        raise ValueError(
+            "all bags have one point, which has no covariance within its bag: use BLR, which needs "
+            "none"
+        )
+
+
 def scatter_factors(bags: BagsBase, sizes: Array) -> Array:
     """Factor of each bag's scatter in the covariance, shape (n,)."""
     several = sizes > 1 + 1e-9  # effective size 1: all but one weight may be zero
-    if not several.any():
-        raise ValueError(ONE_POINT)
+    check_several_points(several.any())
     factors = np.zeros(len(sizes))
     # S_i = scatter_i / (total (1 - 1 / size)): V2 = V1^2 / size
     factors[several] = (sizes / bags.totals)[several] / (sizes - 1)[several] / several.sum()

@@ -22,7 +22,7 @@ from bdr_stan.embedding.compressed_embedding import CompressedEmbedding, RowSums
 from bdr_stan.embedding.compression import Rows
 from bdr_stan.embedding.covariates import Covariates, learn_covariates
 from bdr_stan.embedding.landmarks import check_kernel_reaches
-from bdr_stan.embedding.mean_embedding import ONE_POINT, embed
+from bdr_stan.embedding.mean_embedding import check_several_points, embed
 from bdr_stan.embedding.size_nodes import SizeNodes, with_fewest_rows
 from bdr_stan.embedding.training import TrainingFeatures, chosen_features
 from bdr_stan.estimators.base import estimator_from_file
@@ -324,8 +324,7 @@ class Summary(_InFile):
         """Training features of all bags."""
         features, within = self.basis.features, None
         if self.basis.has_covariance:
-            if self.scatter_weight == 0:
-                raise ValueError(ONE_POINT)
+            check_several_points(self.scatter_weight > 0)
             within = self.scatter / self.scatter_weight
         feature_map: Any = features.feature_map
         embedding = CompressedEmbedding(None, within, feature_map.gram().mean(axis=0), self.sums)

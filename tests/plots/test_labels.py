@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bdr_stan import BLR, Bags, Shrinkage, plots
+from bdr_stan import BLR, Bags, Shrinkage, design_from_variances, plots
 from bdr_stan.predictive import Robustness
 
 
@@ -40,9 +40,16 @@ class Counts:
         return np.random.default_rng(seed).integers(0, 500, (size, 500))
 
 
+def studies():
+    """Studies of one width."""
+    variances = {"between": 1.0, "within": 4.0, "noise": 0.25}
+    return design_from_variances(3.0, **variances, cost_of_bag=5, cost_of_point=1)
+
+
 DRAW = {
     "calibration": lambda case: plots.calibration(*case),
     "comparison": lambda case: plots.prediction(case[0], {"BLR": case[1], "BDR": case[1]}, case[2]),
+    "design": lambda case: plots.design(studies()),
     "influence": lambda case: plots.influence(model_of_heights(), 1),
     "pit": lambda case: plots.pit(*case),
     "prediction": lambda case: plots.prediction(*case),
