@@ -209,7 +209,7 @@ def check_several_points(any_bag: bool) -> None:
 def scatter_factors(bags: BagsBase, sizes: Array) -> Array:
     """Factor of each bag's scatter in the covariance, shape (n,)."""
     several = sizes > 1 + 1e-9  # effective size 1: all but one weight may be zero
-    check_several_points(several.any())
+    check_several_points(bool(several.any()))
     factors = np.zeros(len(sizes))
     # S_i = scatter_i / (total (1 - 1 / size)): V2 = V1^2 / size
     factors[several] = (sizes / bags.totals)[several] / (sizes - 1)[several] / several.sum()
