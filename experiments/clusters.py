@@ -175,6 +175,8 @@ differ by two standard deviations; correlation 0.3; weights of the points in all
 With clusters but without their strata, the variance between strata counts as variance between
 clusters, and intervals are far too wide: name the strata if clusters were sampled within them.
 
+[Two real tables](real_clusters.md) have classes in schools and households in communes.
+
 Reproduce: `python experiments/clusters.py --output docs/validation`
 """
 

@@ -57,6 +57,7 @@ SAYS = {
     "experiments/map_peers.py": "Pixels of held-out districts",
     "experiments/grid_country.py": "Lines, curves and a field in space",
     "experiments/generated_tables.py": "20 more, varying",
+    "experiments/real_clusters.py": "design effect",
     "experiments/real_tables.py": "random forest",
     "experiments/real_totals.py": "How far the units of a group differ",
     "experiments/merr_rates.py": "Slopes of the bound are upper bounds",
