@@ -36,7 +36,7 @@ LINEAR_VARIANCE, QUADRATIC_VARIANCE = 3.0, 1.0
 _MOST_SQUARES = 30  # quadratic effects; with more columns there would be too many features
 _POINTS_LOOKED_AT = 10_000  # for tails and distinct values
 _PAIRED = 2000  # of these, for computing distances
-_LONG_TAILS = LongTails(5.0, 500, 15)  # such as those of an exponential distribution
+_LONG_TAILS = LongTails(5.0, 500, 15)  # for example exponential ones
 
 
 def check_kernel(kernel: str | Kernel) -> None:

@@ -85,7 +85,7 @@ class TimesPredictive(OutcomePredictive):
         known = self.labels.take(i)
         if known.event is not None and np.isnan(known.event).any():
             raise ValueError(
-                "the fit has censored times, so log_prob needs to know which of these are: pass "
+                "the fit has censored times, so log_prob needs the events of these bags: pass "
                 "event= to predictive"
             )
         if known.entry is not None and np.any(labels <= known.entry):

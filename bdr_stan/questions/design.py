@@ -297,7 +297,7 @@ def _studies_like(model, first, second, effect, draws):
     if abs(moved.mean()) <= 1e-9 * f.std():
         raise ValueError("by the pilot the contrast is 0, and no multiple of it is the effect")
     label = draws["intercept"].mean() + effect / moved.mean() * f
-    shares = np.cumsum(second.point_shares)  # those of bag i are between i and i + 1
+    shares = np.cumsum(second.point_shares)  # of the points of bag i: from i to i + 1
 
     def study(bags, points, rng):
         chosen, k = rng.integers(n, size=bags), rng.integers(len(draws["w"]))

@@ -88,7 +88,7 @@ class ShrinkageC(Shrinkage):
     measure_scale: float | str = "evidence"
 
     def _model_by(self, model, training, *arguments, **options):
-        """The model of the given scale, or of that of highest evidence."""
+        """The model of the given scale, or of the scale of highest evidence."""
 
         def model_at(scale):
             return model.of_training(
