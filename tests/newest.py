@@ -21,6 +21,14 @@ SUMMARIES = "tools/cmdstan/tests/test_summaries.py"
 CONTRACT = "tests/estimators/test_contract.py"
 SAVED = "BDR, nuts", "BLRClassifier", "InverseBDR, optimize", "AggregateRegressor, vb", "MERR"
 SEARCHED = "BDR, laplace", "BLRClassifier", "AggregateRegressor, vb", "MERR"
+FROM_THE_SHELL = (
+    "fit_reports_parameters_diagnostics_and_file",
+    "predictions_are_those_of_the_model",
+    "three_classes_are_fitted_and_predicted",
+    "summary_shows_scalars_priors_and_with_all_every_weight",
+    "separators_decimals_and_encodings_of_tables",
+    "a_folder_of_parquet_files_is_read_part_by_part",
+)
 DEFAULT = [
     *("-m", "not slow", "--deselect", f"{SUMMARIES}::test_cmdstanpy_rebuilds_the_home"),
     "tests/bags",  # pandas, Polars, Arrow, Dask, AnnData, GeoPandas
@@ -30,7 +38,8 @@ DEFAULT = [
     "tests/report/test_document.py::test_each_section_and_figure_is_there",
     "tests/report/test_document.py::test_a_page_needs_nothing_but_itself",
     "tests/report/test_pictures.py",
-    *(f"tests/cli/test_{name}.py" for name in ("fitting_and_predicting", "refusals")),
+    "tests/cli/test_refusals.py",
+    *(f"tests/cli/test_fitting_and_predicting.py::test_{name}" for name in FROM_THE_SHELL),
     *(f"{CONTRACT}::test_file_and_pickle_keep_the_fit[{name}]" for name in SAVED),
     *(f"{CONTRACT}::test_scikit_learn_searches[{name}]" for name in SEARCHED),
     SUMMARIES,

@@ -1,6 +1,6 @@
 """Checks of labels; their messages name the bag."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,20 +44,25 @@ def check_finite_labels(bags: BagsLike, y: ArrayLike) -> Array:
     return labels
 
 
-def check_outputs(bags: BagsLike, y: ArrayLike, outputs: list) -> Array:
-    """Labels by `check_labels`, or one column of them for each of several `outputs`, (n, k).
+def check_outputs(
+    bags: BagsLike,
+    y: ArrayLike,
+    outputs: list,
+    check: Callable[[BagsLike, ArrayLike], Array] = check_labels,
+) -> Array:
+    """Labels by `check`, or one column of them for each of several `outputs`, (n, k).
 
     `outputs` are the `output_names` of the training labels; messages name the output.
     """
     check_same_outputs(y, outputs)
     if len(outputs) < 2:  # a single column is an error
-        return check_labels(bags, y)
+        return check(bags, y)
     values = values_of_bags(bags, y, "y")
     table = values if np.ma.isMaskedArray(values) else np.asarray(values, object)
     labels = []
     for name, column in zip(outputs, table.T, strict=True):
         try:
-            labels.append(check_labels(bags, column))
+            labels.append(check(bags, column))
         except (TypeError, ValueError) as error:
             raise type(error)(f"output {name!r}: {error}") from None
     return np.column_stack(labels)

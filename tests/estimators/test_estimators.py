@@ -314,6 +314,14 @@ def test_wrong_labels_and_bags(problem):
         BDR(5).fit([bag[:1] for bag in bags], y)
 
 
+def test_wrong_labels_of_a_score(problem):
+    bags, y = problem
+    model = BLR(4, method="exact").fit(bags, y)
+    for value, error in (("<5", TypeError), (np.nan, ValueError), (-9999, ValueError)):
+        with pytest.raises(error, match=f"the label of bag 2 is '?{value}"):
+            model.score(bags, [*y[:2], value, *y[3:]])
+
+
 def test_bags_of_other_points(problem):
     bags, y = problem
     model = BLR(4, method="exact").fit(bags, y)

@@ -103,6 +103,8 @@ def test_tables_are_read_by_index_and_kept(problem, model, tmp_path):
         fitted.score(bags, y[NAMES[::-1]])
     with pytest.raises(ValueError, match=r"y has the columns \['0', '1'\], but the model"):
         fitted.score(bags, y.to_numpy()[:, :2])
+    with pytest.raises(TypeError, match=r"output 'noise': the label of bag 0 .* is '<5', not a"):
+        fitted.score(bags, y.assign(noise="<5"))
 
 
 def test_scikit_learn_takes_them(problem):

@@ -129,7 +129,7 @@ def build(home: Path, *, fast_headers: bool = False) -> None:
             if faults(home):
                 with _built_whole(home) as fresh:
                     fill(fresh, wheel)
-                    run_make(fresh, "drivers")
+                    run_make(fresh, *["fast-headers"] * fast_headers, "drivers")
                     _seal(fresh)
     write_summaries(home)
     if fast_headers and not (home / f"{_HEADER}.gch").exists():
