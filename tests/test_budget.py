@@ -21,7 +21,7 @@ BUDGETS = {
     "maps": 1623,
     "models": 3605,
     "plots": 905,
-    "posterior": 2183,
+    "posterior": 2194,
     "predictive": 2410,
     "questions": 3837,
     "report": 1373,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
@@ -97,7 +98,17 @@ def find_mode(
             curvature + prior_precision,
         )
 
-    theta = centre.copy() if start is None else np.array(start, float)
+    climb = partial(_climb, posterior, tol=tol, max_steps=max_steps)
+    try:
+        theta, value, precision = climb(centre if start is None else start)
+    except np.linalg.LinAlgError:  # at the mode of other scales rates may be huge
+        theta, value, precision = climb(centre)
+    return Mode(theta, precision, laplace_log_evidence(value, precision, prior_precision))
+
+
+def _climb(posterior, start, *, tol, max_steps):
+    """The mode, shape (D,), its log density and its precision, (D, D), by Newton steps."""
+    theta = np.array(start, float)
     value, slope, precision, curvature = posterior(theta)
     for _ in range(max_steps):
         step = _newton_step(curvature, precision, slope)
@@ -118,7 +129,7 @@ def find_mode(
             break
         theta, value = theta + share * step, trial
         slope, precision, curvature = derivatives
-    return Mode(theta, precision, laplace_log_evidence(value, precision, prior_precision))
+    return theta, value, precision
 
 
 def _newton_step(curvature, precision, slope):

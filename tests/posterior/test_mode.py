@@ -174,6 +174,22 @@ def test_a_start_far_away_leads_to_the_mode(rng):
         np.testing.assert_array_equal(given, start)
 
 
+def test_a_start_at_which_rates_overflow_leads_to_the_mode(rng):
+    Z = np.column_stack([rng.normal(size=(5, 8)), np.ones(5)])
+    y = np.array([0.0, 0, 3, 900, 7000])
+
+    def poisson(theta):
+        with np.errstate(over="ignore", invalid="ignore"):
+            rates = np.exp(Z @ theta)
+            information = (Z.T * rates) @ Z
+        return y @ Z @ theta - rates.sum(), Z.T @ (y - rates), information, information
+
+    known = find_mode(poisson, np.eye(8), (0.0, 2.0), rho=1.0)
+    start = np.append(np.zeros(8), 800.0)
+    found = find_mode(poisson, np.eye(8), (0.0, 2.0), rho=1.0, start=start)
+    np.testing.assert_array_equal(found.theta, known.theta)
+
+
 def test_rounding_of_the_log_density_costs_no_steps(rng):
     """As that of sums over many points: the slopes, which are exact, lead to the mode."""
     p = reference.random_classes(rng, n=40, d=3)
