@@ -182,7 +182,7 @@ def test_a_start_at_which_rates_overflow_leads_to_the_mode(rng):
         with np.errstate(over="ignore", invalid="ignore"):
             rates = np.exp(Z @ theta)
             information = (Z.T * rates) @ Z
-        return y @ Z @ theta - rates.sum(), Z.T @ (y - rates), information, information
+            return y @ Z @ theta - rates.sum(), Z.T @ (y - rates), information, information
 
     known = find_mode(poisson, np.eye(8), (0.0, 2.0), rho=1.0)
     start = np.append(np.zeros(8), 800.0)
