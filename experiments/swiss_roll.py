@@ -629,12 +629,12 @@ Findings:
 - The rate varies along few of the 18 columns' directions. One length scale for all columns cannot
   represent this: the one of highest evidence is short, and estimates are too rough everywhere. With
   one length scale per column the MSE of NUTS-Sq and of VBAgg-Sq is almost a fifth lower on average,
-  lower at four data seeds of six, and the 80% intervals of NUTS-Sq contain 0.86 of the rates, not
-  0.88.
+  lower at four data seeds of six, and the 80% intervals of NUTS-Sq contain 0.866 of the rates, not
+  0.885.
 - NUTS-Sq has no lower MSE than VBAgg-Sq with any choice of length scales; the differences are
   small. VBAgg fixes rho, the scale of f, at one value below the mean of NUTS, and a smaller rho
-  gives a smoother rate. At the rho of VBAgg the MSE of NUTS is lower by 0.001, at five data seeds
-  of six.
+  gives a smoother rate. At the rho of VBAgg the MSE of NUTS is lower by 0.002, at all six data
+  seeds.
 - With NUTS the square link is better than exp on average, at four data seeds of six. Data seeds
   differ more than methods.
 - Length scales chosen by validation bags lower the MSE slightly further on average, by much at one

@@ -175,6 +175,9 @@ def test_includes_are_followed_and_found_beside_the_program_first(user):
 
 
 def test_the_key_changes_with_all_that_matters(quick_home, user, entry, monkeypatch):
+    flags = {"STAN_THREADS": "1", "O": "0", "CXXFLAGS": "-march=native"}
+    for name in flags:
+        monkeypatch.delenv(name, raising=False)
     keys = [entry(user)]
     assert entry(user) == keys[0]
     include = user.parent / "functions" / "shift.stanfunctions"
@@ -184,7 +187,7 @@ def test_the_key_changes_with_all_that_matters(quick_home, user, entry, monkeypa
     keys.append(entry(user))
     user.write_text("// stanc: --O1\n" + USES_SHIFT)
     keys.append(entry(user))
-    for name, value in (("STAN_THREADS", "1"), ("O", "0"), ("CXXFLAGS", "-march=native")):
+    for name, value in flags.items():
         monkeypatch.setenv(name, value)
         keys.append(entry(user))
     monkeypatch.setattr(programs, "compiler_version", lambda program: "g++ 99")
