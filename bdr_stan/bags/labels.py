@@ -35,12 +35,18 @@ def check_labels(bags: BagsLike, y: ArrayLike) -> Array:
 
 def check_finite_labels(bags: BagsLike, y: ArrayLike) -> Array:
     """The same of labels that may be equal."""
+    labels = check_known_labels(bags, y)
+    check_plausible(bags, labels)
+    return labels
+
+
+def check_known_labels(bags: BagsLike, y: ArrayLike) -> Array:
+    """The same of labels that may be implausible."""
     y = values_of_bags(bags, y, "y")
     labels = np.ma.filled(np.ma.asarray(y, float), np.nan) if np.ma.isMaskedArray(y) else y
     labels = checked_numbers(labels, "label", getattr(bags, "ids", None))
     check_one_per_bag(labels, len(bags))
     check_each(bags, labels, np.isfinite(labels), "label", "leave these bags out")
-    check_plausible(bags, labels)
     return labels
 
 

@@ -14,14 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan import __version__
 from bdr_stan.arguments import unknown_attribute
-from bdr_stan.bags import Bags, BagsLike, TableColumns, as_bags
+from bdr_stan.bags import Bags, BagsLike, TableColumns, as_bags, values_of_bags
 from bdr_stan.bags.clusters import INDEPENDENT
-from bdr_stan.bags.labels import (
-    check_finite_labels,
-    check_outputs,
-    output_names,
-    values_of_bags,
-)
+from bdr_stan.bags.labels import check_known_labels, check_outputs, output_names
 from bdr_stan.bags.matching import match_to_ids
 from bdr_stan.bags.record import BagsRecord, warn_of_other_ranges, warn_of_varying
 from bdr_stan.bags.samples import like_samples
@@ -395,7 +390,7 @@ def scored(model, bags, y, sample_weight):
     y = values_of_bags(bags, y, "y")
     if not (isinstance(model, ClassifierMixin) or model.label_model.has_classes):
         outputs = model.result_.settings.get("outputs") or output_names(y)
-        y = check_outputs(bags, y, outputs, check_finite_labels)
+        y = check_outputs(bags, y, outputs, check_known_labels)
     return bags, y, match_to_ids(sample_weight, bags.ids, "sample_weight")
 
 
