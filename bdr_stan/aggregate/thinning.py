@@ -10,13 +10,7 @@ from itertools import count
 
 import numpy as np
 
-from bdr_stan.aggregate.rows import (
-    AggregateRows,
-    Rate,
-    aggregate_rows,
-    bag_means,
-    reduced_by_bag,
-)
+from bdr_stan.aggregate.rows import AggregateRows, Rate, aggregate_rows, bag_means, reduced_by_bag
 from bdr_stan.bags import Bags
 from bdr_stan.kernels import FeatureMap
 from bdr_stan.types import Array

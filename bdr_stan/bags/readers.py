@@ -9,14 +9,7 @@ import numpy as np
 from bdr_stan.arguments import answered
 from bdr_stan.bags.base import BagsBase
 from bdr_stan.bags.cells import cell_features, cell_values, check_anndata
-from bdr_stan.bags.checks import (
-    as_bag,
-    as_points,
-    as_sizes,
-    as_vector,
-    describe,
-    offsets_of_sizes,
-)
+from bdr_stan.bags.checks import as_bag, as_points, as_sizes, as_vector, describe, offsets_of_sizes
 from bdr_stan.bags.chunks import memory_map, share_memory
 from bdr_stan.bags.column_roles import ColumnRoles
 from bdr_stan.bags.column_values import warn_of_similar_ids
@@ -24,12 +17,7 @@ from bdr_stan.bags.column_warnings import warn_of_values
 from bdr_stan.bags.files import csv_table, parquet_table, parts_of
 from bdr_stan.bags.matching import check_same_rows
 from bdr_stan.bags.partitions import PartitionedBags, parts_of_dask
-from bdr_stan.bags.tables import (
-    arguments_of_table,
-    bag_codes,
-    grouped_rows,
-    grouping,
-)
+from bdr_stan.bags.tables import arguments_of_table, bag_codes, grouped_rows, grouping
 from bdr_stan.types import Array, ArrayLike, DataFrame, PathName
 
 if TYPE_CHECKING:

@@ -15,11 +15,7 @@ from bdr_stan.bags import BagsLike, PartitionedBags, as_bags
 from bdr_stan.estimators.own_program import is_plain
 from bdr_stan.estimators.program_of_totals import check_in_memory
 from bdr_stan.estimators.rates import RatePredictions, effect_columns_of, thetas
-from bdr_stan.estimators.validation import (
-    LANDMARKS,
-    check_bag_effects,
-    check_landmarks,
-)
+from bdr_stan.estimators.validation import LANDMARKS, check_bag_effects, check_landmarks
 from bdr_stan.kernels import FieldFeatures, Kernel, check_kernel
 from bdr_stan.models.aggregate import aggregate_model
 from bdr_stan.models.overdispersion import WIDER_TOTALS, overdispersion

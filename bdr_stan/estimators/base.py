@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from bdr_stan import __version__
@@ -23,6 +24,7 @@ from bdr_stan.bags.samples import like_samples
 from bdr_stan.bags.tables import is_table
 from bdr_stan.estimators.label_models import LabelModel
 from bdr_stan.estimators.validation import StanFileOfFit
+from bdr_stan.metrics import concordance
 from bdr_stan.questions.prediction_table import PredictionTable
 from bdr_stan.questions.protocol import FOR_MODULES, Fit
 from bdr_stan.results import files
@@ -355,6 +357,67 @@ class ProbabilisticRegressor(BagRegressor):
         """
         predictive = self.predictive(bags)
         return (predictive.mean, predictive.sd) if return_std else predictive.mean
+
+
+class RegressorOfFamilies(ProbabilisticRegressor):
+    """Base of regressors with a `family`, whose labels may have trials, an exposure or events."""
+
+    def predict(
+        self,
+        bags: BagsLike,
+        return_std: bool = False,
+        *,
+        trials: ArrayLike | str | None = None,
+        exposure: ArrayLike | str | None = None,
+        offset: ArrayLike | str | None = None,
+        groups: bool = True,
+    ) -> Array | tuple[Array, Array]:
+        """Posterior predictive mean of each bag's label; of ordered categories the most probable.
+
+        Parameters
+        ----------
+        bags : Bags, or list of n arrays, shapes (n_points, p)
+            For several samples a dict of bags or tables, or `Samples`: the bags of the first sample
+            in its order; bags that occur only in later samples come last.
+
+        Returns
+        -------
+        mean : array, shape (n,), units of y
+            For counts out of trials their expected number; for categories labels out of `classes_`.
+        sd : array, shape (n,), if `return_std`
+        """
+        label_data = {"trials": trials, "exposure": exposure, "offset": offset}
+        predictive = self.predictive(bags, **label_data, groups=groups)
+        if self.label_model.has_classes:
+            if return_std:
+                raise TypeError(
+                    "categories have no standard deviation: predictive(bags) has their "
+                    "probabilities and interval(level)"
+                )
+            return self.classes_[np.argmax(predictive.probabilities, axis=1)]
+        return (predictive.mean, predictive.sd) if return_std else predictive.mean
+
+    def score(
+        self,
+        bags: BagsLike,
+        y: ArrayLike | str,
+        sample_weight: ArrayLike | None = None,
+        *,
+        trials: ArrayLike | str | None = None,
+        exposure: ArrayLike | str | None = None,
+        offset: ArrayLike | str | None = None,
+        event: ArrayLike | str | None = None,
+    ) -> float:
+        """R^2 of the predicted labels; for categories accuracy, with `event` the concordance."""
+        bags, y, sample_weight = scored(self, bags, y, sample_weight)
+        if event is not None or "event" in self.result_.constants:
+            if event is None or sample_weight is not None:
+                raise TypeError("the score of censored times needs event=, and no sample_weight")
+            risk = -self.predictive(bags, offset=offset).mean
+            return concordance(y, values_of_bags(bags, event, "event"), risk)
+        mean = self.predict(bags, trials=trials, exposure=exposure, offset=offset)
+        of_kind = accuracy_score if self.label_model.has_classes else r2_score
+        return float(of_kind(np.asarray(y), mean, sample_weight=sample_weight))
 
 
 class ProbabilisticClassifier(BagClassifier):

@@ -30,11 +30,7 @@ from bdr_stan.families import FAMILIES, TIMES, Family, Ordinal
 from bdr_stan.families.ordinal import FEWEST_CATEGORIES, MOST_CATEGORIES
 from bdr_stan.labels import OF_TIMES, Labels
 from bdr_stan.models.label_errors import spread_of_true_labels
-from bdr_stan.models.latent import (
-    class_predictive,
-    label_predictive,
-    outcome_predictive,
-)
+from bdr_stan.models.latent import class_predictive, label_predictive, outcome_predictive
 from bdr_stan.posterior.priors import CLASSES, REGRESSION, family_texts
 from bdr_stan.predictive import LognormalPredictive, Predictive
 from bdr_stan.types import Array, ArrayLike

@@ -6,22 +6,20 @@ from dataclasses import KW_ONLY, asdict
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import check_is_fitted
 
-from bdr_stan.bags import BagsLike, values_of_bags
+from bdr_stan.bags import BagsLike
 from bdr_stan.bags.samples import by_sample, check_one_sample
 from bdr_stan.embedding.mean_embedding import embed
 from bdr_stan.embedding.terms import NO_TERMS, smooth_columns
 from bdr_stan.embedding.training import TrainingFeatures
-from bdr_stan.estimators.base import ProbabilisticClassifier, ProbabilisticRegressor, scored
+from bdr_stan.estimators.base import ProbabilisticClassifier, RegressorOfFamilies
 from bdr_stan.estimators.embedding import EmbeddingEstimator
 from bdr_stan.estimators.label_models import ClassLabels, LabelModel, labels_of_family
 from bdr_stan.estimators.validation import check_choice
 from bdr_stan.families import NormalNumbers
 from bdr_stan.labels import OF_TIMES, Labels
-from bdr_stan.metrics import concordance
 from bdr_stan.models.bdr import BLRModel
 from bdr_stan.models.bdr_glm import FamilyModel, samples_model, without_deviations
 from bdr_stan.models.embedding_model import penalised_evidence
@@ -106,7 +104,7 @@ class LinearEstimator(
 
 
 @estimator
-class LinearRegressor(Design, ProbabilisticRegressor, LinearEstimator):
+class LinearRegressor(Design, RegressorOfFamilies, LinearEstimator):
     """Base of the estimators of numbers: labels given a linear function of the embedding.
 
     Parameters
@@ -196,63 +194,6 @@ class LinearRegressor(Design, ProbabilisticRegressor, LinearEstimator):
     def columns_of_bags(self) -> list[str]:
         smooth = [name for columns in smooth_columns(self.smooths or ()) for name in columns]
         return [*super().columns_of_bags, *(self.groups or ()), *smooth]
-
-    def predict(
-        self,
-        bags: BagsLike,
-        return_std: bool = False,
-        *,
-        trials: ArrayLike | str | None = None,
-        exposure: ArrayLike | str | None = None,
-        offset: ArrayLike | str | None = None,
-        groups: bool = True,
-    ) -> Array | tuple[Array, Array]:
-        """Posterior predictive mean of each bag's label; of ordered categories the most probable.
-
-        Parameters
-        ----------
-        bags : Bags, or list of n arrays, shapes (n_points, p)
-            For several samples a dict of bags or tables, or `Samples`: the bags of the first sample
-            in its order; bags that occur only in later samples come last.
-
-        Returns
-        -------
-        mean : array, shape (n,), units of y
-            For counts out of trials their expected number; for categories labels out of `classes_`.
-        sd : array, shape (n,), if `return_std`
-        """
-        label_data = {"trials": trials, "exposure": exposure, "offset": offset}
-        predictive = self.predictive(bags, **label_data, groups=groups)
-        if self.label_model.has_classes:
-            if return_std:
-                raise TypeError(
-                    "categories have no standard deviation: predictive(bags) has their "
-                    "probabilities and interval(level)"
-                )
-            return self.classes_[np.argmax(predictive.probabilities, axis=1)]
-        return (predictive.mean, predictive.sd) if return_std else predictive.mean
-
-    def score(
-        self,
-        bags: BagsLike,
-        y: ArrayLike | str,
-        sample_weight: ArrayLike | None = None,
-        *,
-        trials: ArrayLike | str | None = None,
-        exposure: ArrayLike | str | None = None,
-        offset: ArrayLike | str | None = None,
-        event: ArrayLike | str | None = None,
-    ) -> float:
-        """R^2 of the predicted labels; for categories accuracy, with `event` the concordance."""
-        bags, y, sample_weight = scored(self, bags, y, sample_weight)
-        if event is not None or "event" in self.result_.constants:
-            if event is None or sample_weight is not None:
-                raise TypeError("the score of censored times needs event=, and no sample_weight")
-            risk = -self.predictive(bags, offset=offset).mean
-            return concordance(y, values_of_bags(bags, event, "event"), risk)
-        mean = self.predict(bags, trials=trials, exposure=exposure, offset=offset)
-        of_kind = accuracy_score if self.label_model.has_classes else r2_score
-        return float(of_kind(np.asarray(y), mean, sample_weight=sample_weight))
 
     def predict_terms(self, bags: BagsLike, *, level: float = 0.95) -> "pd.DataFrame":
         """What each term adds to the linear predictor of each bag, with its interval.

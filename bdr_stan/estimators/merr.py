@@ -95,13 +95,7 @@ class MERR(ProbabilisticRegressor):
     alpha: str | ArrayLike = "loo"
     random_state: int | None = None
 
-    def fit(
-        self,
-        bags: BagsLike,
-        y: ArrayLike,
-        *,
-        seed: Seed = None,
-    ) -> Self:
+    def fit(self, bags: BagsLike, y: ArrayLike, *, seed: Seed = None) -> Self:
         """Fit to bags and their labels.
 
         Parameters

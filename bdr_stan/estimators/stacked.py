@@ -11,11 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 from bdr_stan.bags import BagsLike, as_bags
 from bdr_stan.bags.record import RECORDED
 from bdr_stan.bags.samples import check_one_sample
-from bdr_stan.estimators.base import BagEstimator, ProbabilisticClassifier, ProbabilisticRegressor
+from bdr_stan.estimators.base import BagEstimator, ProbabilisticClassifier, RegressorOfFamilies
 from bdr_stan.estimators.bdr import BDR
 from bdr_stan.estimators.classifiers import BDRClassifier
 from bdr_stan.estimators.embedding import EmbeddingEstimator
 from bdr_stan.estimators.inverse import InverseBDR, InverseBDRClassifier
+from bdr_stan.estimators.label_models import LabelModel
 from bdr_stan.labels import WITH_LABELS
 from bdr_stan.parameters import estimator
 from bdr_stan.predictive import mix
@@ -87,8 +88,14 @@ class Stack(BagEstimator):
             fitted = [clone(model).fit(bags, y, **options) for model in models]
         return self._weigh(fitted)
 
-    def predictive(self, bags: BagsLike) -> Any:
+    def predictive(self, bags: BagsLike, **label_data: Any) -> Any:
         """Predictive distribution of the labels of new bags: the weighted mixture of the models'.
+
+        Parameters
+        ----------
+        bags : Bags, or list of n arrays, shapes (n_points, p)
+        **label_data
+            trials, exposure, offset, event, entry and groups, as for the models' `predictive`.
 
         Returns
         -------
@@ -96,7 +103,7 @@ class Stack(BagEstimator):
         """
         bags = self.like_training(bags)
         used = np.flatnonzero(self.weights_)
-        predictives = [self.models_[k].predictive(bags) for k in used]
+        predictives = [self.models_[k].predictive(bags, **label_data) for k in used]
         return mix(predictives, self.weights_[used])
 
     @property
@@ -106,6 +113,11 @@ class Stack(BagEstimator):
         raise AttributeError(
             f"{type(self).__name__} has no posterior of its own: see models_[0].idata and so on"
         )
+
+    @property
+    def label_model(self) -> LabelModel:
+        """The kind of the labels, which the models share."""
+        return self.models_[0].label_model
 
     @property
     def covariates(self) -> list[str]:
@@ -186,16 +198,12 @@ class Stack(BagEstimator):
                 f"{few[0]} could not hold out every bag, so nothing weighs it: give more bags, and "
                 "several of each class"
             )
-        missing = [
-            m for m in models if m.has_likelihood and "log_likelihood" not in m.result_.groups
-        ]
-        if missing:
-            name = type(missing[0]).__name__
-            if missing[0].result_.groups["posterior"].sizes["draw"] == 1:
-                raise ValueError(f"{name} has one draw, which cannot weigh it: ask for more draws")
-            raise ValueError(
-                f"{name} kept no log_likelihood, as draws x bags are too many: ask for fewer draws"
-            )
+        for model in models:
+            groups, name = model.result_.groups, type(model).__name__
+            if model.has_likelihood and "log_likelihood" not in groups:
+                if groups["posterior"].sizes["draw"] == 1:
+                    raise ValueError(f"{name} has one draw, which weighs nothing: ask for more")
+                raise ValueError(f"{name} kept no log_likelihood of so many draws: ask for fewer")
         idatas = {name: model.idata for name, model in zip(names, models, strict=True)}
         comparison = stack(idatas, held_out)
         first = models[0].result_.settings
@@ -208,7 +216,7 @@ class Stack(BagEstimator):
 
 
 @estimator
-class Stacked(ProbabilisticRegressor, Stack):
+class Stacked(RegressorOfFamilies, Stack):
     """Average of regressors, weighted by how well each predicts labels it has not seen.
 
     The models may differ in kind, landmarks, bandwidth or prior. The weights maximise the

@@ -73,8 +73,7 @@ def normal_likelihood(
             slope_of_variance.T * (squares / nu**3 - 0.5 * by_variance)
         ) @ slope_of_variance
         diagonal = 0.5 * (n_bags / nu - squares / nu**2) @ (2 * unexplained)
-        curvature[np.diag_indices(len(diagonal))] += diagonal
-        return value, slope, information, curvature
+        return value, slope, information, curvature + np.diag(diagonal)
 
     return likelihood
 
@@ -105,7 +104,7 @@ def probit_likelihood(data: Rows, lam: Array, *, eta: float) -> LogLikelihood:
         curvature += cross_term + cross_term.T
         by_variance = by_group(0.75 * score * h / total**2)
         curvature -= (slope_of_variance.T * by_variance) @ slope_of_variance
-        curvature[np.diag_indices(len(theta))] += by_group(score * h / total) @ unexplained
+        curvature += np.diag(by_group(score * h / total) @ unexplained)
         return log_p.sum(), slope_of_h.T @ score, information, curvature
 
     return likelihood
@@ -155,7 +154,7 @@ def family_likelihood(
         cross_term = by_group(X * densities.by_both[:, None]).T @ slope_of_variance
         squared = slope_of_variance.T * by_group(densities.by_variance_twice)
         curvature = design - cross_term - cross_term.T - squared @ slope_of_variance
-        curvature[np.diag_indices(len(theta))] -= 2 * by_group(densities.by_variance) @ unexplained
+        curvature -= np.diag(2 * by_group(densities.by_variance) @ unexplained)
         # As Fisher information a normal label's with this precision of the predictor.
         precision, information = np.maximum(densities.curvature, 0), design
         if np.any(densities.curvature < 0):

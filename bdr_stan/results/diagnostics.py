@@ -45,10 +45,7 @@ def _with_two_chains(array):
     return DataArray(halves, dims=array.dims)
 
 
-def summary(
-    idata: InferenceData | Groups,
-    var_names: Iterable[str] | None = None,
-) -> "DataFrame":
+def summary(idata: InferenceData | Groups, var_names: Iterable[str] | None = None) -> "DataFrame":
     """Mean, sd, 95% interval and after NUTS ESS and R-hat of each element of the parameters."""
     import pandas as pd
 

@@ -71,7 +71,7 @@ class Result:
     @cached_property
     def constants(self) -> dict[str, Array]:
         """Arrays of the group constant_data; scalars as numbers."""
-        return {str(name): v.values[()] for name, v in self.groups["constant_data"].items()}
+        return {str(n): v.values[()] for n, v in self._with_arrays.groups["constant_data"].items()}
 
     @property
     def samples(self) -> Mapping[str, Mapping[str, Any]]:
@@ -80,10 +80,13 @@ class Result:
 
     @property
     def labels(self) -> Array:
-        """Labels of the training bags, in the model's form; for an average its members'."""
-        if self.members and "observed_data" not in self.groups:
-            return self.members[0].result_.labels
-        return self.groups["observed_data"]["y"].values
+        """Labels of the training bags, in the model's form."""
+        return self._with_arrays.groups["observed_data"]["y"].values
+
+    @property
+    def _with_arrays(self):
+        """The result; of an average, which has no groups, the first of its members."""
+        return self if self.groups else self.members[0].result_
 
     @property
     def n_bags(self) -> int:

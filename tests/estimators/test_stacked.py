@@ -5,7 +5,9 @@ import warnings
 import numpy as np
 import pytest
 from scipy import optimize, stats
+from scipy.special import expit
 from sklearn.base import clone
+from sklearn.metrics import r2_score
 
 from bdr_stan import (
     BDR,
@@ -17,6 +19,7 @@ from bdr_stan import (
     Stacked,
     StackedClassifier,
 )
+from bdr_stan.metrics import concordance
 from bdr_stan.predictive import Predictive, mix
 from bdr_stan.results.leave_one_out import stack
 
@@ -207,3 +210,40 @@ def test_models_that_cannot_be_stacked(model, error, message, problem):
 def test_wrong_labels(problem):
     with pytest.raises(ValueError, match="59 labels, but there are 60 bags"):
         Stacked([BLR(), BDR()]).fit(problem[0], problem[1][1:])
+
+
+def stacked_by_laplace(problem, family, y, **label_data):
+    models = [BLR(n, kernel="rbf", family=family, method="laplace") for n in (4, 6)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # Pareto k-hat of Laplace
+        return Stacked(models).fit(problem[0], y, **label_data, **SHORT)
+
+
+def test_trials_of_new_bags_are_given_as_to_the_models(problem, rng):
+    bags, y = problem
+    trials = rng.integers(5, 60, len(y))
+    votes = rng.binomial(trials, expit(y - 3))
+    stacked = stacked_by_laplace(problem, "binomial", votes, trials=trials)
+    mixture = stacked.predictive(bags[:9], trials=trials[:9])
+    parts = [model.predictive(bags[:9], trials=trials[:9]).mean for model in stacked.models_]
+    np.testing.assert_allclose(mixture.mean, stacked.weights_ @ parts)
+    mean, sd = stacked.predict(bags[:9], return_std=True, trials=trials[:9])
+    np.testing.assert_array_equal([mean, sd], [mixture.mean, mixture.sd])
+    of_all = stacked.predict(bags, trials=trials)
+    assert stacked.score(bags, votes, trials=trials) == pytest.approx(r2_score(votes, of_all))
+    with pytest.raises(ValueError, match="needs trials of these bags"):
+        stacked.predict(bags)
+
+
+def test_censored_times_are_scored_by_their_concordance(problem, rng):
+    bags, y = problem
+    times = np.exp(y - 3) * rng.weibull(3, len(y))
+    event = rng.uniform(size=len(y)) < 0.7
+    stacked = stacked_by_laplace(problem, "weibull", times, event=event)
+    expected = concordance(times, event, -stacked.predict(bags))
+    assert stacked.score(bags, times, event=event) == pytest.approx(expected)
+    with pytest.raises(TypeError, match="the score of censored times needs event="):
+        stacked.score(bags, times)
+    known = [model.predictive(bags, event=event).log_prob(times) for model in stacked.models_]
+    density = stacked.predictive(bags, event=event).log_prob(times)
+    np.testing.assert_allclose(density, np.log(stacked.weights_ @ np.exp(known)))
