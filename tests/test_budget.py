@@ -23,7 +23,7 @@ BUDGETS = {
     "plots": 905,
     "posterior": 2194,
     "predictive": 2410,
-    "questions": 3837,
+    "questions": 3836,
     "report": 1373,
     "results": 1304,
 }

@@ -31,9 +31,7 @@ class PriorPredictive(Fit):
         *,
         draws: int = 1000,
         seed: int | None = None,
-        trials: ArrayLike | str | None = None,
-        exposure: ArrayLike | str | None = None,
-        offset: ArrayLike | str | None = None,
+        **label_data: Any,
     ) -> InferenceData:
         """Parameters and labels of bags under only the priors.
 
@@ -45,6 +43,8 @@ class PriorPredictive(Fit):
             Labels: their spread scales default priors. For a model that is not fitted.
         draws : int, default 1000
             Draws of the parameters, and of the labels of each bag.
+        **label_data
+            trials, exposure, offset, event and entry of the labels, as for `fit`.
 
         Returns
         -------
@@ -63,7 +63,6 @@ class PriorPredictive(Fit):
         check_stock(self)
         check_counts(draws=draws)
         check_seed(seed)
-        label_data: dict[str, Any] = {"trials": trials, "exposure": exposure, "offset": offset}
         fitted = self
         if "result_" not in vars(self):
             if y is None:

@@ -226,6 +226,15 @@ def test_saved_fits_know_that_times_are_censored(fitted, tmp_path):
     np.testing.assert_array_equal(found, fitted.predictive(BAGS, event="died").log_prob(YEARS))
 
 
+def test_priors_before_a_fit_are_scaled_by_times_and_events():
+    model = BLR(4, kernel="rbf", family="weibull", method="optimize", engine="stanli")
+    given, draws = {"event": "died", "entry": "start"}, {"draws": 50, "seed": 1}
+    before = model.prior_predictive(BAGS, YEARS, **given, **draws)
+    after = fit(model, **given).prior_predictive(BAGS, **draws)
+    for group, name in (("prior", "intercept"), ("prior_predictive", "y")):
+        np.testing.assert_allclose(before[group][name], after[group][name], rtol=1e-6)
+
+
 @pytest.mark.parametrize("given", [{}, {"entry": "start"}, {"event": "died", "entry": "start"}])
 def test_columns_arrays_and_series_of_any_order_agree(given):
     model = Shrinkage(3, kernel="rbf", family="lognormal", method="optimize", engine="stanli")
