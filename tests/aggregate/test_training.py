@@ -7,6 +7,7 @@ from builders import totals
 from bdr_stan.aggregate import training
 from bdr_stan.aggregate.likelihoods import LIKELIHOODS
 from bdr_stan.aggregate.links import LINKS
+from bdr_stan.aggregate.rows import mean_points
 from bdr_stan.aggregate.training import training_features
 from bdr_stan.bags import Bags
 from bdr_stan.kernels import RBF, FieldFeatures, Matern32
@@ -57,6 +58,7 @@ def test_rows_are_those_of_the_link(bags, likelihood, link):
     np.testing.assert_array_equal(found.rows.rows, expected.rows)
     assert found.feature_map.landmarks.shape == (5, 2)
     np.testing.assert_array_equal(found.record.index, bags.ids)
+    np.testing.assert_array_equal(found.mean_points, mean_points(bags).points)
 
 
 @EVERY
