@@ -87,6 +87,8 @@ def test_training_bags_have_the_same_id_and_the_same_points():
     np.testing.assert_array_equal(training_bags(nameless, np.arange(3), means), [-1, -1, -1])
     named = Bags(bags.points, bags.offsets, ids=["a", "x", "c"])
     np.testing.assert_array_equal(training_bags(named, bags.ids, means), [0, -1, 2])
+    moved = Bags(bags.points + 0.01, bags.offsets, ids=bags.ids)
+    np.testing.assert_array_equal(training_bags(moved, bags.ids, means), [-1, -1, -1])
 
 
 def test_districts_are_found_by_id():
