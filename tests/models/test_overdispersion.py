@@ -116,11 +116,14 @@ def test_density_of_beta_binomial_totals_and_its_slopes():
     y, trials = np.array([0.0, 3.0, 40.0]), np.array([5.0, 30.0, 40.0])
     mean, step = np.array([0.2, 0.3, 0.9]), 1e-6
     density = WIDER_TOTALS["binomial"].label_density(y, trials=trials, dispersion=0.4)
-    by_scipy = stats.betabinom(trials.astype(int), mean / 0.16, (1 - mean) / 0.16).logpmf(y)
-    np.testing.assert_allclose(density(mean).value, by_scipy.sum())
+    by_scipy = stats.betabinom(trials.astype(int), mean / 0.16, (1 - mean) / 0.16)
+    np.testing.assert_allclose(density(mean).value, by_scipy.logpmf(y).sum())
+    np.testing.assert_allclose(density(mean).information, trials**2 / by_scipy.var())
     for k in range(3):
         above, below = (density(mean + sign * step * np.eye(3)[k]) for sign in (1, -1))
         slope = (above.value - below.value) / (2 * step)
         np.testing.assert_allclose(density(mean).score[k], slope, rtol=1e-5)
         slope = (above.score[k] - below.score[k]) / (2 * step)
         np.testing.assert_allclose(density(mean).curvature[k], -slope, rtol=1e-5)
+        slope = (above.information[k] - below.information[k]) / (2 * step)
+        np.testing.assert_allclose(density(mean).information_slope[k], slope, rtol=1e-5)

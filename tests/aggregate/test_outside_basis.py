@@ -1,12 +1,18 @@
 """What the features leave out of the logarithm of a bag's total, and when that is too much."""
 
+import warnings
+
 import numpy as np
 import pytest
 
 from bdr_stan import Bags
 from bdr_stan.aggregate import outside_basis
-from bdr_stan.aggregate.outside_basis import omitted_variance, warn_of_omitted_totals
-from bdr_stan.kernels import RBF, FieldFeatures, Matern32
+from bdr_stan.aggregate.outside_basis import (
+    omitted_variance,
+    warn_beyond_box,
+    warn_of_omitted_totals,
+)
+from bdr_stan.kernels import RBF, FieldFeatures, HilbertSpace, Matern32, resolve_kernel
 
 KERNEL = RBF(0.7, columns=(0, 1)) + Matern32(1.0, columns=(2,), variance=0.5)
 
@@ -80,3 +86,17 @@ def test_a_warning_where_totals_scatter_less(
     assert [str(w.message)[:54] for w in recwarn] == warns * [
         "the features leave out a standard deviation of 1 of th"
     ]
+
+
+def test_points_are_beyond_the_functions_only_outside_of_the_training_range():
+    time = np.linspace(0, 10, 41)[:, None]
+    bags = Bags(time, np.array([0, 20, 41]), features=["time"])
+    kernel = resolve_kernel(HilbertSpace(Matern32(1.0, columns=["time"])), "scaled", bags)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_beyond_box(bags, kernel)
+    later = Bags(time + 6, bags.offsets, features=["time"])
+    with pytest.warns(
+        UserWarning, match="23 points .* column 'time' from 10.5 to 16, .* to 10.25:"
+    ):
+        warn_beyond_box(later, kernel)
