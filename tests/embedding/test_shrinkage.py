@@ -11,6 +11,7 @@ from bdr_stan.embedding.mean_embedding import Embedding
 from bdr_stan.embedding.shrinkage import (
     between_bag_covariance,
     joint_basis,
+    reliability,
     shrinkage_factors,
 )
 from data_gen.gamma import gamma_bags
@@ -59,6 +60,20 @@ def test_between_bag_covariance_is_never_lost_in_the_noise(rng):
     away = mean - mean.mean(axis=0)
     found = between_bag_covariance(Embedding(np.ones(50), mean, None), 100 * np.eye(3))
     np.testing.assert_allclose(found, 0.01 * away.T @ away / 50)
+
+
+def test_reliability_of_many_bags_is_that_of_the_true_variances(rng):
+    """Its standard error is 0.2%, over other draws."""
+    B, Sigma = matrices(rng, 3)
+    sizes, w = rng.choice([1.0, 2.0, 5.0], 40_000), np.array([1.0, -0.5, 2.0])
+    embedding = Embedding(sizes, simulated_embeddings(rng, B, Sigma, sizes), None)
+    lam, V = joint_basis(Sigma, np.eye(3))
+    between, within = w @ V.T @ B @ V @ w, lam @ w**2
+    shares = between / (between + within / sizes)
+    expected = np.sum(shares**2) / np.sum(shares)
+    assert 0.2 < expected < 0.8
+    np.testing.assert_allclose(reliability(embedding, V, lam, w), expected, rtol=0.02)
+    assert reliability(Embedding(sizes, np.ones((40_000, 3)), None), V, lam, w) == 0
 
 
 @pytest.mark.parametrize("d", DIMENSIONS)
