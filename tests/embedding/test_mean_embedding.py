@@ -163,9 +163,10 @@ def test_wide_maps_side_by_side_take_smaller_chunks(rng):
 
 
 def test_equal_weights_are_no_weights(bags, feature_map):
-    weighted = Bags(bags.points, bags.offsets, weights=np.full(len(bags.points), 0.3))
+    """Also if those of each chunk of a large bag add up to less than 1."""
+    weighted = Bags(bags.points, bags.offsets, weights=np.full(len(bags.points), 0.01))
     a = embed(bags, feature_map, covariance=True)
-    b = embed(weighted, feature_map, covariance=True)
+    b = embed(weighted, feature_map, covariance=True, chunk_bytes=1)
     np.testing.assert_allclose(a.mean, b.mean, rtol=1e-13)
     np.testing.assert_allclose(a.covariance, b.covariance, rtol=1e-12)
     np.testing.assert_allclose(a.sizes, b.sizes, rtol=1e-13)
