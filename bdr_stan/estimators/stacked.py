@@ -202,8 +202,10 @@ class Stack(BagEstimator):
             groups, name = model.result_.groups, type(model).__name__
             if model.has_likelihood and "log_likelihood" not in groups:
                 if groups["posterior"].sizes["draw"] == 1:
-                    raise ValueError(f"{name} has one draw, which weighs nothing: ask for more")
-                raise ValueError(f"{name} kept no log_likelihood of so many draws: ask for fewer")
+                    raise ValueError(f"{name} has one draw, which cannot weigh it: ask for more")
+                raise ValueError(
+                    f"{name} kept no log_likelihood, as draws x bags are too many: ask for fewer"
+                )
         idatas = {name: model.idata for name, model in zip(names, models, strict=True)}
         comparison = stack(idatas, held_out)
         first = models[0].result_.settings
